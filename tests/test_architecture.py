@@ -251,9 +251,6 @@ LATE: Final = {
         "redact.redaction": "slow: it compiles all rules",
         "redact.rules": "slow: it compiles all rules",
     },
-    "cli.inspect": {
-        "cli.stats": "heavy, and few ask for the costs",
-    },
     "cli.maintenance": {
         "cli.lookup": "heavy, and only the garbage of a store needs it",
     },

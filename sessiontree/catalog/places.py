@@ -1,6 +1,8 @@
-"""The sessions in some folders, as one list: in a user's store, and where agents keep theirs.
+"""The sessions in some places, as one list: in a user's store, where agents keep theirs, or named.
 
-Invariants: a session that lies in two of the folders is listed once; what cannot be read is
+A place is a folder, which is walked whole, or a session file.
+
+Invariants: a session that lies in two of the places is listed once; what cannot be read is
 reported, and hides nothing else.
 """
 
@@ -59,22 +61,36 @@ def _is_of_project(cwd: str | None, project: str) -> bool:
     return cwd == os.path.abspath(project) or (is_name and os.path.basename(cwd) == project)
 
 
-def files_in(roots: Iterable[str], report: Report) -> Iterator[str]:
-    """The paths of the session files in some folders, one for each session, unordered.
+def files_in(places: Iterable[str], report: Report) -> Iterator[str]:
+    """The paths of the session files in some places, one for each session, unordered.
 
     A folder that is not there holds none; one that cannot be read is reported.
     """
-    return in_force(_all_files(roots, report))
+    return in_force(_all_files(places, report))
 
 
-def _all_files(roots: Iterable[str], report: Report) -> Iterator[str]:
-    for root in roots:
-        try:
-            yield from session_files(root, report)
-        except SessionNotFoundError:
-            continue
-        except SessionTreeError as error:
-            report(str(error))
+def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
+    seen: set[str] = set()
+    for place in places:
+        real = os.path.realpath(place)
+        for file in _files_of(place, report):
+            below = file[len(place) :].lstrip(os.sep)
+            path = os.path.join(real, below) if below else real
+            if path not in seen:
+                seen.add(path)
+                yield file
+
+
+def _files_of(place: str, report: Report) -> Iterator[str]:
+    if os.path.isfile(place):
+        yield place
+        return
+    try:
+        yield from session_files(place, report)
+    except SessionNotFoundError:
+        return
+    except SessionTreeError as error:
+        report(str(error))
 
 
 def newest_first(files: Iterable[str]) -> list[str]:
@@ -97,12 +113,19 @@ def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
 
 
 def sessions_in(
-    roots: Sequence[str], selection: Selection, report: Report
+    places: Sequence[str], selection: Selection, report: Report
 ) -> Iterator[SessionInfo]:
-    """The sessions in some folders, in no fixed order."""
+    """The sessions in some places, in no fixed order.
+
+    Raises:
+        SessionTreeError: a place is a file, and not a session.
+    """
+    for place in filter(os.path.isfile, places):
+        facts_of(place)
+    folders = [os.path.join(place, "") for place in places if not os.path.isfile(place)]
 
     def look(file: str) -> SessionInfo:
-        root = next((root for root in roots if file.startswith(os.path.join(root, ""))), "")
-        return facts_in(root, file) if root else facts_of(file)
+        folder = next((folder for folder in folders if file.startswith(folder)), None)
+        return facts_of(file) if folder is None else facts_in(folder, file)
 
-    return filter(selection.takes, session_infos(files_in(roots, report), report, look))
+    return filter(selection.takes, session_infos(files_in(places, report), report, look))

@@ -41,7 +41,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "context": ("inspect:context", "Print the messages that a model gets."),
         "follow": ("inspect:follow", "Print new entries while they are written."),
         "handle": ("content:handle", "Resolve handles and list the supported forms."),
-        "stats": ("inspect:stats", "Count entries, bytes, tokens and cost."),
+        "stats": ("stats:stats", "Count entries, bytes, tokens and cost."),
         "blob": ("content:blob", "List, print and verify the blobs of a session."),
     },
     "Find": {

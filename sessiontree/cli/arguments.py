@@ -62,6 +62,7 @@ SESSION_FILE: Final = _SessionFile(readable=False)
 """The path of a session file; see `session_file`."""
 
 file = click.argument("file", type=SESSION_FILE)
+places = click.argument("places", metavar="[DIR|FILE]…", nargs=-1, type=SESSION_FILE)
 ref = click.argument("ref")
 optional_ref = click.argument("ref", required=False)
 

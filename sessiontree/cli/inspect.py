@@ -1,14 +1,12 @@
-"""Commands that look at a session: show, tree, branches, path, context, follow, stats."""
+"""Commands that look at a session: show, branches, path, context, follow."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import click
 
-from sessiontree.catalog.places import Selection
 from sessiontree.cli import arguments, output
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import (
@@ -18,11 +16,8 @@ from sessiontree.cli.output import (
     out_facts,
     out_json,
     out_json_list,
-    usage_in_words,
 )
-from sessiontree.cli.screen import no_pager
 from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
-from sessiontree.cli.totals import out_totals
 from sessiontree.context.settings import header_settings
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.display import one_line
@@ -72,7 +67,7 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
         shown = {
             "entries": f"{facts['entries']:,}",
             "branches": f"{facts['branches']:,}",
-            "lanes": ", ".join(_without_scratch(dict.fromkeys(facts["lanes"], 1))),
+            "lanes": ", ".join(without_scratch(dict.fromkeys(facts["lanes"], 1))),
             "model": _model_name(facts["model"]),
             "parentSession": facts["parentSession"] and for_people(facts["parentSession"]),
             "metadata": facts["metadata"] and for_people(facts["metadata"]),
@@ -112,7 +107,7 @@ def _model(session: Session) -> Mapping[str, Any] | None:
         return None
 
 
-def _without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:
+def without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:
     """The count of each lane; of all scratch lanes together, since there may be hundreds."""
     counts = {lane: count for lane, count in lanes.items() if not is_scratch(lane)}
     if scratch := len(lanes) - len(counts):
@@ -260,76 +255,3 @@ class _Leaves:
 
 _MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
 """Entries by which a writer leaves the path on purpose."""
-
-
-@arguments.command("stats", json="the numbers")
-@click.argument("places", metavar="[FILE|DIR]…", nargs=-1, type=arguments.SESSION_FILE)
-@click.option(
-    "--by",
-    type=click.Choice(("day", "project", "model", "agent")),
-    help="Print the cost of each day, project, model or agent. You can give more than one FILE or "
-    "DIR.",
-)
-@arguments.agent
-@arguments.project
-@arguments.time(
-    "--since",
-    "Count only sessions that changed since this time. With --by, count only the cost since then",
-)
-@no_pager
-def stats(places: tuple[str, ...], by: Any, no_pager: bool, as_json: bool, **only: Any) -> None:
-    """With FILE, the command counts one session. With DIR, it adds up the sessions in DIR and in
-    the folders below DIR. Without FILE and DIR, it adds up all sessions that 'sessiontree ls'
-    lists.
-
-    The cost is the cost that the agent reported. The counts of many sessions are kept in your cache
-    folder, so the next run counts only new and changed sessions.
-
-    With --by, the command also estimates the cost of each answer without a reported cost, at the
-    list price of the provider. The package genai-prices has the prices (pip install
-    'sessiontree[prices]') and needs no network. Reported and estimated costs are separate columns.
-    If a fork or an import has a copy of an answer, the answer counts once. --by reads each file
-    from start to end, every time.
-    """
-    if any(only.values()) and any(not os.path.isdir(place) for place in places):
-        raise click.UsageError("--agent, --project and --since need a folder, not a file")
-    if by is not None:
-        from sessiontree.cli.stats import out_spending  # heavy, and few ask for the costs
-
-        out_spending(places, Selection(**only), by, as_json=as_json, paged=not no_pager)
-        return
-    if len(places) > 1:
-        raise click.UsageError("give one FILE or DIR, or --by to add up several")
-    place = places[0] if places else None
-    if place is None or os.path.isdir(place):
-        out_totals(place, Selection(**only), as_json=as_json)
-        return
-    _out_stats(place, as_json=as_json)
-
-
-def _out_stats(file: str, *, as_json: bool) -> None:
-    with reading(file) as session:
-        found = session.stats()
-        if as_json:
-            out_json(found)
-            return
-        shown = {
-            "entries": _by_kind(found.types, found.entries),
-            "branches": f"{found.branches:,}",
-            "lanes": _by_kind(_without_scratch(found.lanes), len(found.lanes)),
-            "in the file": f"{found.file_bytes:,} bytes",
-            "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
-            **usage_in_words(found.usage),
-        }
-        for name, each in found.models.items():
-            cost = f", ${each.cost:,.4f}" if each.cost else ""
-            shown[f"  {name}"] = f"{each.input:,} in, {each.output:,} out{cost}"
-        out_facts(shown)
-        if found.lost_blobs:
-            lost = counted(found.lost_blobs, "blob")
-            tell(f"Warning: {lost} missing or damaged; 'sessiontree blob ls {file}' lists them")
-
-
-def _by_kind(kinds: Mapping[str, int], total: int) -> str:
-    each = ", ".join(f"{one_line(kind)} {count:,}" for kind, count in kinds.items())
-    return f"{total:,} ({each})"

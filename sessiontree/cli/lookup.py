@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Callable, Sequence
 
 from sessiontree.catalog.counting import AT_ONCE, Counter, cache_folder
@@ -10,8 +11,8 @@ from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.lookup import find, is_start_of
 from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.cli.terminal import tell_each
-from sessiontree.errors import RefError, SessionNotFoundError
+from sessiontree.cli.terminal import Progress, tell_each
+from sessiontree.errors import NotASessionError, RefError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.store import HOME_VARIABLE, Store, by_time
 
@@ -40,10 +41,38 @@ def store_at(folder: str | None) -> Store:
     raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
 
 
-def places_at(folder: str | None) -> list[str]:
-    """The folders of sessions: the one named; else the user's store, and those of the agents."""
-    store = store_at(folder)
-    return [store.root] if folder is not None else [store.root, *agent_folders()]
+def places_at(named: Sequence[str] = ()) -> list[str]:
+    """The places of sessions: those named; else the user's store, and the folders of the agents."""
+    if named:
+        return [_place_at(place) for place in named]
+    return [store_at(None).root, *agent_folders()]
+
+
+def _place_at(place: str) -> str:
+    """A folder, or a session file, which must exist."""
+    if os.path.isdir(place):
+        return os.path.abspath(place)
+    try:
+        kind = os.stat(place).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        message = f"there is no file or folder {place}; check the path"
+        raise SessionNotFoundError(message, place) from None
+    except OSError as error:
+        raise unreadable(place, error) from error
+    if not stat.S_ISREG(kind):
+        message = f"{place} is a device or a pipe; give a session file or a folder"
+        raise NotASessionError(message, place)
+    return place
+
+
+def read_sessions(places: Sequence[str], selection: Selection, report: Report) -> list[SessionInfo]:
+    """The sessions in some places, with the progress on a terminal."""
+    found: list[SessionInfo] = []
+    with Progress("Reading sessions") as shown:
+        for one in sessions_in(places, selection, report):
+            found.append(one)
+            shown(len(found), None)
+    return found
 
 
 def counted_sessions(
@@ -63,7 +92,9 @@ def counted_sessions(
 
 def none_found(places: Sequence[str], selection: Selection) -> str:
     """The message for a list without a session."""
-    where = places[0] if len(places) == 1 else f"{places[0]} or where agents keep theirs"
+    where = ", ".join(places)
+    if places == places_at():
+        where = places[0] if len(places) == 1 else f"{places[0]} or where agents keep theirs"
     if selection.is_all:
         return f"No session in {where}"
     return f"No session in {where} is of the agent, the project and the time that are asked for"
@@ -97,7 +128,7 @@ def find_file(name: str) -> str:
 
 def _with_agents(name: str, own: Sequence[SessionInfo], report: Report) -> SessionInfo:
     """The one session with a name or an id among those of the agents and of the store."""
-    _, *places = places_at(None)
+    _, *places = places_at()
     ids = {one.id for one in own}  # an import has the id of its original, and counts first
     agents = [one for one in sessions_in(places, Selection(), report) if one.id not in ids]
     among = [*own, *sorted(agents, key=by_time, reverse=True)]

@@ -48,7 +48,7 @@ def resume(
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")
     problems: list[str] = []
     try:
-        one = find_session(session, os.getcwd(), places_at(None), problems.append)
+        one = find_session(session, os.getcwd(), places_at(), problems.append)
     except SessionTreeError:
         tell_each("Left out", problems)
         raise

@@ -9,18 +9,16 @@ from typing import Any
 
 import click
 
-from sessiontree.catalog.listing import session_infos
 from sessiontree.catalog.places import Selection, files_in, newest_first, sessions_in
 from sessiontree.catalog.search import SearchHit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import SESSION_FILE
 from sessiontree.cli.hits import described, lines, rows
 from sessiontree.cli.lookup import none_found, places_at
 from sessiontree.cli.output import out_json_list
 from sessiontree.cli.screen import screen
 from sessiontree.cli.terminal import as_line, finish, is_terminal, tell, tell_each, write
-from sessiontree.errors import NotASessionError, SessionNotFoundError, UsageError
+from sessiontree.errors import UsageError
 from sessiontree.storage.files import BLOBS, Report
 from sessiontree.store import by_time
 from sessiontree.text.pattern import AllOf, Pattern, query
@@ -28,7 +26,7 @@ from sessiontree.text.pattern import AllOf, Pattern, query
 
 @arguments.command("search", json="a list of the entries found")
 @click.argument("words", metavar="PATTERN")
-@click.argument("place", metavar="[DIR|FILE]", required=False, type=SESSION_FILE)
+@arguments.places
 @click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Do not distinguish A and a.")
 @click.option("-s", "--case-sensitive", is_flag=True, help="Distinguish A and a.")
@@ -55,7 +53,7 @@ from sessiontree.text.pattern import AllOf, Pattern, query
 @click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after N entries.")
 def search(
     words: str,
-    place: str | None,
+    places: tuple[str, ...],
     regex: bool,
     ignore_case: bool,
     case_sensitive: bool,
@@ -67,8 +65,8 @@ def search(
     as_json: bool,
     **only: Any,
 ) -> None:
-    """The command searches the sessions in DIR, or the session FILE. Without DIR or FILE, it
-    searches all sessions that 'sessiontree ls' lists, newest first.
+    """The command searches the sessions in DIR, or the session FILE. You can name several. Without
+    DIR and FILE, it searches all sessions that 'sessiontree ls' lists. The newest are first.
 
     If PATTERN has several words, the command finds the entries that contain all these words. Words
     in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same,
@@ -85,14 +83,16 @@ def search(
     wanted = Wanted(frozenset(roles), facts=as_json, conversation=not everything, **only)
     selection = Selection(agents, project)
     problems: list[str] = []
-    files = _files(place, selection, problems.append)
+    looked_in = places_at(places)
+    files = _files(looked_in, selection, problems.append)
     searching = hits_in(looked_for, files, wanted, problems.append, limit=limit, processes=None)
     with closing(searching) as hits:
         found = out_json_list(described(flushed(hits))) if as_json else out_hits(flushed(hits))
     if found == limit:
         tell(f"Stopped at {limit:,} as --limit asks; there may be more")
     elif not found and not as_json:
-        tell(_nothing(words, files, place, selection, blobs=wanted.blobs, everything=everything))
+        nothing = _nothing(words, files, blobs=wanted.blobs, everything=everything)
+        tell(nothing if files else f"Nothing was searched. {none_found(looked_in, selection)}")
     tell_each("Left out", problems)
 
 
@@ -105,43 +105,19 @@ def _pattern(words: str, ignore_case: bool | None, regex: bool) -> Pattern | All
         raise click.UsageError(as_line(str(error))) from error
 
 
-def _nothing(
-    words: str,
-    files: list[str],
-    place: str | None,
-    selection: Selection,
-    *,
-    blobs: bool,
-    everything: bool,
-) -> str:
-    if not files:
-        return f"Nothing was searched. {none_found(places_at(_folder(place)), selection)}"
+def _nothing(words: str, files: list[str], *, blobs: bool, everything: bool) -> str:
     has_blobs = not blobs and any(os.path.isdir(os.path.realpath(f) + BLOBS) for f in files)
     more = "; --blobs searches large texts too" if has_blobs else ""
     more += "" if everything else "; --everything also searches what programs keep for themselves"
     return f"Nothing matches {words}{more}"
 
 
-def _folder(place: str | None) -> str | None:
-    return place if place is None or os.path.isdir(place) else os.path.dirname(place) or os.curdir
-
-
-def _files(place: str | None, selection: Selection, report: Report) -> list[str]:
+def _files(places: list[str], selection: Selection, report: Report) -> list[str]:
     """The files to search, newest first."""
-    if place is None or os.path.isdir(place):
-        places = places_at(place)
-        if selection.is_all:
-            return newest_first(files_in(places, report))
-        found = sessions_in(places, selection, report)
-        return [one.file for one in sorted(found, key=by_time, reverse=True)]
-    if not os.path.exists(place):
-        raise SessionNotFoundError(f"there is no file or folder {place}; check the path", place)
-    if not os.path.isfile(place):
-        message = f"{place} is a device or a pipe; give a session file or a folder"
-        raise NotASessionError(message, place)
     if selection.is_all:
-        return [place]
-    return [one.file for one in session_infos([place], report) if selection.takes(one)]
+        return newest_first(files_in(places, report))
+    found = sessions_in(places, selection, report)
+    return [one.file for one in sorted(found, key=by_time, reverse=True)]
 
 
 def flushed(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:

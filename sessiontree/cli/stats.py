@@ -1,7 +1,8 @@
-"""What sessions cost, printed: a table with a bar for each row, or JSON.
+"""The command `stats`: one session in numbers, the sums of many, and what they cost.
 
-On a screen a bar gets what the columns leave; where that is too little, columns are left out in a
-fixed order. Elsewhere there are no bars, and nothing is cut.
+What sessions cost is a table with a bar for each row. On a screen a bar gets what the columns
+leave; where that is too little, columns are left out in a fixed order. Elsewhere there are no bars,
+and nothing is cut.
 """
 
 from __future__ import annotations
@@ -10,16 +11,21 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sessiontree.catalog.listing import SessionInfo, facts_of, moment
-from sessiontree.catalog.places import OWN, Selection, sessions_in
-from sessiontree.catalog.spending import By, Name, Row, Source, Spending, spending_of
-from sessiontree.cli.lookup import none_found, places_at
-from sessiontree.cli.output import out_json
-from sessiontree.cli.screen import Screen, columns_of, cut, filled, screen, show
+import click
+
+from sessiontree.catalog.listing import SessionInfo, moment
+from sessiontree.catalog.places import OWN, Selection
+from sessiontree.catalog.spending import BY, By, Name, Row, Source, Spending, spending_of
+from sessiontree.catalog.totals import Totals, totals_of
+from sessiontree.cli import arguments
+from sessiontree.cli.inspect import without_scratch
+from sessiontree.cli.lookup import counted_sessions, none_found, places_at, read_sessions
+from sessiontree.cli.opening import reading
+from sessiontree.cli.output import out_facts, out_json, usage_in_words
+from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, screen, show
 from sessiontree.cli.terminal import Progress, counted, is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.operations.prices import HOW_TO_GET, Prices, load
-from sessiontree.storage.files import Report
 from sessiontree.text.amounts import dollars, in_short
 
 _GAP: Final = 2
@@ -38,19 +44,110 @@ _UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(n
 _LONGEST: Final = 400
 
 
-def out_spending(
+@arguments.command("stats", json="the numbers")
+@arguments.places
+@click.option(
+    "--by",
+    type=click.Choice(BY),
+    help="Print what was spent by day, project, model or agent.",
+)
+@arguments.agent
+@arguments.project
+@arguments.time(
+    "--since",
+    "Count only sessions that changed, and with --by only what was spent, since this time",
+)
+@no_pager
+def stats(
+    places: tuple[str, ...], by: By | None, no_pager: bool, as_json: bool, **only: Any
+) -> None:
+    """With one FILE, the command counts that session. With DIR or several, it adds up the sessions
+    in DIR and in the folders below DIR, and each FILE; without both, all sessions that 'sessiontree
+    ls' lists.
+
+    The cost is the cost that the agent reported. The counts of sessions are kept in your cache
+    folder, so that only new and changed sessions are counted the next time.
+
+    With --by, an answer without a reported cost is estimated at the list price of its provider, by
+    the package genai-prices (pip install 'sessiontree[prices]'), which needs no network. Reported
+    and estimated costs stand apart. What forks and imports repeat counts once. This reads all
+    sessions as a whole.
+    """
+    selection = Selection(**only)
+    if by is not None:
+        _out_spending(places_at(places), selection, by, as_json=as_json, paged=not no_pager)
+    elif len(places) == 1 and selection.is_all and not os.path.isdir(places[0]):
+        _out_session(places[0], as_json=as_json)
+    else:
+        _out_totals(places_at(places), selection, as_json=as_json)
+
+
+def _out_session(file: str, *, as_json: bool) -> None:
+    with reading(file) as session:
+        found = session.stats()
+        if as_json:
+            out_json(found)
+            return
+        shown = {
+            "entries": _by_kind(found.types, found.entries),
+            "branches": f"{found.branches:,}",
+            "lanes": _by_kind(without_scratch(found.lanes), len(found.lanes)),
+            "in the file": f"{found.file_bytes:,} bytes",
+            "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
+            **usage_in_words(found.usage),
+        }
+        for name, each in found.models.items():
+            cost = f", ${each.cost:,.4f}" if each.cost else ""
+            shown[f"  {name}"] = f"{each.input:,} in, {each.output:,} out{cost}"
+        out_facts(shown)
+        if found.lost_blobs:
+            lost = counted(found.lost_blobs, "blob")
+            tell(f"Warning: {lost} missing or damaged; 'sessiontree blob ls {file}' lists them")
+
+
+def _by_kind(kinds: Mapping[str, int], total: int) -> str:
+    each = ", ".join(f"{one_line(kind)} {count:,}" for kind, count in kinds.items())
+    return f"{total:,} ({each})"
+
+
+def _out_totals(places: Sequence[str], selection: Selection, *, as_json: bool) -> None:
+    """Print the sums of the sessions in some places."""
+    problems: list[str] = []
+    found = read_sessions(places, selection, problems.append)
+    with Progress("Counting sessions") as shown:
+        total, agents = totals_of(counted_sessions(found, None, shown))
+    if as_json:
+        each = {name: sums.as_dict() for name, sums in agents.items()}
+        out_json({**total.as_dict(), "agents": each})
+    elif found:
+        shown_agents = agents if len(agents) > 1 else {}
+        sums = {"sessions": f"{total.sessions:,}", "turns": f"{total.turns:,}"}
+        size = {"in the files": f"{total.bytes:,} bytes"}
+        facts = {name: _in_words(sums) for name, sums in shown_agents.items()}
+        out_facts({**sums, **size, **usage_in_words(total.usage), **facts})
+    else:
+        tell(none_found(places, selection))
+    if total.not_counted:
+        tell(f"Warning: {counted(total.not_counted, 'session')} not counted: cut, or too large")
+    tell_each("Left out", problems)
+
+
+def _in_words(sums: Totals) -> str:
+    cost = f", ${sums.usage.cost:,.4f}" if sums.usage.cost else ""
+    tokens = f"{sums.usage.input:,} in, {sums.usage.output:,} out"
+    turns = counted(sums.turns, "turn")
+    return f"{counted(sums.sessions, 'session')}, {turns}, {sums.bytes:,} bytes, {tokens}{cost}"
+
+
+def _out_spending(
     places: Sequence[str], selection: Selection, by: By, *, as_json: bool, paged: bool
 ) -> None:
-    """Print what the sessions in some files and folders cost, or all sessions that are found."""
+    """Print what the sessions in some places cost."""
     problems: list[str] = []
     prices = load()
-    folders = [place for place in places if os.path.isdir(place)]
-    files = [place for place in places if place not in folders]
-    roots = [root for folder in folders for root in places_at(folder)]
-    roots = roots if places else places_at(None)
+    found = sorted(read_sessions(places, selection, problems.append), key=_originals_first)
+    sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in found]
     with Progress("Reading sessions") as shown:
-        found = _sessions(files, roots, selection, problems.append)
-        sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in found]
         made = spending_of(
             sources,
             by,
@@ -62,7 +159,7 @@ def out_spending(
     if as_json:
         out_json(_as_json(made, by, prices))
     elif not made.rows:
-        tell("Nothing was spent" if found else none_found(roots, selection))
+        tell("Nothing was spent" if found else none_found(places, selection))
     else:
         drawn = screen() if is_terminal() else None
         show(table(made, by, drawn), paged=paged)
@@ -71,16 +168,9 @@ def out_spending(
     tell_each("Left out", problems)
 
 
-def _sessions(
-    files: Sequence[str], roots: Sequence[str], selection: Selection, report: Report
-) -> list[SessionInfo]:
-    """The sessions, the one that was changed longest ago first: it is the original of a copy."""
-    found = [*filter(selection.takes, map(facts_of, files)), *sessions_in(roots, selection, report)]
-    return sorted(found, key=lambda one: (_is_import(one), moment(one.modified), one.file))
-
-
-def _is_import(one: SessionInfo) -> bool:
-    return one.imported_from is not None
+def _originals_first(one: SessionInfo) -> tuple[bool, float, str]:
+    """The order in which an original is before its copies: it was changed longest ago."""
+    return one.imported_from is not None, moment(one.modified), one.file
 
 
 def _as_json(made: Spending, by: By, prices: Prices | None) -> dict[str, Any]:

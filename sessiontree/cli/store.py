@@ -17,15 +17,14 @@ from msgspec.structs import replace
 from sessiontree.catalog.emptying import RemovedSession
 from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.catalog.lookup import short_ids
-from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.catalog.places import Selection
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.lookup import counted_sessions, none_found, places_at, store_at
+from sessiontree.cli.lookup import counted_sessions, none_found, places_at, read_sessions, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, screen, show
 from sessiontree.cli.table import agent_of, note_of, shown_id, table, time_of, title_of
 from sessiontree.cli.terminal import (
-    Progress,
     counted,
     end,
     finish,
@@ -53,7 +52,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 
 
 @arguments.command("ls", json="a list of the sessions")
-@click.argument("folder", metavar="[DIR]", required=False, type=PATH)
+@arguments.places
 @arguments.agent
 @arguments.project
 @arguments.time("--since", "List only sessions that changed since this time")
@@ -75,7 +74,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 @click.option("--branches", is_flag=True, help="Also count the branches; this reads whole files.")
 @no_pager
 def ls(
-    folder: str | None,
+    places: tuple[str, ...],
     order: str,
     limit: int | None,
     branches: bool,
@@ -93,7 +92,7 @@ def ls(
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
     the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
     It does not follow links to folders, and does not enter .git, node_modules, site-packages,
-    caches and the trash.
+    caches and the trash. With FILE, 'ls' lists that session. You can name several.
 
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
@@ -107,12 +106,8 @@ def ls(
     session is in the middle of a large file, 'ls' may not show the name; 'show' always shows it.
     """
     problems: list[str] = []
-    places, selection = places_at(folder), Selection(**only)
-    every: list[SessionInfo] = []
-    with Progress("Reading sessions") as shown:
-        for one in sessions_in(places, Selection(), problems.append):
-            every.append(one)
-            shown(len(every), None)
+    looked_in, selection = places_at(places), Selection(**only)
+    every = read_sessions(looked_in, Selection(), problems.append)
     key, is_reversed = _ORDERS[order]
     found = sorted(filter(selection.takes, every), key=key, reverse=is_reversed)
     found = counted_sessions(found[:limit])
@@ -120,7 +115,7 @@ def ls(
         found = [_with_branches(one, problems.append) for one in found]
     _out_sessions(found, every, as_json=as_json, paged=not no_pager)
     if not found and not as_json:
-        tell(none_found(places, selection))
+        tell(none_found(looked_in, selection))
     tell_each("Left out", problems)
 
 

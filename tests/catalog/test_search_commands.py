@@ -16,7 +16,7 @@ from sessiontree import Session, Store
 from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.cli.search import flushed, out_hits
 from sessiontree.text.pattern import Pattern
-from tests.support.sessions import by_hand, said
+from tests.support.sessions import by_hand, chat, said
 from tests.support.terminal import contents, done, driving, printed_json, refused, run
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202egnp\u2028\x7f"
@@ -234,8 +234,38 @@ def test_a_narrow_terminal_gets_a_row_a_session(store: Store) -> None:
     assert "A rollout" in row
 
 
-def test_ls_of_a_file_says_that_it_is_one(store: Store) -> None:
-    assert "is a file, not a folder of sessions" in refused("ls", store.list()[0].file)
+@pytest.mark.parametrize(
+    "words", [("ls",), ("search", "hello"), ("stats",), ("stats", "--by", "day")]
+)
+def test_a_list_is_of_all_files_and_folders_that_are_named(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    usage = {"role": "assistant", "content": "hello", "usage": {"output": 1}}
+    for folder in ("one", "two/.deep", "two/node_modules"):
+        (tmp_path / folder).mkdir(parents=True)
+    one = chat(tmp_path / "one/s.jsonl", usage)
+    chat(tmp_path / "two/.deep/s.jsonl", usage)
+    below = chat(tmp_path / "two/node_modules/s.jsonl", usage)
+
+    def sessions(*places: str | Path) -> int:
+        found = printed_json(*words, *places)
+        return int(found["sessions"]) if isinstance(found, dict) else len(found)
+
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path / "two")
+    if words != ("stats",):  # which counts one file entry by entry
+        assert sessions(one) == 1
+    assert sessions(tmp_path / "two", one) == 2
+    assert sessions(tmp_path / "two", below, one, f"{tmp_path}/one/", tmp_path / "one", link) == 3
+    assert sessions(one, one, "--agent", "pi") == 0
+    for wrong in (tmp_path / "gone", Path("/dev/null")):
+        assert str(wrong) in refused(*words, one, wrong)
+
+
+def test_a_named_file_that_is_no_session_fails(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl").write_text("{}\n")
+    for words in (("ls",), ("stats",), ("stats", "--by", "day"), ("search", "x", "--agent", "pi")):
+        assert "x.jsonl" in refused(*words, tmp_path / "x.jsonl", tmp_path)
 
 
 def test_hits_come_out_as_they_are_found(

@@ -229,7 +229,7 @@ handle resolve nonsense
 handle resolve file@1.0.0::path:../x --root .
 search [ FILE --regex
 search e nope.jsonl
-ls nope
+ls ./nope
 import FILE
 import nope -o made
 import notes.md -o made
