@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, moment, session_infos
+from sessiontree.catalog.listing import SessionInfo, by_time, session_infos
 from sessiontree.catalog.places import facts_in
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.project import encoded, folder_name, id_in_name, id_of_name
@@ -530,11 +530,6 @@ def _moment_of(older_than: timedelta | datetime) -> datetime:
 def path_of_ref(ref: str) -> str | None:
     """The absolute path that a ref is; None if it names a session."""
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
-
-
-def by_time(one: SessionInfo) -> tuple[float, str]:
-    """The sort key of sessions: the last change, then the file's name."""
-    return moment(one.modified), os.path.basename(one.file)
 
 
 def file_name(created: str | None, id: str) -> str:

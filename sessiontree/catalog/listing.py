@@ -34,7 +34,7 @@ from sessiontree.core.entry import decode_object
 from sessiontree.core.message import begins_turn, preview_of, role_of, slash_command, text_of
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
-from sessiontree.storage.files import LOCK, Report, owner_in, unreadable
+from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.text.preview import shown, told
@@ -152,6 +152,36 @@ def in_force(one: SessionInfo, other: SessionInfo) -> SessionInfo:
     return max(one, other, key=lambda info: (moment(info.modified), info.file))
 
 
+def without_stubs(files: Iterable[str], fs: FileSystem = DISK) -> Iterator[str]:
+    """The files without the chats of Gemini CLI in which nothing is said, as a resume leaves them.
+
+    Such a chat is left out if another one beside it is of the same session, and says something.
+    """
+    files = list(files)
+    stubs: set[str] = set()
+    for chats in chats_of_sessions(files):
+        stubs.update(_stubs(chats, fs))
+    return (file for file in files if file not in stubs)
+
+
+def chats_of_sessions(files: Iterable[str]) -> Iterator[list[str]]:
+    """The chats of Gemini CLI that may be one session, by their names; not those of one chat."""
+    chats: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        if (id := chat_id_in(file)) is not None:
+            chats.setdefault((os.path.dirname(file), id), []).append(file)
+    return (group for group in chats.values() if len(group) > 1)
+
+
+def _stubs(chats: Iterable[str], fs: FileSystem) -> Iterator[str]:
+    found: list[SessionInfo] = []
+    for file in chats:
+        with suppress(SessionTreeError):  # which is reported when the file is read
+            found.append(facts_of(file, fs))
+    said = {one.id for one in found if one.first_message is not None}
+    return (one.file for one in found if one.first_message is None and one.id in said)
+
+
 def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
     """The facts of one file.
 
@@ -187,6 +217,11 @@ def moment(timestamp: str | None) -> float:
         return datetime.fromisoformat(timestamp or "").timestamp()
     except (ValueError, OverflowError, OSError):
         return 0.0
+
+
+def by_time(one: SessionInfo) -> tuple[float, str]:
+    """The sort key of sessions: the last change, then the file's name."""
+    return moment(one.modified), os.path.basename(one.file)
 
 
 def _open(fs: FileSystem, file: str) -> int:

@@ -9,7 +9,7 @@ reported, and hides nothing else.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
@@ -17,7 +17,14 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.catalog.listing import SessionInfo, facts_of, moment, session_infos
+from sessiontree.catalog.listing import (
+    SessionInfo,
+    by_time,
+    facts_of,
+    moment,
+    session_infos,
+    without_stubs,
+)
 from sessiontree.core.project import directory_of
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report, session_files
@@ -93,11 +100,6 @@ def _files_of(place: str, report: Report) -> Iterator[str]:
         report(str(error))
 
 
-def newest_first(files: Iterable[str]) -> list[str]:
-    """Paths by the last change of the files; no file is read."""
-    return sorted(files, key=_changed, reverse=True)
-
-
 def _changed(file: str) -> tuple[float, str]:
     with suppress(OSError):
         return os.stat(file).st_mtime, os.path.basename(file)
@@ -120,6 +122,12 @@ def sessions_in(
     Raises:
         SessionTreeError: a place is a file, and not a session.
     """
+    look = _looking_in(places)
+    return filter(selection.takes, session_infos(files_in(places, report), report, look))
+
+
+def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
+    """A function that gives the facts of a file in some places."""
     for place in filter(os.path.isfile, places):
         facts_of(place)
     folders = [os.path.join(place, "") for place in places if not os.path.isfile(place)]
@@ -128,4 +136,19 @@ def sessions_in(
         folder = next((folder for folder in folders if file.startswith(folder)), None)
         return facts_of(file) if folder is None else facts_in(folder, file)
 
-    return filter(selection.takes, session_infos(files_in(places, report), report, look))
+    return look
+
+
+def files_to_search(places: Sequence[str], selection: Selection, report: Report) -> list[str]:
+    """The files of the sessions in some places, all chats of one session included, newest first.
+
+    Raises:
+        SessionTreeError: sessions are selected, and a place is a file and not a session.
+    """
+    files = without_stubs(files_in(places, report))
+    if selection.is_all:
+        return sorted(files, key=_changed, reverse=True)
+    look = _looking_in(places)
+    each = (one for file in files for one in session_infos([file], report, look))
+    found = filter(selection.takes, each)
+    return [one.file for one in sorted(found, key=by_time, reverse=True)]

@@ -17,6 +17,7 @@ from typing import Final
 
 import msgspec
 
+from sessiontree.catalog.listing import chats_of_sessions
 from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError
 from sessiontree.operations.workers import Crew, available
@@ -41,14 +42,17 @@ def search(
 ) -> Generator[SearchHit, None, None]:
     """The hits in files, at most `limit`, as they are found: file by file, in file order.
 
-    `processes` share the files; None: as many as are worth it. The others end when the
-    iterator is closed. `report` is called for each file and line that cannot be read.
+    A message that several chats of one session have is one hit, in the first of them. `processes`
+    share the files; None: as many as are worth it. The others end when the iterator is closed.
+    `report` is called for each file and line that cannot be read.
     """
     if limit is not None and limit < 1:
         return
     if processes is None:
         processes = processes_for(files)
     scanner = Scanner()
+    chats = {file for group in chats_of_sessions(files) for file in group}
+    known: set[tuple[str, str]] = set()
 
     def found_in(file: str) -> Iterator[SearchHit | str]:
         return _found_in(file, pattern, wanted, scanner)
@@ -60,6 +64,10 @@ def search(
             if isinstance(found, str):
                 report(found)
                 continue
+            if found.file in chats:
+                if (found.session, found.ref) in known:
+                    continue
+                known.add((found.session, found.ref))
             yield found
             given += 1
             if given == limit:

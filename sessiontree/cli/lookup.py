@@ -8,13 +8,13 @@ from collections.abc import Callable, Sequence
 
 from sessiontree.catalog.counting import AT_ONCE, Counter, cache_folder
 from sessiontree.catalog.homes import agent_folders
-from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import find, is_start_of
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli.terminal import Progress, tell_each
 from sessiontree.errors import NotASessionError, RefError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.store import HOME_VARIABLE, Store, by_time
+from sessiontree.store import HOME_VARIABLE, Store
 
 
 def store_at(folder: str | None) -> Store:

@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from sessiontree.catalog.places import Selection, files_in, newest_first, sessions_in
+from sessiontree.catalog.places import Selection, files_to_search
 from sessiontree.catalog.search import SearchHit, Wanted
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
@@ -19,8 +19,7 @@ from sessiontree.cli.output import out_json_list
 from sessiontree.cli.screen import screen
 from sessiontree.cli.terminal import as_line, finish, is_terminal, tell, tell_each, write
 from sessiontree.errors import UsageError
-from sessiontree.storage.files import BLOBS, Report
-from sessiontree.store import by_time
+from sessiontree.storage.files import BLOBS
 from sessiontree.text.pattern import AllOf, Pattern, query
 
 
@@ -84,7 +83,7 @@ def search(
     selection = Selection(agents, project)
     problems: list[str] = []
     looked_in = places_at(places)
-    files = _files(looked_in, selection, problems.append)
+    files = files_to_search(looked_in, selection, problems.append)
     searching = hits_in(looked_for, files, wanted, problems.append, limit=limit, processes=None)
     with closing(searching) as hits:
         found = out_json_list(described(flushed(hits))) if as_json else out_hits(flushed(hits))
@@ -110,14 +109,6 @@ def _nothing(words: str, files: list[str], *, blobs: bool, everything: bool) -> 
     more = "; --blobs searches large texts too" if has_blobs else ""
     more += "" if everything else "; --everything also searches what programs keep for themselves"
     return f"Nothing matches {words}{more}"
-
-
-def _files(places: list[str], selection: Selection, report: Report) -> list[str]:
-    """The files to search, newest first."""
-    if selection.is_all:
-        return newest_first(files_in(places, report))
-    found = sessions_in(places, selection, report)
-    return [one.file for one in sorted(found, key=by_time, reverse=True)]
 
 
 def flushed(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:

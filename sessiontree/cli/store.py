@@ -15,7 +15,7 @@ import click
 from msgspec.structs import replace
 
 from sessiontree.catalog.emptying import RemovedSession
-from sessiontree.catalog.listing import SessionInfo, moment
+from sessiontree.catalog.listing import SessionInfo, by_time, moment
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection
 from sessiontree.cli import arguments
@@ -36,7 +36,7 @@ from sessiontree.cli.terminal import (
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.files import Report
-from sessiontree.store import Store, by_time, path_of_ref
+from sessiontree.store import Store, path_of_ref
 from sessiontree.text.preview import size_in_short
 
 Move = Callable[[str, Report], dict[str, str]]

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import msgspec
 
-from sessiontree.catalog.listing import facts_of, header_of, session_infos
+from sessiontree.catalog.listing import header_of, without_stubs
 from sessiontree.core.damage import Damage
 from sessiontree.core.notes import Note
 from sessiontree.core.origin import derived_uuid
@@ -41,7 +40,6 @@ from sessiontree.importing.target import (
 )
 from sessiontree.importing.update import Update
 from sessiontree.storage.blobs import Blobs
-from sessiontree.storage.files import chat_id_in
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.move import make_folders
@@ -139,7 +137,7 @@ class Importer:
         SessionNotFoundError: there is nothing at the path.
         """
         if os.path.isdir(path):
-            yield from _without_stubs(list(files_in(path, report)), self._fs)
+            yield from without_stubs(files_in(path, report), self._fs)
         elif os.path.lexists(path):
             yield path
         else:
@@ -259,24 +257,6 @@ class Importer:
                 continue
             if IMPORTED_FROM in metadata:
                 yield _key(metadata.get("agent"), id), path
-
-
-def _without_stubs(files: Sequence[str], fs: FileSystem) -> Iterator[str]:
-    """The files without the chats in which nothing is said, beside one of the same session."""
-    chats: dict[tuple[str, str], list[str]] = {}
-    for file in files:
-        if (id := chat_id_in(file)) is not None:
-            chats.setdefault((os.path.dirname(file), id), []).append(file)
-    left_out: set[str] = set()
-    for group in filter(lambda group: len(group) > 1, chats.values()):
-        found = list(session_infos(group, lambda problem: None, partial(facts_of, fs=fs)))
-        said = {one.id for one in found if one.first_message is not None}
-        for file in group:
-            with contextlib.suppress(SessionTreeError):
-                one = facts_of(file, fs)
-                if one.first_message is None and one.id in said:
-                    left_out.add(file)
-    yield from (file for file in files if file not in left_out)
 
 
 def _exists(target: str, source: Source) -> SessionExistsError:

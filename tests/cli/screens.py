@@ -17,6 +17,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from sessiontree.catalog.counting import Counter
+from sessiontree.catalog.listing import by_time
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.catalog.search import Wanted, search
@@ -26,7 +27,6 @@ from sessiontree.cli.hits import rows
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.table import table
 from sessiontree.operations.prices import Prices
-from sessiontree.store import by_time
 from sessiontree.text.pattern import query
 
 AGENTS: Final = Path(__file__).parents[2] / "fixtures" / "agents"

@@ -13,6 +13,7 @@ from sessiontree.catalog.listing import facts_of
 from sessiontree.importing import import_session
 from sessiontree.importing.importer import Importer
 from tests.formats.test_gemini import META, Line, gemini, log, texts, user
+from tests.support.terminal import printed_json
 from tests.support.transcripts import written
 
 SET: Line = {"$set": {"lastUpdated": "2026-01-01T00:00:02.000Z"}}
@@ -248,3 +249,21 @@ def test_the_working_directory_is_that_of_the_project(chats: Path, known: str) -
     assert facts_of(str(chats / MAIN / f"{SUB}.jsonl")).cwd == expected
     with Session.open(chats / NAME, readonly=True) as session:
         assert session.header["cwd"] == (expected or "")
+
+
+def test_chats_of_one_session_are_listed_and_found_once(tmp_path: Path) -> None:
+    chats = tmp_path / ".gemini/tmp/project/chats"
+    chats.mkdir(parents=True)
+    first, second = ({**META, "sessionId": digit * 8 + "-0000"} for digit in "ab")
+    more = [user("u2", [{"text": "needle two"}]), gemini("g3", "yes", tokens=TOKENS)]
+    other = user("u3", [{"text": "needle one"}])
+    said = ((first, TURN), (first, [*TURN, *more]), (first, [HARNESS]), (second, [other]))
+    for minute, (meta, lines) in enumerate(said):
+        name = f"session-2026-01-01T00-0{minute}-{meta['sessionId'][:8]}.jsonl"
+        written(chats / name, [meta, *lines])
+    assert sorted(row["turns"] for row in printed_json("ls", tmp_path)) == [1, 2]
+    assert printed_json("stats", tmp_path)["usage"]["output"] == 3 * 7
+    for words in ((), ("--agent", "gemini")):
+        for text, refs in (("done", ["g2"]), ("needle", ["u2", "u3"]), ("Sunday", [])):
+            found = printed_json("search", text, tmp_path, *words, "--everything")
+            assert sorted(hit["ref"] for hit in found) == refs
