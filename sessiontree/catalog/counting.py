@@ -48,7 +48,7 @@ _DOCUMENT: Final = b"{\n"
 """How a document over many lines starts."""
 
 MOST_KEPT: Final = 50_000
-_NAME: Final = "counts-1.msgpack"
+_NAME: Final = "counts-2.msgpack"
 
 Stamp = tuple[int, ...]
 """The size and the time of each of some files, -1 for one that is not there."""
@@ -71,20 +71,19 @@ class Counter:
 
     def counted(
         self, sessions: Iterable[SessionInfo], at_once: int | None = AT_ONCE
-    ) -> Iterator[SessionInfo]:
-        """The same sessions with their counts, as long as `at_once` bytes last; None: all."""
+    ) -> Iterator[tuple[SessionInfo, Counts | None]]:
+        """Each session with its counts, as long as `at_once` bytes last; None: all."""
         left = at_once
         for one in sessions:
             kept = self._kept.get(one.file)
             if kept is not None and kept.stamp == _stamp([one.file, *kept.others]):
-                yield _with(one, kept.counts)
+                yield one, kept.counts
                 continue
             if left is not None and left < one.bytes:
-                yield one
+                yield one, None
                 continue
             left = None if left is None else left - one.bytes
-            counts = self._count(one)
-            yield one if counts is None else _with(one, counts)
+            yield one, self._count(one)
 
     def _count(self, one: SessionInfo) -> Counts | None:
         """What a session adds up to; None if a part of it cannot be read."""
@@ -133,7 +132,10 @@ def cache_folder() -> str:
     return user_cache_dir("sessiontree", appauthor=False)
 
 
-def _with(one: SessionInfo, counts: Counts) -> SessionInfo:
+def with_counts(one: SessionInfo, counts: Counts | None) -> SessionInfo:
+    """The facts of a session with its counts, as far as they are known."""
+    if counts is None:
+        return one
     usage = counts.usage
     numbers = {"turns": counts.turns, "model": counts.model, "usage": usage.as_dict()}
     return replace(one, **numbers, cost=usage.cost or None)

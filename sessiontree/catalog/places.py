@@ -126,6 +126,11 @@ def sessions_in(
     return filter(selection.takes, session_infos(files_in(places, report), report, look))
 
 
+def originals_first(found: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """Sessions in an order in which an original, changed longer ago, is before its copies."""
+    return sorted(found, key=lambda one: (one.imported_from is not None, *by_time(one), one.file))
+
+
 def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     """A function that gives the facts of a file in some places."""
     for place in filter(os.path.isfile, places):

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 
-from sessiontree.catalog.counting import AT_ONCE, Counter, cache_folder
+from sessiontree.catalog.counting import Counter, cache_folder
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import find, is_start_of
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.cli.terminal import Progress, tell_each
+from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, RefError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.store import HOME_VARIABLE, Store
@@ -75,19 +76,16 @@ def read_sessions(places: Sequence[str], selection: Selection, report: Report) -
     return found
 
 
-def counted_sessions(
-    found: Sequence[SessionInfo],
-    at_once: int | None = AT_ONCE,
-    shown: Callable[[float, float | None], object] = lambda done, total: None,
-) -> list[SessionInfo]:
-    """Sessions with their counts, which are kept for the next time; `shown` gets the progress."""
+def counts_of(
+    found: Sequence[SessionInfo], at_once: int | None = None
+) -> Iterator[tuple[SessionInfo, Counts | None]]:
+    """Each session with its counts, which are kept for the next time; see `Counter.counted`."""
     counter = Counter(cache_folder())
-    counted: list[SessionInfo] = []
-    for one in counter.counted(found, at_once):
-        counted.append(one)
-        shown(len(counted), len(found))
+    with Progress("Counting sessions") as shown:
+        for number, each in enumerate(counter.counted(found, at_once), 1):
+            yield each
+            shown(number, len(found))
     counter.save()
-    return counted
 
 
 def none_found(places: Sequence[str], selection: Selection) -> str:

@@ -13,13 +13,12 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from sessiontree.catalog.listing import SessionInfo, moment
-from sessiontree.catalog.places import OWN, Selection
+from sessiontree.catalog.places import OWN, Selection, originals_first
 from sessiontree.catalog.spending import BY, By, Name, Row, Source, Spending, spending_of
 from sessiontree.catalog.totals import Totals, totals_of
 from sessiontree.cli import arguments
 from sessiontree.cli.inspect import without_scratch
-from sessiontree.cli.lookup import counted_sessions, none_found, places_at, read_sessions
+from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, screen, show
@@ -65,13 +64,13 @@ def stats(
     in DIR and in the folders below DIR, and each FILE; without both, all sessions that 'sessiontree
     ls' lists.
 
-    The cost is the cost that the agent reported. The counts of sessions are kept in your cache
-    folder, so that only new and changed sessions are counted the next time.
+    The cost is the cost that the agent reported. An answer that forks and imports repeat counts
+    once, for the session changed longest ago; turns and bytes are those of each session. The counts
+    are kept in your cache folder, so that only new and changed sessions are counted the next time.
 
     With --by, an answer without a reported cost is estimated at the list price of its provider, by
     the package genai-prices (pip install 'sessiontree[prices]'), which needs no network. Reported
-    and estimated costs stand apart. What forks and imports repeat counts once. This reads all
-    sessions as a whole.
+    and estimated costs stand apart. This reads all sessions as a whole.
     """
     selection = Selection(**only)
     if by is not None:
@@ -113,9 +112,8 @@ def _by_kind(kinds: Mapping[str, int], total: int) -> str:
 def _out_totals(places: Sequence[str], selection: Selection, *, as_json: bool) -> None:
     """Print the sums of the sessions in some places."""
     problems: list[str] = []
-    found = read_sessions(places, selection, problems.append)
-    with Progress("Counting sessions") as shown:
-        total, agents = totals_of(counted_sessions(found, None, shown))
+    found = originals_first(read_sessions(places, selection, problems.append))
+    total, agents = totals_of(counts_of(found))
     if as_json:
         each = {name: sums.as_dict() for name, sums in agents.items()}
         out_json({**total.as_dict(), "agents": each})
@@ -125,6 +123,7 @@ def _out_totals(places: Sequence[str], selection: Selection, *, as_json: bool) -
         size = {"in the files": f"{total.bytes:,} bytes"}
         facts = {name: _in_words(sums) for name, sums in shown_agents.items()}
         out_facts({**sums, **size, **usage_in_words(total.usage), **facts})
+        _tell_copies(total.copies)
     else:
         tell(none_found(places, selection))
     if total.not_counted:
@@ -145,7 +144,7 @@ def _out_spending(
     """Print what the sessions in some places cost."""
     problems: list[str] = []
     prices = load()
-    found = sorted(read_sessions(places, selection, problems.append), key=_originals_first)
+    found = originals_first(read_sessions(places, selection, problems.append))
     sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in found]
     with Progress("Reading sessions") as shown:
         made = spending_of(
@@ -168,11 +167,6 @@ def _out_spending(
     tell_each("Left out", problems)
 
 
-def _originals_first(one: SessionInfo) -> tuple[bool, float, str]:
-    """The order in which an original is before its copies: it was changed longest ago."""
-    return one.imported_from is not None, moment(one.modified), one.file
-
-
 def _as_json(made: Spending, by: By, prices: Prices | None) -> dict[str, Any]:
     unpriced = made.unpriced.most_common()
     return {
@@ -188,8 +182,12 @@ def _as_json(made: Spending, by: By, prices: Prices | None) -> dict[str, Any]:
 def _tell_sources(made: Spending, prices: Prices | None) -> None:
     if made.total.estimated and prices is not None:
         tell(f"Estimated: at the list prices of {prices.name}, where no cost was reported")
-    if made.copies:
-        answers = counted(made.copies, "answer")
+    _tell_copies(made.copies)
+
+
+def _tell_copies(copies: int) -> None:
+    if copies:
+        answers = counted(copies, "answer")
         tell(f"Counted once: {answers} that also stand in forks, imports or other copies")
 
 

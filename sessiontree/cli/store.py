@@ -14,13 +14,14 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
+from sessiontree.catalog.counting import AT_ONCE, with_counts
 from sessiontree.catalog.emptying import RemovedSession
 from sessiontree.catalog.listing import SessionInfo, by_time, moment
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.lookup import counted_sessions, none_found, places_at, read_sessions, store_at
+from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, screen, show
 from sessiontree.cli.table import agent_of, note_of, shown_id, table, time_of, title_of
@@ -110,7 +111,7 @@ def ls(
     every = read_sessions(looked_in, Selection(), problems.append)
     key, is_reversed = _ORDERS[order]
     found = sorted(filter(selection.takes, every), key=key, reverse=is_reversed)
-    found = counted_sessions(found[:limit])
+    found = [with_counts(*each) for each in counts_of(found[:limit], AT_ONCE)]
     if branches:
         found = [_with_branches(one, problems.append) for one in found]
     _out_sessions(found, every, as_json=as_json, paged=not no_pager)

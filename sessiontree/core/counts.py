@@ -3,19 +3,52 @@
 They are counted line by line from the raw file, without its tree, so that a list can show them: a
 prompt on any branch counts, and an answer that several lines repeat counts once.
 
+The answers are listed, so that many sessions can be added up without their copies: forks and
+imports keep the time and the tokens of an answer.
+
 Invariant: a handle is not resolved, and a blob is not read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import astuple
 
 from sessiontree.core.entry import decode_object, is_of_subagent
 from sessiontree.core.message import begins_turn
 from sessiontree.core.usage import Usage, usage_of
+
+
+class Answer(NamedTuple):
+    """What an answer used, and when; of a cost that is reported apart, the answer before it.
+
+    The time is in milliseconds since 1970. Where there is none, it is what names the answer.
+    """
+
+    time: int | str
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+    cost: float
+
+    @property
+    def has_tokens(self) -> bool:
+        return any(self[1:5])
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """What copies of the answer have in common; not all have its cost."""
+        return self[:5] if self.has_tokens else self
+
+
+def total(answers: Iterable[Answer]) -> Usage:
+    """What some answers used together."""
+    return Usage(*map(sum, zip(*(answer[1:] for answer in answers), strict=True)))
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -25,11 +58,20 @@ class Counts(msgspec.Struct, frozen=True):
         turns: the number of prompts.
         model: the model that was used last, or None.
         usage: the tokens and the reported cost of all answers.
+        listed: the answers, encoded, as most who ask for counts need none of them.
     """
 
     turns: int = 0
     model: str | None = None
     usage: Usage = Usage()
+    listed: bytes = b""
+
+    def answers(self) -> list[Answer]:
+        """The answers that have tokens or a cost."""
+        return _decode_answers(self.listed) if self.listed else []
+
+
+_decode_answers: Final = msgspec.msgpack.Decoder(list[Answer]).decode
 
 
 class Tally(Protocol):
@@ -50,15 +92,34 @@ class Sums:
     def __init__(self) -> None:
         self.turns = 0
         self.model: str | None = None
-        self._spent = Usage()
-        self._answers: dict[str, Usage] = {}
+        self._spent: list[Answer] = []
+        self._places: dict[str, int] = {}  # by the id of an answer
+        self._time: int | str = ""
 
-    def spend(self, usage: Usage, answer: Any = None) -> None:
-        """Add the usage of an answer; of lines with one answer's id the last counts."""
+    def spend(
+        self, usage: Usage, time: Any, answer: Any = None, name: Any = "", *, beside: bool = False
+    ) -> None:
+        """Add the usage of an answer; of lines with one answer's id the last counts.
+
+        Args:
+            usage: the usage.
+            time: when the answer was written, as stored.
+            answer: the id that several lines of one answer have.
+            name: names the answer where it has no time.
+            beside: whether it is a subagent's.
+        """
+        place = self._places.get(answer) if isinstance(answer, str) and answer else None
+        if place is not None:
+            self._spent[place] = Answer(self._spent[place].time, *astuple(usage))
+            return
+        made = Answer(_milliseconds(time) or str(answer or name or ""), *astuple(usage))
+        if not made.has_tokens:  # a cost of the answers before, which may have no time of its own
+            made = made._replace(time=self._time)
+        elif not beside:
+            self._time = made.time
         if isinstance(answer, str) and answer:
-            self._answers[answer] = usage
-        else:
-            self._spent += usage
+            self._places[answer] = len(self._spent)
+        self._spent.append(made)
 
     def use(self, model: Any) -> None:
         """Note the model that wrote a message."""
@@ -66,7 +127,18 @@ class Sums:
             self.model = model
 
     def counts(self) -> Counts:
-        return Counts(self.turns, self.model, sum(self._answers.values(), self._spent))
+        usage = total(self._spent)
+        listed = [answer for answer in self._spent if any(answer[1:])]
+        encoded = msgspec.msgpack.encode(listed) if listed else b""
+        return Counts(self.turns, self.model, usage, encoded)
+
+
+def _milliseconds(time: Any) -> int | None:
+    try:
+        found = datetime.fromisoformat(time)
+        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    except (ValueError, OverflowError, TypeError):
+        return None
 
 
 _ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
@@ -99,8 +171,14 @@ class EntryTally:
         elif kind == "model_change":
             self._sums.use(fields.get("modelId"))
         if isinstance(fields.get("usage"), Mapping):
-            answer = fields.get(_ANSWERS.get(kind, ""))
-            self._sums.spend(usage_of(fields["usage"]), answer)
+            lane = body.get("lane")
+            self._sums.spend(
+                usage_of(fields["usage"]),
+                body.get("timestamp"),
+                fields.get(_ANSWERS.get(kind, "")),
+                body.get("uuid"),
+                beside=isinstance(lane, str) and is_of_subagent(lane),
+            )
 
 
 def is_prompt_entry(body: Mapping[str, Any]) -> bool:

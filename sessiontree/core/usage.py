@@ -12,11 +12,11 @@ and what its tools add to a prompt is input.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from operator import add
+from operator import add, sub
 from typing import Any, Final
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import astuple, replace
 
 _DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
 
@@ -39,6 +39,11 @@ class Usage(msgspec.Struct, frozen=True):
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(add, astuple(self), astuple(other)))
+
+    def __sub__(self, part: Usage) -> Usage:
+        """What is left without a part of it; of a cost no rest that only rounding leaves."""
+        left = Usage(*map(sub, astuple(self), astuple(part)))
+        return left if left.cost > 1e-9 else replace(left, cost=0.0)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `stats --json` prints for `usage` and for each of the `models`."""

@@ -13,7 +13,11 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
+from sessiontree.catalog.counting import Counter
+from sessiontree.catalog.listing import SessionInfo, facts_of
 from sessiontree.catalog.spending import By, Source, Spending, spending_of
+from sessiontree.catalog.totals import totals_of
+from sessiontree.core.counts import Counts
 from sessiontree.operations.prices import Prices
 from tests.operations.test_spending import answered, cost_state
 from tests.support.sessions import chat
@@ -52,6 +56,10 @@ def spent(
     **how: Any,
 ) -> Spending:
     return spending_of(sources, by, prices, report, **how)
+
+
+def counts_of(*sources: Source) -> Iterator[tuple[SessionInfo, Counts | None]]:
+    return Counter(None).counted([facts_of(one.file) for one in sources], None)
 
 
 def answer(model: str, output: int, **usage: Any) -> dict[str, Any]:
@@ -134,6 +142,10 @@ def test_answers_of_the_agents_count_once_in_forks_and_imports(
         "unpricedAnswers": 0,
     }
     assert found.copies
+    every, agents = totals_of(counts_of(*files, *imports))
+    assert (every.usage.as_dict(), every.copies) == (found.total.usage.as_dict(), found.copies)
+    rows = {str(name).replace("_", "-"): row.usage.as_dict() for name, row in found.rows.items()}
+    assert {name: sums.usage.as_dict() for name, sums in agents.items()} == rows
 
 
 @pytest.mark.parametrize("order", [1, -1])
@@ -180,3 +192,5 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
         session.fork(tmp_path / "fork.jsonl")
     found = spent(source(file), source(tmp_path / "fork.jsonl"))
     assert (found.total.estimated, found.total.sessions, found.copies) == (6.0, 1, 2)
+    every, _ = totals_of(counts_of(source(file), source(tmp_path / "fork.jsonl")))
+    assert (every.usage, every.copies, every.sessions) == (found.total.usage, 2, 2)

@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sessiontree.catalog.counting import Counter
+from sessiontree.catalog.counting import Counter, with_counts
 from sessiontree.catalog.listing import by_time
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection, sessions_in
@@ -61,7 +61,7 @@ def screens() -> Iterator[tuple[str, str]]:
         found = sorted(
             sessions_in([folder], Selection(), problems.append), key=by_time, reverse=True
         )
-        counted = list(Counter(None).counted(found, None))
+        counted = [with_counts(*each) for each in Counter(None).counted(found, None)]
         files = [one.file for one in counted]
         ids = short_ids(one.id for one in counted)
         hits = list(search(query("file"), files, Wanted(conversation=True), problems.append))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from sessiontree.core.counts import Counts, Sums
+from sessiontree.core.counts import Sums
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import is_prompt, text_of
 from sessiontree.core.usage import Usage, usage_of
@@ -23,8 +23,8 @@ class ClaudeTally:
 
     def __init__(self) -> None:
         self._sums = Sums()
+        self.counts = self._sums.counts
         self._costs: dict[str, float] = {}
-        self._cost = 0.0
         self._seen: set[str] = set()
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
@@ -39,9 +39,16 @@ class ClaudeTally:
             self._sums.turns += _is_queued(body) if kind == "attachment" else _is_prompt(body)
         if not isinstance(message, dict) or kind != "assistant":
             return
+        is_beside = beside or bool(body.get("isSidechain"))
         if isinstance(message.get("usage"), dict):
-            self._sums.spend(usage_of(message["usage"]), message.get("id"))
-        if not beside and not body.get("isSidechain") and message.get("model") != SYNTHETIC:
+            self._sums.spend(
+                usage_of(message["usage"]),
+                body.get("timestamp"),
+                message.get("id"),
+                body.get("uuid"),
+                beside=is_beside,
+            )
+        if not is_beside and message.get("model") != SYNTHETIC:
             self._sums.use(message.get("model"))
 
     def _take_costs(self, models: Any) -> None:
@@ -50,13 +57,9 @@ class ClaudeTally:
             cost = used.get("costUSD") if isinstance(used, dict) else None
             if isinstance(cost, int | float) and not isinstance(cost, bool):
                 before = self._costs.get(model, 0.0)
-                self._cost += cost - before if cost >= before else cost
+                new = round(cost - before if cost >= before else cost, 9)
+                self._sums.spend(Usage(cost=new), None)
                 self._costs[model] = cost
-
-    def counts(self) -> Counts:
-        self._sums.spend(Usage(cost=self._cost))
-        self._cost = 0.0
-        return self._sums.counts()
 
 
 def _is_prompt(body: Mapping[str, Any]) -> bool:

@@ -30,12 +30,12 @@ class CodexTally:
         elif kind == "turn_context":
             self._sums.use(payload.get("model"))
         elif kind == "event_msg" and payload.get("type") == "token_count":
-            self._take_usage(payload.get("info"))
+            self._take_usage(payload.get("info"), body.get("timestamp"))
 
-    def _take_usage(self, info: Any) -> None:
+    def _take_usage(self, info: Any, time: Any) -> None:
         if not isinstance(info, dict):
             return
         last, total = info.get("last_token_usage"), info.get("total_token_usage")
         if isinstance(last, dict) and total != self._total:  # Codex repeats the same count
             self._total = total
-            self._sums.spend(usage_of(last))
+            self._sums.spend(usage_of(last), time)

@@ -38,7 +38,8 @@ class GeminiTally:
                 self._prompts.add(str(id))
                 self._sums.turns += 1
         elif isinstance(message.get("tokens"), dict):
-            self._sums.spend(usage_of(message["tokens"]), id)
+            usage = usage_of(message["tokens"])
+            self._sums.spend(usage, message.get("timestamp"), id, beside=beside)
             if not beside:
                 self._sums.use(message.get("model"))
 
