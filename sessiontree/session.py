@@ -448,8 +448,9 @@ class Session:
     def turns(self, ref: Ref | None = None) -> list[list[Entry]]:
         """Return the messages of a path as a list of turns.
 
-        A turn is a prompt and all messages after the prompt, up to the next prompt. A handle of a
-        message counts as a message; it is resolved only if it may be a prompt.
+        A turn is a prompt and all messages after the prompt, up to the next prompt. A command that
+        the user typed, such as `/review`, is a prompt. A handle of a message counts as a message;
+        it is resolved only if it may be a prompt.
         """
         return outline.turns(self.path(ref), self.cursor.messages)
 

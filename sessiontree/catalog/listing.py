@@ -31,7 +31,14 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_object
-from sessiontree.core.message import begins_turn, preview_of, role_of, slash_command, text_of
+from sessiontree.core.message import (
+    begins_turn,
+    is_generated,
+    preview_of,
+    role_of,
+    slash_command,
+    text_of,
+)
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
 from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
@@ -419,7 +426,8 @@ def _prompt_of(body: dict[str, Any]) -> str | None:
     """The text of a prompt; of a handle of one its preview, as a list resolves no handles."""
     if body.get("type") == "handle" and body.get("kind") == "message":
         body = {**body, "message": {"role": body.get("role"), "content": body.get("preview")}}
-    return preview_of(shown(told(body)["message"])) if begins_turn(body) else None
+    is_named = begins_turn(body) and not is_generated(body)
+    return preview_of(shown(told(body)["message"])) if is_named else None
 
 
 def _command_in(window: bytes) -> str | None:

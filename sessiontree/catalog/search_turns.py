@@ -1,7 +1,6 @@
-"""The turns that hits are in: the number of the prompt above each, in file order.
+"""The turns that hits are in, by their numbers in `operations.turns`.
 
-Invariants: prompts count on all branches, so a number keeps its turn while the file grows; what a
-subagent did has no number here.
+Invariant: what a subagent did, and what is above the first prompt, has no number here.
 """
 
 from __future__ import annotations
@@ -13,9 +12,8 @@ from typing import Final
 from msgspec.structs import replace
 
 from sessiontree.catalog.search_file import SearchHit
-from sessiontree.core.counts import is_prompt_entry
-from sessiontree.core.entry import is_of_subagent
 from sessiontree.errors import SessionTreeError
+from sessiontree.operations.turns import numbers_of
 from sessiontree.session import Session
 
 LARGEST: Final = 16_000_000
@@ -27,24 +25,15 @@ def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
     found = list(hits)
     numbers = _numbers(found[0].file) if found else {}
     for hit in found:
-        turn = None if is_of_subagent(hit.lane) else numbers.get(hit.ref)
-        yield replace(hit, turn=turn)
+        yield replace(hit, turn=numbers.get(hit.ref))
 
 
 def _numbers(file: str) -> dict[str, int]:
     """The number of the turn of each entry, by its uuid."""
-    numbers: dict[str, int] = {}
-    count = 0
     try:
         if os.path.getsize(file) > LARGEST:
             return {}
         with Session.open(file, readonly=True) as session:
-            for entry in session.entries():
-                if is_prompt_entry(entry.as_stored):
-                    count += 1
-                    numbers[entry.uuid] = count
-                elif (above := numbers.get(entry.parent_uuid or "")) is not None:
-                    numbers[entry.uuid] = above
+            return numbers_of(session.cursor)
     except (SessionTreeError, OSError):  # the search reports what it cannot read
         return {}
-    return numbers

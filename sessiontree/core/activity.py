@@ -10,21 +10,19 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.message import (
+    LOOK,
     RESULT_ITEMS,
     Call,
     Message,
-    block_text,
-    blocks_of,
+    beginning_of,
     is_partial,
     is_result_block,
     kind_of,
     result_ids,
+    says_interrupted,
     slash_command,
     text_of,
 )
-
-_LOOK: Final = 400
-"""Characters at the start of a text in which a sign is looked for."""
 
 _MOST_FILES: Final = 100  # of one call
 _LONGEST_PATH: Final = 300
@@ -32,10 +30,8 @@ _PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_pat
 _CHANGING: Final = re.compile(r"edit|write|replace|patch|create|notebook", re.IGNORECASE)
 _READING: Final = re.compile(r"read|view|cat|open", re.IGNORECASE)
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
-_INTERRUPTED: Final = ("[Request interrupted by user", "<turn_aborted>")
 _REFUSED: Final = "The user doesn't want to "
 _EXIT: Final = re.compile(r'(?:exit code:? |exited with code |"exit_code": ?)(-?\d{1,6})', re.I)
-_TYPED: Final = ("<command-name>", "<command-message>", "<bash-input>")
 _GISTS: Final = ("Primary Request and Intent:", "\nSummary:\n", "\nAnalysis:\n")
 _PREAMBLE: Final = 20_000  # characters in which the gist of a summary begins
 _ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
@@ -73,17 +69,7 @@ def files_of(call: Call) -> Iterator[Touched]:
 
 def is_interruption(message: Message) -> bool:
     """Whether a message says that the user interrupted the agent, or broke off itself."""
-    if message.get("role") == "user":
-        return _begins(message).startswith(_INTERRUPTED)
-    return is_partial(message)
-
-
-def _begins(message: Message) -> str:
-    content = message.get("content")
-    if isinstance(content, str):
-        return content[:_LOOK]
-    first = next(iter(blocks_of(message)), {})
-    return block_text(first)[:_LOOK]
+    return says_interrupted(message) if message.get("role") == "user" else is_partial(message)
 
 
 def error_of(message: Message) -> str | None:
@@ -92,7 +78,7 @@ def error_of(message: Message) -> str | None:
     if message.get("stopReason") == "error":
         return given if isinstance(given, str) and given else "the answer ended with an error"
     if message.get("model") == "<synthetic>" and (text := text_of(message)):
-        return text if "error" in text[:_LOOK].lower() else None
+        return text if "error" in text[:LOOK].lower() else None
     return None
 
 
@@ -134,12 +120,7 @@ def _is_failure(block: Mapping[str, Any], text: str) -> bool:
 
 def _text_of_result(block: Mapping[str, Any]) -> str:
     output = block.get("output")
-    return output[:_LOOK] if isinstance(output, str) else _begins(block)
-
-
-def is_typed_command(message: Message) -> bool:
-    """Whether a message of Claude Code holds a command that the user typed, such as `/review`."""
-    return message.get("role") == "user" and _begins(message).lstrip().startswith(_TYPED)
+    return output[:LOOK] if isinstance(output, str) else beginning_of(block)
 
 
 def gist_of(summary: str) -> str:

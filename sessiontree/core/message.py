@@ -19,6 +19,11 @@ from sessiontree.errors import EntryError
 Message = Mapping[str, Any]
 
 _COMMAND: Final = re.compile("<command-name>(.*?)</command-name>", re.DOTALL)
+_TYPED: Final = ("<command-name>", "<command-message>", "<bash-input>")
+_INTERRUPTED: Final = ("[Request interrupted by user", "<turn_aborted>")
+LOOK: Final = 400
+"""Characters at the start of a text in which a sign is looked for."""
+
 IMAGE_BLOCKS: Final = frozenset({"image", "image_url", "input_image"})
 RESULT_BLOCKS: Final = frozenset({"tool_result"})
 CALL_BLOCKS: Final = frozenset({"toolCall", "tool_use"})
@@ -279,14 +284,40 @@ def is_prompt(message: Message) -> bool:
 
 
 def begins_turn(keys: Mapping[str, Any]) -> bool:
-    """Whether an entry, given its keys as stored, is a prompt.
+    """Whether an entry, given its keys as stored, is a prompt: what the user typed.
 
-    A message with `isMeta` in the metadata is not: the program wrote it in the user's name.
+    A command that the user typed is one, such as `/review`. Other messages with `isMeta` in the
+    metadata are not, as the program wrote them in the user's name; nor is a message that says that
+    the user interrupted the agent.
     """
-    message, metadata = keys.get("message"), keys.get("metadata")
+    message = keys.get("message")
     if not isinstance(message, dict) or not is_prompt(message):
         return False
-    return not (isinstance(metadata, dict) and metadata.get("isMeta") is True)
+    return is_typed_command(message) or not (is_generated(keys) or says_interrupted(message))
+
+
+def is_generated(keys: Mapping[str, Any]) -> bool:
+    """Whether a program marked an entry as its own, also a command, which it wraps in tags."""
+    metadata = keys.get("metadata")
+    return isinstance(metadata, dict) and metadata.get("isMeta") is True
+
+
+def is_typed_command(message: Message) -> bool:
+    """Whether a message of Claude Code holds a command that the user typed, such as `/review`."""
+    return message.get("role") == "user" and beginning_of(message).lstrip().startswith(_TYPED)
+
+
+def says_interrupted(message: Message) -> bool:
+    """Whether a message of the user says that the user interrupted the agent."""
+    return beginning_of(message).startswith(_INTERRUPTED)
+
+
+def beginning_of(message: Message) -> str:
+    """The start of the text of a message, in which a sign is looked for."""
+    content = message.get("content")
+    if isinstance(content, str):
+        return content[:LOOK]
+    return block_text(next(iter(blocks_of(message)), {}))[:LOOK]
 
 
 def slash_command(text: str) -> str | None:

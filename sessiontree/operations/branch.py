@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sessiontree.context.summary import Summary
+from sessiontree.core.activity import as_typed
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import ANNOTATIONS, PIECES, SUMMARIES, Entry
 from sessiontree.core.message import text_of
@@ -70,7 +71,7 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
     message = prompt["message"] if prompt.type == "message" else messages.of(prompt)
     _go(writer, [_move(writer)], writer.reader.parent(prompt))
     messages.warn("it is not known what they say")
-    return str(prompt.get("preview", "")) if message is None else text_of(message), prompt
+    return str(prompt.get("preview", "")) if message is None else as_typed(text_of(message)), prompt
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:

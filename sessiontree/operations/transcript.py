@@ -31,6 +31,7 @@ from sessiontree.core.message import (
     Message,
     begins_turn,
     blocks_of,
+    is_generated,
     is_partial,
     is_prompt,
     is_result_block,
@@ -158,7 +159,7 @@ class _Transcript:
                 if is_handle_of_message(entry):
                     message = self._masked(self._contents.of_handle(entry), None)
                     fields = {**fields, "message": message}
-                if begins_turn(fields):
+                if begins_turn(fields) and not is_generated(fields):
                     text = " ".join(markdown.plain(text_of(fields["message"])).split())
                     return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
         return f"Session {self._reader.id}"

@@ -30,13 +30,19 @@ from sessiontree.core.activity import (
     files_of,
     gist_of,
     is_interruption,
-    is_typed_command,
     outcome_of,
 )
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
 from sessiontree.core.index import NO_ROW, Branching, TreeIndex
-from sessiontree.core.message import Message, calls_of, message_in, result_ids, text_of
+from sessiontree.core.message import (
+    Message,
+    calls_of,
+    is_typed_command,
+    message_in,
+    result_ids,
+    text_of,
+)
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.operations.messages import begins_turn_with, may_be_prompt, with_messages
@@ -251,11 +257,28 @@ def outline(cursor: Cursor) -> SessionOutline:
     with cursor.alone():
         drawn = Outline.of(cursor)
         turning = Turning(drawn)
-        rows: deque[int] = deque()
-        entries = _entries_in_order(drawn, rows)
-        for entry, message in with_messages(entries, cursor.messages, is_wanted=is_of_turn):
-            turning.take(rows.popleft(), entry, message)
+        for _ in _taken(turning, drawn, cursor):
+            pass
         return turning.outline()
+
+
+def numbers_of(cursor: Cursor) -> dict[str, int]:
+    """The number of the turn of each entry, by its uuid, without what subagents did."""
+    with cursor.alone():
+        drawn = Outline.of(cursor)
+        turning = Turning(drawn)
+        rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn, cursor))
+        return {uuid: number for uuid, number in rows if number}
+
+
+def _taken(turning: Turning, drawn: Outline, cursor: Cursor) -> Iterator[tuple[int, str]]:
+    """The row and the uuid of each entry, as the turning takes it."""
+    rows: deque[int] = deque()
+    entries = _entries_in_order(drawn, rows)
+    for entry, message in with_messages(entries, cursor.messages, is_wanted=is_of_turn):
+        row = rows.popleft()
+        turning.take(row, entry, message)
+        yield row, entry.uuid
 
 
 def entries_of(cursor: Cursor, turn: Turn) -> list[Entry]:
@@ -566,7 +589,7 @@ class Turning:
             return False
         self._anchors[row] = row
         is_copy = self._is_copy(row, anchor, entry)
-        asked = not is_copy and self._asks(entry, message)
+        asked = not is_copy and begins_turn_with(entry, message)
         is_named = parent != anchor or anchor in self._summaries
         names = self._names.get(parent, ()) if is_named else ()
         if asked or not self._continues(anchor, lane):
@@ -636,14 +659,6 @@ class Turning:
         elif not is_named_by_agent(entry.lane, self.agent):
             return None
         return _Agent(data if isinstance(data, dict) else {}, self._last_of_main)
-
-    def _asks(self, entry: Entry, message: Message | None) -> bool:
-        own = entry.message_as_stored if entry.type == "message" else message
-        if isinstance(own, dict) and is_typed_command(own):
-            return True
-        if not begins_turn_with(entry, message):
-            return False
-        return not (isinstance(own, dict) and is_interruption(own))
 
     def _continues(self, anchor: int, lane: str | None) -> bool:
         """Whether an entry that is not a prompt goes on with the turn that it is below."""

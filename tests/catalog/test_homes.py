@@ -160,7 +160,7 @@ def test_the_counts_are_those_of_the_opened_session(home: Path) -> None:
         assert row["usage"] == stats.usage.as_dict()
         assert row["cost"] == (stats.usage.cost or None)
     turns = {row["id"][:8]: row["turns"] for row in listed("--agent", "claude-code")}
-    assert turns == {"5e551015": 4}
+    assert turns == {"5e551015": 5}
 
 
 def test_counts_are_kept_and_made_anew_where_a_file_changes(
@@ -200,7 +200,7 @@ def test_what_is_too_much_for_one_list_is_unknown_and_counted_later(home: Path) 
     sessions = Store(home / ".claude").list()
     ((_, unknown),) = counting.Counter(None).counted(sessions, 1000)
     ((_, known),) = counting.Counter(None).counted(sessions, None)
-    assert (unknown, known and known.turns) == (None, 4)
+    assert (unknown, known and known.turns) == (None, 5)
 
 
 def test_a_list_without_a_place_for_its_cache_is_the_same(
@@ -278,7 +278,7 @@ def test_results_of_claude_code_are_of_the_tool_and_no_prompts(home: Path) -> No
     assert results
     assert {hit["role"] for hit in results} == {"user"}
     prompts = printed_json("search", ".", "--regex", "--agent", "claude-code", "--role", "prompt")
-    assert len(prompts) == 4
+    assert len(prompts) == 5
     assert all(hit["prompt"] for hit in prompts)
     of_users = printed_json("search", ".", "--regex", "--agent", "claude-code", "--role", "user")
     assert not [hit for hit in of_users if hit["speaker"] == "tool"]
@@ -308,7 +308,7 @@ def test_a_hit_names_the_turn_that_it_is_in(home: Path, tmp_path: Path) -> None:
     assert [hit["turn"] for hit in found] == [None, 1, 1, 2, 1, 3]
     of_agent = printed_json("search", ".", "--regex", "--agent", "claude-code")
     prompts = [hit["turn"] for hit in of_agent if hit["prompt"]]
-    assert sorted(prompts) == [1, 2, 3, 4]
+    assert sorted(prompts) == [1, 2, 3, 4, 5]
     assert {hit["turn"] for hit in of_agent if (hit["lane"] or "").startswith("agent-")} <= {None}
 
 

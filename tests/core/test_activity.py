@@ -12,10 +12,9 @@ from sessiontree.core.activity import (
     files_of,
     gist_of,
     is_interruption,
-    is_typed_command,
     outcome_of,
 )
-from sessiontree.core.message import Call
+from sessiontree.core.message import Call, is_typed_command
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from sessiontree.core.counts import Sums
 from sessiontree.core.entry import decode_object
-from sessiontree.core.message import is_prompt, text_of
+from sessiontree.core.message import is_prompt, is_typed_command, text_of
 from sessiontree.core.usage import Usage, usage_of
-from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, QUEUED_COMMAND
+from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, LOCAL_COMMAND, QUEUED_COMMAND
 from sessiontree.formats.claude_code.threads import SYNTHETIC
 
 _NOT_SENT: Final = ("isVirtual", "retiredByNoPersonsInput")
@@ -19,7 +19,10 @@ _NOT_SENT: Final = ("isVirtual", "retiredByNoPersonsInput")
 class ClaudeTally:
     """See `core.counts.Tally`."""
 
-    needles: tuple[bytes, ...] = (b'"user"', b'"usage"', b'"modelUsage"', b'"queued_command"')
+    needles: tuple[bytes, ...] = (
+        *(b'"user"', b'"usage"', b'"modelUsage"', b'"queued_command"'),
+        b'"local_command"',
+    )
 
     def __init__(self) -> None:
         self._sums = Sums()
@@ -34,9 +37,9 @@ class ClaudeTally:
             self._take_costs(body.get("modelUsage"))
         if any(body.get(key) for key in _NOT_SENT):
             return
-        if kind in ("user", "attachment") and not beside and body.get("uuid") not in self._seen:
+        if kind in _PROMPTS and not beside and body.get("uuid") not in self._seen:
             self._seen.add(str(body.get("uuid")))
-            self._sums.turns += _is_queued(body) if kind == "attachment" else _is_prompt(body)
+            self._sums.turns += _PROMPTS[kind](body)
         if not isinstance(message, dict) or kind != "assistant":
             return
         is_beside = beside or bool(body.get("isSidechain"))
@@ -64,6 +67,8 @@ class ClaudeTally:
 
 def _is_prompt(body: Mapping[str, Any]) -> bool:
     message = body.get("message")
+    if isinstance(message, dict) and is_typed_command(message):
+        return not body.get("isSidechain")
     if any(body.get(key) for key in HIDDEN) or body.get("promptSource") == "system":
         return False
     if not isinstance(message, dict) or not is_prompt(message):
@@ -80,3 +85,18 @@ def _is_queued(body: Mapping[str, Any]) -> bool:
     is_users = not isinstance(origin, dict) or origin.get("kind") == "human"
     is_hidden = queued.get("isMeta") or any(body.get(key) for key in HIDDEN)
     return queued.get("commandMode") == "prompt" and is_users and not is_hidden
+
+
+def _is_local(body: Mapping[str, Any]) -> bool:
+    """Whether a line is a command that the user typed, and the program ran itself."""
+    if body.get("subtype") != LOCAL_COMMAND or body.get("isDisplayOnly"):
+        return False
+    return is_typed_command({"role": "user", "content": body.get("content")})
+
+
+_PROMPTS: Final[Mapping[Any, Callable[[Mapping[str, Any]], bool]]] = {
+    "user": _is_prompt,
+    "attachment": _is_queued,
+    "system": _is_local,
+}
+"""By type of line, whether it is a prompt."""

@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import Message, begins_turn, is_prompt
+from sessiontree.core.message import Message, begins_turn, is_generated, is_prompt
 from sessiontree.core.origin import origin_at
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.formats import branches, writing
@@ -367,7 +367,7 @@ class CodexWriter:
 
 def _is_users(said: Said) -> bool:
     if said.entry.type == "message":
-        return begins_turn(said.entry.body)
+        return begins_turn(said.entry.body) and not is_generated(said.entry.body)
     return said.entry.type == "handle" and is_prompt(said.message)
 
 
