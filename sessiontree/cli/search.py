@@ -64,8 +64,9 @@ def search(
     as_json: bool,
     **only: Any,
 ) -> None:
-    """The command searches the sessions in DIR, or the session FILE. You can name several. Without
-    DIR and FILE, it searches all sessions that 'sessiontree ls' lists. The newest are first.
+    """The command searches the sessions in DIR, or the session FILE. You can give more than one DIR
+    or FILE. Without DIR and FILE, it searches all sessions that 'sessiontree ls' lists, newest
+    first.
 
     If PATTERN has several words, the command finds the entries that contain all these words. Words
     in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same,

@@ -48,29 +48,30 @@ _LONGEST: Final = 400
 @click.option(
     "--by",
     type=click.Choice(BY),
-    help="Print what was spent by day, project, model or agent.",
+    help="Print the cost of each day, project, model or agent.",
 )
 @arguments.agent
 @arguments.project
 @arguments.time(
     "--since",
-    "Count only sessions that changed, and with --by only what was spent, since this time",
+    "Count only sessions that changed since this time. With --by, count only the cost since then",
 )
 @no_pager
 def stats(
     places: tuple[str, ...], by: By | None, no_pager: bool, as_json: bool, **only: Any
 ) -> None:
-    """With one FILE, the command counts that session. With DIR or several, it adds up the sessions
-    in DIR and in the folders below DIR, and each FILE; without both, all sessions that 'sessiontree
-    ls' lists.
+    """With one FILE, the command counts this session. With DIR, or more than one FILE, it adds up
+    each FILE and the sessions in DIR and in the folders below DIR. Without FILE and DIR, it adds up
+    all sessions that 'sessiontree ls' lists.
 
-    The cost is the cost that the agent reported. An answer that forks and imports repeat counts
-    once, for the session changed longest ago; turns and bytes are those of each session. The counts
-    are kept in your cache folder, so that only new and changed sessions are counted the next time.
+    The cost is the cost that the agent reported. If a fork or an import has a copy of an answer,
+    the answer counts once. Turns and bytes count in each session. The counts of many sessions are
+    kept in your cache folder, so the next run counts only new and changed sessions.
 
-    With --by, an answer without a reported cost is estimated at the list price of its provider, by
-    the package genai-prices (pip install 'sessiontree[prices]'), which needs no network. Reported
-    and estimated costs stand apart. This reads all sessions as a whole.
+    With --by, the command also estimates the cost of each answer without a reported cost, at the
+    list price of the provider. The package genai-prices has the prices (pip install
+    'sessiontree[prices]') and needs no network. Reported and estimated costs are separate columns.
+    --by reads each file from start to end, every time.
     """
     selection = Selection(**only)
     if by is not None:

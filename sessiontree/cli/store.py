@@ -83,9 +83,9 @@ def ls(
     as_json: bool,
     **only: Any,
 ) -> None:
-    """Without DIR, 'ls' lists all sessions that it finds: those in the store, and those of Claude
-    Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The variables
-    CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
+    """Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
+    Claude Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The
+    variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
     GEMINI_CLI_HOME name other places, as they do for the agents. The store is the folder that the
     variable SESSIONTREE_HOME names. If the variable is not set, the store is the folder
     'sessiontree' in your data folder (on Linux: ~/.local/share).
@@ -93,7 +93,11 @@ def ls(
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
     the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
     It does not follow links to folders, and does not enter .git, node_modules, site-packages,
-    caches and the trash. With FILE, 'ls' lists that session. You can name several.
+    caches and the trash. With FILE, 'ls' lists this session. You can give more than one DIR or
+    FILE.
+
+    'ls' shows the shortest start of each id that no other session has, at least 8 characters. Every
+    command that takes an id takes this start.
 
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
