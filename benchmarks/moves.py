@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from base64 import b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from statistics import median
@@ -173,28 +172,29 @@ def _repeating(lines: Iterator[bytes]) -> Iterator[bytes]:
     import orjson
 
     from sessiontree.core.codec import crc32, encode
-    from sessiontree.engine.naming import MARK_SIZE, MARKS, MOST_MARKS, STATE, mark_of
+    from sessiontree.engine.marks import MARKS, Marks, Tail, mark_of, marks_to_repeat
+    from sessiontree.engine.naming import STATE
     from sessiontree.operations.branch import PUSH
 
-    start, end, last, marks = 0, 0, b"", b""
-    repeated: list[tuple[int, int, bytes]] = []  # the place, the start and the marks of each
+    end, last, tail, block = 0, b"", Tail(0, 0, bytearray()), b""
+    repeated: list[tuple[int, Marks]] = []  # the place and the marks of each
     for line in lines:
         entry = orjson.loads(line)
         if entry["type"] == "compaction":
             names = {"end": end, "check": f"{crc32(last[-256:]):08x}", "lines": []}
-            while repeated and len(repeated[-1][2]) <= min(
-                len(marks), MOST_MARKS * MARK_SIZE - len(marks)
-            ):
-                _, start, earlier = repeated.pop()
-                marks = earlier + marks
+            marks = marks_to_repeat(tail._replace(end=end), [block])
+            assert marks is not None
+            while repeated and (joined := marks.with_earlier(repeated[-1][1])) is not None:
+                marks = joined
+                repeated.pop()
             before = repeated[-1][0] if repeated else None
-            given = {"from": start, "before": before, "marks": b64encode(marks).decode()}
-            repeated.append((end, start, marks))
-            entry["state"] |= {PUSH: None, STATE: names, MARKS: given}
+            repeated.append((end, marks))
+            entry["state"] |= {PUSH: None, STATE: names, MARKS: marks.as_json(before)}
             line = encode(entry)
-            start, marks = end, b""
+            tail, block = Tail(end, end, bytearray()), b""
         yield line
-        marks += mark_of(entry["uuid"])
+        tail.uuids.extend(mark_of(entry["uuid"]))
+        block += line + b"\n"
         end += len(line) + 1
         last = (last + line + b"\n")[-256:]
 

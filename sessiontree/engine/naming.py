@@ -1,7 +1,7 @@
 r"""Naming: what names mean, and which uuids are taken, without the index of the whole log.
 
-A compaction repeats in its `state` where the lines are that give names, and three bytes of each
-uuid since the compaction before. With it, only those lines and the ones behind it are read. Where
+A compaction repeats in its `state` where the lines are that give names, and marks of the uuids and
+ids since the compaction before. With it, only those lines and the ones behind it are read. Where
 no such compaction is near the end, one search through the raw bytes answers for one name or uuid:
 JSON spells a string of printable ASCII characters as it is, or with escapes `\u00XX` or `\/`, and
 lines with such escapes are decoded. After a few searches, the structure of all lines is read once.
@@ -13,7 +13,6 @@ same bytes before the place that it describes, and each line that it lists still
 from __future__ import annotations
 
 import re
-from base64 import b64decode, b64encode
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from operator import lt
@@ -36,6 +35,15 @@ from sessiontree.core.damage import ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, MAIN, MARKERS, Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.runs import parts
+from sessiontree.engine.marks import (
+    MARKS,
+    Marks,
+    MarksKey,
+    Tail,
+    mark_of,
+    marks_in,
+    marks_to_repeat,
+)
 from sessiontree.engine.refs import NAMING, UUID_LENGTH, Names
 from sessiontree.engine.view import View
 from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
@@ -43,11 +51,6 @@ from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
 STATE: Final = "names"
 """The key of a compaction's `state`."""
 
-MARKS: Final = "uuids"
-"""The key with marks of the uuids."""
-
-MARK_SIZE: Final = 3
-MOST_MARKS: Final = 8000  # in one string that no session spills by default
 _MOST_PLACES: Final = 500
 _CHECKED: Final = 256
 """Bytes before the place that a `state` describes, which identify the log."""
@@ -66,6 +69,7 @@ _MOST_NEEDLES: Final = 32
 _MOST_LINES: Final = 10_000
 _FEW_ESCAPES: Final = 32
 
+_FACTS: Final = "session_info"
 _COMPACTION: Final = b'"compaction"'
 _COMPACTION_SIZE: Final = 16 * 1024  # of nearly all
 _PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
@@ -87,15 +91,9 @@ class _NamesKey(msgspec.Struct):
     lines: list[int]
 
 
-class _UuidsKey(msgspec.Struct):
-    start: int = msgspec.field(name="from")
-    before: int | None
-    marks: str
-
-
 class _State(msgspec.Struct):
     names: _NamesKey | None = None
-    uuids: _UuidsKey | None = None
+    uuids: MarksKey | None = None
 
 
 class _Compaction(msgspec.Struct):
@@ -136,29 +134,6 @@ class Told(NamedTuple):
     labels: list[tuple[int, str]]
 
 
-class Marks(NamedTuple):
-    """Three bytes for each uuid in a range of the log, by which most uuids are known to be absent.
-
-    Attributes:
-        start, end: the range. Those that compactions repeat follow each other without a gap.
-        marks: the bytes, in file order.
-    """
-
-    start: int
-    end: int
-    marks: bytearray
-
-    def may_have(self, mark: bytes) -> bool:
-        at = self.marks.find(mark)
-        while at >= 0 and at % len(mark):
-            at = self.marks.find(mark, at + 1)
-        return at >= 0
-
-
-def mark_of(uuid: str) -> bytes:
-    return crc32(uuid.encode("utf-8", "surrogatepass")).to_bytes(4, "big")[1:]
-
-
 class Naming:
     """The names of the known part of a log.
 
@@ -175,13 +150,15 @@ class Naming:
         self._open_end = -1  # the size of the log when its last line had no LF and was read
         self._searches = 0
         self._asked = 0
-        self._marks = Marks(0, 0, bytearray())  # of the lines that no compaction tells of
+        self._tail = Tail(0, 0, bytearray())
         self._compaction: int | None = None  # the offset of the last one that tells
         self._earlier: list[Marks] | None = None  # what compactions tell, the last first
         self._facts: Names | None = None  # only the session's name and metadata are whole
         self._facts_end = 0  # the offset up to which `_facts` knows the log
         self._absent: dict[str, int] = {}  # uuids that no line before an offset has
+        self._not_held: dict[str, int] = {}  # ids that no line before an offset holds
         self._expected: set[str] = set()
+        self._expected_id: str | None = None
 
     def known(self) -> Names:
         """Return all names."""
@@ -207,14 +184,15 @@ class Naming:
         names = self._facts
         assert names is not None
         for found, line, offset in self._lines_from(self._facts_end):
-            if found.type == "session_info":
+            if found.type == _FACTS:
                 self._take(names, found, line, offset)
         self._facts_end = view.complete
         return names
 
-    def expect(self, uuids: Iterable[str]) -> None:
-        """Note uuids that will be asked for, so that one search answers for all of them."""
+    def expect(self, uuids: Iterable[str], id: str | None) -> None:
+        """Note uuids and an id that will be asked for, so that one search answers for all."""
         self._expected = {uuid for uuid in uuids if uuid not in self._absent}
+        self._expected_id = id if id is not None and _PLAIN.fullmatch(id) else None
 
     def _begin_near(self) -> None:
         """Start with a `state` near the end, if there is one."""
@@ -230,16 +208,22 @@ class Naming:
         end = self._view.complete
         wanted, self._expected = {*asked, *list(self._expected)[:_MOST_EXPECTED]}, set()
         names = Names(self._view.header) if self._facts is None else None
+        id, self._expected_id = self._expected_id, None
+        needles = {*wanted, *([] if id is None else [id]), *([] if names is None else [_FACTS])}
         there: set[str] = set()
-        for entry in self._holding(wanted if names is None else {*wanted, "session_info"}, 0, end):
+        is_held = False
+        for entry in self._holding(needles, 0, end):
             if entry is None:
                 return None
             there.update(wanted & {entry.uuid})
-            if names is not None and entry.type == "session_info":
+            is_held = is_held or (id is not None and quoted(id) in entry.line)
+            if names is not None and entry.type == _FACTS:
                 names.take(entry, entry.offset)
         if names is not None:
             self._facts, self._facts_end = names, end
         self._absent.update(dict.fromkeys(wanted - there, end))
+        if id is not None and not is_held:
+            self._not_held[id] = end
         return there
 
     def lookup(self, name: str) -> Meaning | None:
@@ -333,25 +317,25 @@ class Naming:
 
         It repeats those of earlier compactions that do not have more, so that few are read later.
         """
-        if self._marks.end < end:  # the names came from the index
+        if self._tail.end < end:  # the names came from the index
             tree = self._view.tree()
-            since = bisect_left(tree.offsets, self._marks.end)
+            since = bisect_left(tree.offsets, self._tail.end)
             for row in tree.rows_of_type("compaction", since=since):
                 self._restart_at(tree.offsets[row])
-            rows = range(*(bisect_left(tree.offsets, at) for at in (self._marks.end, end)))
-            self._marks.marks.extend(b"".join(mark_of(tree.uuids[row]) for row in rows))
-            self._marks = self._marks._replace(end=end)
-        start, _, marks = self._marks
-        if len(marks) > MOST_MARKS * MARK_SIZE:
+            rows = range(*(bisect_left(tree.offsets, at) for at in (self._tail.end, end)))
+            self._tail.uuids.extend(b"".join(mark_of(tree.uuids[row]) for row in rows))
+            self._tail = self._tail._replace(end=end)
+        blocks = (block for _, block in whole_lines(self._read, self._tail.start, end))
+        marks = marks_to_repeat(self._tail, blocks)
+        if marks is None:
             return {}
         before = self._compaction
-        while before is not None and (given := self._marks_at(before, start)) is not None:
-            earlier, above = given
-            if not 0 < len(earlier.marks) <= min(len(marks), MOST_MARKS * MARK_SIZE - len(marks)):
+        while before is not None and (given := self._marks_at(before, marks.start)) is not None:
+            joined = marks.with_earlier(given[0])
+            if joined is None:
                 break
-            marks, start, before = earlier.marks + marks, earlier.start, above
-        text = b64encode(marks).decode()
-        return {MARKS: {"from": start, "before": before, "marks": text}}
+            marks, before = joined, given[1]
+        return {MARKS: marks.as_json(before)}
 
     def has_uuid(self, uuid: str) -> bool:
         """Whether an entry has a uuid."""
@@ -375,7 +359,7 @@ class Naming:
             return None
         self.known()
         for one in self._marks_known():
-            if one.may_have(mark_of(uuid)):
+            if one.may_have_uuid(uuid):
                 found = list(self._holding(uuid, one.start, one.end or 1))
                 entries = [each for each in found if each is not None and each.uuid == uuid]
                 plain = [each for each in entries if quoted(uuid) in each.line]
@@ -387,7 +371,7 @@ class Naming:
         """Return the marks of the last lines, and all that compactions tell, the last first."""
         if self._earlier is None:
             self._earlier = self._read_marks()
-        return [self._marks, *self._earlier]
+        return [self._tail.marks(), *self._earlier]
 
     def _search_uuid(self, uuid: str) -> bool | None:
         """Do the same without the index; None where only the index tells."""
@@ -399,11 +383,10 @@ class Naming:
                 return None if there is None else True
             return self._is_uuid_in(uuid, self._view.complete, self._view.size)
         self.known()
-        mark = mark_of(uuid)
         known = self._marks_known()
-        ranges = [(one.start, one.end) for one in known if one.may_have(mark)]
-        if self._marks.end < self._view.size:
-            ranges.append((self._marks.end, self._view.size))
+        ranges = [(one.start, one.end) for one in known if one.may_have_uuid(uuid)]
+        if self._tail.end < self._view.size:
+            ranges.append((self._tail.end, self._view.size))
         if known[-1].start:  # no compaction tells of what is before
             self._searches += 1
             ranges.append((0, known[-1].start))
@@ -424,7 +407,7 @@ class Naming:
 
     def _read_marks(self) -> list[Marks]:
         """Read what compactions repeat, each of the lines since the one before."""
-        place, end = self._compaction, self._marks.start
+        place, end = self._compaction, self._tail.start
         found: list[Marks] = []
         while place is not None:
             given = self._marks_at(place, end)
@@ -441,14 +424,8 @@ class Naming:
         state = _state_in(line if newline else rest_of_line(self._read, place))
         if state is None or state.names is None or state.uuids is None or state.names.end != end:
             return None
-        start, before = state.uuids.start, state.uuids.before
-        if not 0 <= start <= end or not (before is None or 0 <= before < place):
-            return None
-        try:
-            marks = b64decode(state.uuids.marks, validate=True)
-        except ValueError:
-            return None
-        return Marks(start, end, bytearray(marks)), before
+        marks = marks_in(state.uuids, end, place)
+        return None if marks is None else (marks, state.uuids.before)
 
     def _check(self, end: int) -> str:
         start = max(0, end - _CHECKED)
@@ -457,7 +434,7 @@ class Naming:
     def _begin(self, most: int) -> None:
         """Start with the last `state` in so many bytes at the end, or with nothing."""
         self._end, self._open_end = 0, -1
-        self._marks = Marks(0, 0, bytearray())
+        self._tail = Tail(0, 0, bytearray())
         self._compaction = self._earlier = None
         view = self._view
         base = max(0, view.complete - most)
@@ -488,7 +465,7 @@ class Naming:
         if names.places() != lines:
             return False
         self._names, self._end = names, end
-        self._marks = Marks(end, end, bytearray())
+        self._tail = Tail(end, end, bytearray())
         self._compaction = offset
         return True
 
@@ -500,24 +477,24 @@ class Naming:
             for found, line, offset in self._lines_from(self._end):
                 if found.type == "compaction":
                     self._restart_at(offset)
-                self._marks.marks.extend(mark_of(found.uuid) if offset < view.complete else b"")
+                self._tail.uuids.extend(mark_of(found.uuid) if offset < view.complete else b"")
                 if found.type in NAMING or found.lane is not None or len(found.uuid) != UUID_LENGTH:
                     self._take(names, found, line, offset)
-            self._marks = self._marks._replace(end=view.complete)
+            self._tail = self._tail._replace(end=view.complete)
         self._end = view.complete
         self._open_end = view.size if view.complete < view.size else -1
 
     def _restart_at(self, offset: int) -> None:
         """Collect the marks behind a compaction anew, if it repeats all those before it."""
         given = self._marks_at(offset, offset)
-        if given is None or given[0].start > self._marks.start:
+        if given is None or given[0].start > self._tail.start:
             return
-        if given[0].start == self._marks.start and given[1] != self._compaction:
+        if given[0].start == self._tail.start and given[1] != self._compaction:
             return
         if self._earlier is not None:
             earlier = [one for one in self._earlier if one.start < given[0].start]
             self._earlier = [given[0], *earlier]
-        self._marks, self._compaction = Marks(offset, offset, bytearray()), offset
+        self._tail, self._compaction = Tail(offset, offset, bytearray()), offset
 
     def _extend_from_tree(self, names: Names) -> None:
         tree = self._view.tree()
@@ -562,13 +539,30 @@ class Naming:
         stop = self._view.size if end is None else end
         return next(self._places_of([quoted(text)], 0, stop), None) is not None
 
-    def may_hold_as_written(self, text: str) -> bool:
-        """Whether some line may hold a string as sessiontree spells it, which no escape hides."""
-        if not _PLAIN.fullmatch(text):
+    def may_hold_id(self, id: str) -> bool:
+        """Whether some line may hold the id of a message or a call, as sessiontree spells it."""
+        if not _PLAIN.fullmatch(id):
             return True
-        needle = quoted(text)
-        backwards = Backwards(self._read)
-        return next(backwards.find(needle, self._view.size), None) is not None
+        self._begin_near()
+        needle = [quoted(id)]
+        return any(
+            next(self._places_of(needle, *part, with_escapes=False), None) is not None
+            for part in self._parts_with(id)
+        )
+
+    def _parts_with(self, id: str) -> Iterator[tuple[int, int]]:
+        """Yield the parts of the log that may hold an id, as compactions tell."""
+        size = self._view.size
+        if self._names is None:
+            yield self._not_held.get(id, 0), size
+            return
+        self.known()
+        tail, *earlier = self._marks_known()
+        yield tail.start, size
+        for one in earlier:
+            if one.may_have_id(id):
+                yield one.start, one.end
+        yield 0, earlier[-1].start if earlier else tail.start
 
     def holding(self, text: str) -> list[Entry] | None:
         """Return the entries whose lines may hold a string; None where they are too many."""
@@ -642,13 +636,15 @@ class Naming:
             if entry is not None:
                 yield entry
 
-    def _places_of(self, needles: list[bytes], start: int, stop: int) -> Iterator[int]:
-        """Yield where these bytes, or escapes of printable ASCII, are in a range."""
+    def _places_of(
+        self, needles: list[bytes], start: int, stop: int, *, with_escapes: bool = True
+    ) -> Iterator[int]:
+        """Yield where these bytes are in a range, by default escapes of printable ASCII too."""
         overlap = max(map(len, [*needles, _LONGEST_ESCAPE])) - 1
         while start < stop:
             block = self._read(start, min(_SEARCHED + overlap, stop - start))
             found = {at for needle in needles for at in _places_in(block, needle)}
-            found.update(_escapes_in(block))
+            found.update(_escapes_in(block) if with_escapes else ())
             yield from sorted(start + at for at in found)
             start += _SEARCHED
 

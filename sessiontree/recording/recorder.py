@@ -110,6 +110,7 @@ _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_u
 """Keys of a result of Claude Code; another agent's result has none of them."""
 
 
+_ID: Final = re.compile(rb'"id": ?"([^"\\]+)"')
 _UUID: Final = re.compile(rb'"uuid": ?"([0-9A-Za-z-]{36})"')
 
 
@@ -167,7 +168,9 @@ class StreamAccumulator:
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
         self._waiting.extend(self._lines.add(data))
         if not self._lanes:
-            self._session.reader.naming().expect(_uuids_in(self._waiting))
+            uuids = set(_uuids_in(self._waiting))
+            id = None if uuids else _first_id(self._waiting)  # a uuid decides, where there is one
+            self._session.reader.naming().expect(uuids, id)
         self._take_lines()
         return self._events.copy()
 
@@ -444,6 +447,13 @@ def _uuids_in(lines: Iterable[bytes]) -> Iterator[str]:
         if b'"stream_event"' not in line and b'"assistant"' not in line:
             for uuid in _UUID.findall(line):
                 yield uuid.decode()
+
+
+def _first_id(lines: Iterable[bytes]) -> str | None:
+    """The id of the first message, mostly."""
+    spoken = (line for line in lines if b'"message"' in line)
+    found = _ID.search(next(spoken, b""))
+    return None if found is None else found[1].decode("utf-8", "replace")
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

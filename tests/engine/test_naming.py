@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from sessiontree import InvalidNameError, RefError, Session
 from sessiontree.core.codec import encode
-from sessiontree.engine import naming, refs
+from sessiontree.engine import marks, naming, refs
 from sessiontree.engine import reader as tree_reader
 from sessiontree.engine.reader import TreeReader
 from sessiontree.storage.fs import DISK
@@ -241,7 +241,7 @@ def test_many_names_are_not_repeated(file: Path) -> None:
 def test_a_compaction_below_too_many_entries_repeats_no_marks(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(naming, "MOST_MARKS", 4)
+    monkeypatch.setattr(marks, "MOST_MARKS", 4)
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:
         first = talk(session, "p1", "a1")[0]
@@ -249,8 +249,8 @@ def test_a_compaction_below_too_many_entries_repeats_no_marks(
         talk(session, *"pqrstu")
         session.compact("t", first_kept="@")
     with Session.open(file, readonly=True) as session:
-        marks = ["uuids" in entry["state"] for entry in session.find(type="compaction")]
-        assert marks == [True, False]
+        told = ["uuids" in entry["state"] for entry in session.find(type="compaction")]
+        assert told == [True, False]
         assert session.entry(first.uuid[:12]).uuid == first.uuid
 
 
