@@ -420,8 +420,7 @@ class Naming:
 
     def _marks_at(self, place: int, end: int) -> tuple[Marks, int | None] | None:
         """Read what a compaction repeats of uuids up to `end`, and the place of the one before."""
-        line, newline, _ = self._read(place, _COMPACTION_SIZE).partition(b"\n")
-        state = _state_in(line if newline else rest_of_line(self._read, place))
+        state = _state_in(rest_of_line(self._read, place, step=_COMPACTION_SIZE))
         if state is None or state.names is None or state.uuids is None or state.names.end != end:
             return None
         marks = marks_in(state.uuids, end, place)

@@ -149,10 +149,12 @@ class Backwards:
         return self.start + at if at >= 0 else offset + len(rest_of_line(self._read, offset))
 
 
-def rest_of_line(read: Read, offset: int, limit: int = 1 << 62) -> bytes:
-    """The bytes from `offset` to the next LF or the end of the file, or some past `limit`."""
+def rest_of_line(read: Read, offset: int, limit: int = 1 << 62, *, step: int = _SMALL) -> bytes:
+    """The bytes from `offset` to the next LF or the end of the file, or some past `limit`.
+
+    `step` bytes are read first.
+    """
     blocks: list[bytes] = []
-    step = _SMALL
     while limit > 0 and (block := read(offset, step)):
         limit -= len(block)
         at = block.find(b"\n")
