@@ -1,8 +1,12 @@
 """Garbage: entries of scratch lanes that were never kept.
 
+An annotation belongs to the last entry before it on its lane that is no annotation; if there is
+none, to the first after it. It stands beside the path, and no entry refers to it.
+
 Invariants: an entry of a lasting lane is never garbage, nor is one that such an entry reaches, by
-its parents or by any reference (merge, label, edit, first kept entry, handle); an entry is garbage
-only when it and all below it have timestamps before a given moment.
+its parents or by any reference (merge, label, edit, first kept entry, handle), nor an annotation
+that belongs to one of these; an entry is garbage only when it and all below it have timestamps
+before a given moment.
 """
 
 from __future__ import annotations
@@ -11,7 +15,7 @@ from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from typing import Final
 
-from sessiontree.core.entry import REFERENCES, Entry
+from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.errors import HandleError
@@ -65,17 +69,20 @@ def _reached(
         of_uuid.setdefault(tree.uuids[row], []).append(row)
         of_lane.setdefault(tree.lane_of(row), []).append(row)
     lanes_of = _lanes_of_branches(tree, entry_at, scratch)
+    annotating = _annotations(tree, scratch)
     reached: set[int] = set()
 
     def reach(uuid: str) -> list[int]:
-        """The rows of a uuid and all above them that were not reached yet."""
+        """The rows of a uuid, all above them and their annotations that were not reached yet."""
         new: list[int] = []
-        for row in of_uuid.get(uuid, ()):
-            for above in tree.rows_up(row):
+        waiting = [*of_uuid.get(uuid, ())]
+        while waiting:
+            for above in tree.rows_up(waiting.pop()):
                 if above in reached or above not in scratch:
                     break  # a lasting entry reaches others further down
                 reached.add(above)
                 new.append(above)
+                waiting += annotating.get(above, ())
         return new
 
     def reach_branch(name: str) -> list[int]:
@@ -98,6 +105,23 @@ def _reached(
         if entry is not None and (name := _branch_named(entry, session_id)) is not None:
             waiting += [row for row in reach_branch(name) if row in referring]
     return reached
+
+
+def _annotations(tree: TreeIndex, scratch: set[int]) -> dict[int, list[int]]:
+    """The rows of annotations on scratch lanes, by the row that they belong to."""
+    owners: dict[str | None, int] = {}
+    early: dict[str | None, list[int]] = {}
+    found: dict[int, list[int]] = {}
+    for row in sorted(scratch):
+        lane = tree.lane_of(row)
+        if tree.type_of(row) not in ANNOTATIONS:
+            owners[lane] = row
+            found[row] = early.pop(lane, [])
+        elif lane in owners:
+            found[owners[lane]].append(row)
+        else:
+            early.setdefault(lane, []).append(row)
+    return found
 
 
 def _lanes_of_branches(

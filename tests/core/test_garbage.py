@@ -30,6 +30,7 @@ def made(kind: str, target: str, other: str) -> dict[str, Any]:
         "message": {"message": {"role": "user", "content": target}},
         "branch": {"fromUuid": target, "name": target},
         "label": {"targetUuid": target, "label": "x"},
+        "usage": {"usage": {}},
         "merge": {"mergedUuid": target, "baseUuid": other},
         "branch_summary": {"summary": "x", "fromUuid": target},
         "handle": {"handle": str(Handle.entry("id", target)), "kind": "message"},
@@ -42,7 +43,7 @@ def made(kind: str, target: str, other: str) -> dict[str, Any]:
 
 
 HANDLES = ["path", "branch", "lane", "elsewhere"]
-KINDS = ["message", "message", "branch", "label", "merge", "branch_summary"]
+KINDS = ["message", "message", "branch", "label", "usage", "merge", "branch_summary"]
 ENTRIES = st.lists(
     st.tuples(
         st.sampled_from([*KINDS, "handle", *(f"handle {kind}" for kind in HANDLES)]),
@@ -74,7 +75,7 @@ HISTORIES = ENTRIES.map(history)
 
 def referred(entry: dict[str, Any], entries: History) -> set[str]:
     """What an entry holds on to, by the format's words: a branch only says where it came from."""
-    found = {entry["parentUuid"]}
+    found = {entry["parentUuid"], *annotating(entry, entries)}
     if entry["type"] != "branch":
         found |= {entry[key] for key in ("targetUuid", "mergedUuid", "baseUuid") if key in entry}
         found |= {entry["fromUuid"]} if "fromUuid" in entry else set()
@@ -85,6 +86,18 @@ def referred(entry: dict[str, Any], entries: History) -> set[str]:
     elif entry["type"] == "handle" and ":id:" in entry["handle"]:
         found.add(entry["handle"].rsplit(":", 1)[1])
     return found
+
+
+def annotating(entry: dict[str, Any], entries: History) -> set[str]:
+    """The labels and usage that belong to an entry: those behind it, and before the first."""
+    lane = [e for e in entries if e.get("lane") == entry.get("lane")]
+    contents = [e for e in lane if e["type"] not in ("label", "usage")]
+    if entry not in contents:
+        return set()
+    at = contents.index(entry)
+    start = lane.index(entry) if at else 0
+    end = lane.index(contents[at + 1]) if at + 1 < len(contents) else len(lane)
+    return {e["uuid"] for e in lane[start:end] if e not in contents}
 
 
 def lasting(entries: History, standing: set[str]) -> set[str]:

@@ -127,6 +127,34 @@ def test_what_something_lasting_reaches_stays_with_all_above_it(file: Path, by: 
         assert main.verify() == []
 
 
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_annotates_a_trial_stays_or_goes_with_it(file: Path, *, is_kept: bool) -> None:
+    with Session.create(file, spill_over=100) as main:
+        main.append_message(user("p1"))
+        with main.scratch() as trial:
+            trial.append("usage", kind="k", provider="p", model="m", usage={"input": 1})
+            said = [trial.append_message(user("x" * 200))]
+            report = f"sha256:{main.blobs.put(b'a report').sha256}"
+            fields = {"usage": {"input": 10}, "reported": report}
+            trial.append("usage", kind="k", provider="p", model="m", **fields)
+            trial.label(said[0], "before")
+            said.append(trial.append_message(assistant("z" * 200)))
+            trial.append("usage", kind="k", provider="p", model="m", usage={"input": 100})
+            said.append(trial.append_message(user("last")))
+        if is_kept:
+            main.keep(str(said[0].lane))
+        before = [*main.entries()]
+        for blob in blobs_of(file):
+            age(blob, days=9)
+        main.gc(now=LATER)
+        main.gc(now=LATER + timedelta(days=40))
+        assert [*main.entries()] == (before if is_kept else before[:2])
+        assert main.stats().usage.input == 111 * is_kept
+        assert [label.label for label in main.labels()] == ["before"] * is_kept
+        assert len(blobs_of(file)) == 3 * is_kept
+        assert main.verify() == []
+
+
 def test_what_garbage_refers_to_is_garbage_too(file: Path) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
