@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -135,7 +136,7 @@ def test_what_annotates_a_trial_stays_or_goes_with_it(file: Path, *, is_kept: bo
             trial.append("usage", kind="k", provider="p", model="m", usage={"input": 1})
             said = [trial.append_message(user("x" * 200))]
             report = f"sha256:{main.blobs.put(b'a report').sha256}"
-            fields = {"usage": {"input": 10}, "reported": report}
+            fields: dict[str, Any] = {"usage": {"input": 10}, "reported": report}
             trial.append("usage", kind="k", provider="p", model="m", **fields)
             trial.label(said[0], "before")
             said.append(trial.append_message(assistant("z" * 200)))
