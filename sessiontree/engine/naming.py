@@ -67,7 +67,7 @@ _MOST_HITS: Final = 2000
 _MOST_TARGETS: Final = 8
 _MOST_NEEDLES: Final = 32
 _MOST_LINES: Final = 10_000
-_FEW_ESCAPES: Final = 32
+_FEW_ESCAPES: Final = 256  # single searches cost less than the regular expression
 
 _FACTS: Final = "session_info"
 _COMPACTION: Final = b'"compaction"'
