@@ -6,6 +6,7 @@ counted, and it is not damage.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
@@ -57,16 +58,20 @@ class Notes:
     """Collects notes, one a type."""
 
     def __init__(self) -> None:
-        self._of: dict[str, Note] = {}
+        self._first: dict[str, Note] = {}
+        self._counts: Counter[str] = Counter()
 
     def add(self, note: Note) -> None:
         name = note.type[:_LONGEST_NAME]
-        if name not in self._of and len(self._of) >= _MOST_TYPES:
-            name = _OTHERS
-        first = self._of.get(name, note)
-        count = note.count + (first.count if name in self._of else 0)
-        self._of[name] = Note(first.file, first.line, first.offset, name, count)
+        if name not in self._first:
+            if len(self._first) >= _MOST_TYPES:
+                name = _OTHERS
+            self._first.setdefault(name, note)
+        self._counts[name] += note.count
 
     def found(self) -> list[Note]:
         """The notes in the order in which their types were met."""
-        return list(self._of.values())
+        return [
+            Note(first.file, first.line, first.offset, name, self._counts[name])
+            for name, first in self._first.items()
+        ]

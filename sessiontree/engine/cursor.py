@@ -8,10 +8,9 @@ its end, so a model gets the same bytes again, even if the handle's target chang
 
 from __future__ import annotations
 
-import gc
 from array import array
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from itertools import chain, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,6 +22,7 @@ from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message
 from sessiontree.engine import refs
+from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.reader import PathSlice, TreeReader, synchronized
 from sessiontree.engine.walk import Walk
 from sessiontree.errors import (
@@ -38,9 +38,6 @@ if TYPE_CHECKING:
 
 _NEAR: Final = 32
 """The entries at the end of a path that are looked at before an index of it is made."""
-
-_MANY_OBJECTS: Final = 10_000
-"""New objects that the interpreter's garbage collector would take long to scan."""
 
 Passed = Callable[[int, Entry], object]
 """Takes 0 or 1, the way on which an entry is, and the entry."""
@@ -530,30 +527,3 @@ def is_cut_above(entries: list[Entry], header: Entry) -> bool:
     if not isinstance(origin, dict) or len(entries) < 2 or entries[0].type != HEADER:
         return False
     return origin.get("cutAbove") is True or origin.get("uuid") == entries[1].uuid
-
-
-@contextmanager
-def gc_paused() -> Iterator[None]:
-    """Pause the interpreter's garbage collection of cycles.
-
-    A long path is read into hundreds of thousands of dicts and lists, none part of a cycle.
-    The collector would scan them again and again, a fifth of the time of a long resume, and up to
-    three quarters of that of a conversion.
-    Collection is on again afterwards if it was on before. With several threads, the one that
-    found it on turns it on.
-    """
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_on:
-            _make_old()
-            gc.enable()
-
-
-def _make_old() -> None:
-    """Count what was made meanwhile among the old objects, so that it is not scanned now."""
-    if gc.get_count()[0] > _MANY_OBJECTS and not gc.get_freeze_count():
-        gc.freeze()
-        gc.unfreeze()

@@ -63,6 +63,9 @@ _MOST_EXPECTED: Final = 6
 _MOST_ASKED: Final = 1000
 """Questions for uuids that together cost less than the index."""
 
+_MOST_TOLD: Final = 2
+"""How often the size of the log may be searched for entries before the index finds them."""
+
 _MOST_HITS: Final = 2000
 _MOST_TARGETS: Final = 8
 _MOST_NEEDLES: Final = 32
@@ -159,6 +162,7 @@ class Naming:
         self._not_held: dict[str, int] = {}  # ids that no line before an offset holds
         self._expected: set[str] = set()
         self._expected_id: str | None = None
+        self._told = 0  # the bytes that were searched for entries that compactions tell
 
     def known(self) -> Names:
         """Return all names."""
@@ -353,14 +357,21 @@ class Naming:
         return view.tree().row(uuid) != NO_ROW
 
     def entry_told(self, uuid: str) -> Entry | None:
-        """Return the last entry with a uuid, if compactions tell where it is."""
+        """Return the last entry with a uuid, if compactions tell where it is.
+
+        None once the searches together cost more than the index.
+        """
+        if self._told > _MOST_TOLD * self._view.size:
+            return None
         self._begin_near()
         if self._names is None or not _PLAIN.fullmatch(uuid):
             return None
         self.known()
         for one in self._marks_known():
             if one.may_have_uuid(uuid):
-                found = list(self._holding(uuid, one.start, one.end or 1))
+                stop = one.end or 1
+                self._told += stop - one.start
+                found = list(self._holding(uuid, one.start, stop))
                 entries = [each for each in found if each is not None and each.uuid == uuid]
                 plain = [each for each in entries if quoted(uuid) in each.line]
                 if plain or None in found:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.header import is_version_1
+from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.header import empty, find_header
 from sessiontree.errors import (
     AgentRecordError,
@@ -281,11 +282,13 @@ def open_file(log: Log, *, migrate: bool) -> SessionFile:
             raise foreign_refusal(start.format, log.name)
         from sessiontree.engine.translated import Translated  # few files are another agent's
 
-        return Translated(log, start.format)
+        with gc_paused():
+            return Translated(log, start.format)
     from sessiontree.engine import migrated  # few files are of version 1
 
     if log.readonly:
-        return migrated.Migrated(log)
+        with gc_paused():
+            return migrated.Migrated(log)
     if not migrate:
         raise MigrationRefusedError(
             f"{log.name} is of version 1; open it with migrate=True to migrate it "

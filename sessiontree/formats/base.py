@@ -375,6 +375,9 @@ class Values:
     def __iter__(self) -> Iterator[str]:
         return iter(self._raw)
 
+    def has_any(self, keys: frozenset[str]) -> bool:
+        return not keys.isdisjoint(self._raw)
+
     def raw(self, key: str) -> bytes:
         """The bytes of a value as written; `null` if the key is absent."""
         return bytes(self._raw.get(key, b"null"))
@@ -410,9 +413,11 @@ class Values:
 
 def values(line: bytes) -> Values | None:
     """The keys of a line; None if it is not a JSON object."""
-    bare = line.strip(b"\0").removeprefix(_BOM).strip()
+    bare = line
     if not (bare.startswith(b"{") and bare.endswith(b"}")):
-        return None
+        bare = line.strip(b"\0").removeprefix(_BOM).strip()
+        if not (bare.startswith(b"{") and bare.endswith(b"}")):
+            return None
     try:
         if b"\n" in bare:  # one value over many lines; version 2 needs one line
             bare = msgspec.json.format(bare, indent=-1)

@@ -25,7 +25,7 @@ from sessiontree.core.entry import Entry, stored
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message
 from sessiontree.core.origin import derived_uuid
-from sessiontree.engine.cursor import gc_paused
+from sessiontree.engine.collector import gc_paused
 from sessiontree.errors import (
     NothingToDoError,
     SessionExistsError,
@@ -202,7 +202,7 @@ class Source:
         known = self._stored.get(row)
         if known is not None:
             return known
-        entry = self._reader.entry_at(row)
+        entry = self._reader.read_at(self.tree.offsets[row])
         if len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
             self._stored[row] = entry  # lanes read the start of their paths many times
         return entry

@@ -37,6 +37,13 @@ class Cost:
         return ""
 
 
+def _homes(folder: str) -> dict[str, str]:
+    """The user's home, the store and the agents' homes: all in the folder of the session."""
+    agents = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME")
+    own = {name: os.path.join(folder, "agents", name) for name in agents}
+    return {"HOME": folder, "SESSIONTREE_HOME": folder, "XDG_CACHE_HOME": f"{folder}/cache", **own}
+
+
 class Runner:
     """A small process of its own that runs the commands; see `tests.hostile.server`."""
 
@@ -47,7 +54,7 @@ class Runner:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
-            env={**os.environ, "SESSIONTREE_HOME": str(folder / "home")},
+            env={**os.environ, **_homes(str(folder / "work"))},
         )
 
     def __enter__(self) -> Self:
@@ -71,7 +78,7 @@ class Runner:
         for command, words in wanted.items():
             shutil.rmtree(work, ignore_errors=True)
             shutil.copytree(source, work)
-            found[command] = self._cost(work, [file if word == "FILE" else word for word in words])
+            found[command] = self._cost(work, [word.replace("FILE", file) for word in words])
         return found
 
     def _cost(self, folder: Path, words: list[str]) -> Cost:

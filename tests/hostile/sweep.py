@@ -1,6 +1,6 @@
 """What each command costs on each structure at five megabytes, as a table of the worst.
 
-    python -m tests.hostile.sweep RESULTS [STRUCTURE …]
+    python -m tests.hostile.sweep RESULTS [STRUCTURE …] [--command COMMAND …]
 
 One process runs at a time. A command that takes over a second runs at a quarter of the size too,
 for its growth. Each result is a line of JSON in RESULTS, and a run goes on where an earlier one
@@ -9,8 +9,8 @@ with that file ended; the table is of all that the file has.
 
 from __future__ import annotations
 
+import argparse
 import json
-import sys
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -41,12 +41,16 @@ class _Run(NamedTuple):
         )
 
 
-def main(results: Path, names: Iterable[str]) -> None:
+def main(results: Path, names: Iterable[str], commands: Iterable[str]) -> None:
     """Measure what the file of results does not have yet, and print its table."""
+    chosen = set(commands)
     known = {(run.name, run.command, run.size) for run in _read(results)}
     with tempfile.TemporaryDirectory() as folder, Runner(Path(folder)) as runner:
         for name in names:
-            wanted = commands_for(name)
+            every = commands_for(name)
+            wanted = {
+                command: every[command] for command in every if command in chosen or not chosen
+            }
             for size in (LARGE, LARGE // 4):
                 if size != LARGE:
                     slow = {run.command for run in _read(results) if _is_slow(run, name)}
@@ -97,5 +101,14 @@ def _worst(runs: list[_Run], by: list[float], lead: str = "") -> Iterator[str]:
         yield lead.format(value) + run.words
 
 
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("results", type=Path)
+    parser.add_argument("names", nargs="*", metavar="STRUCTURE")
+    parser.add_argument("--command", action="append", default=[], dest="commands")
+    return parser.parse_args()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2:] or STRUCTURES)
+    given = _arguments()
+    main(given.results, given.names or STRUCTURES, given.commands)

@@ -88,8 +88,8 @@ def test_every_command_ends_within_the_bar_on_five_megabytes(runner: Runner, nam
 def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
     given = {words[0] for words in (*commands.OWN.values(), *commands.FOREIGN.values())}
     # `follow` does not end, `record` and `new` read no session; `restore` and `move-project` move
-    # files of which they read the names; `branch-here` is `branch`; `resume` converts as `convert`.
-    others = {"resume", "follow", "record", "new", "restore", "move-project", "branch-here", "demo"}
+    # files of which they read the names; `branch-here` is `branch`.
+    others = {"follow", "record", "new", "restore", "move-project", "branch-here", "demo"}
     assert given | others == set(_commands())
 
 

@@ -515,6 +515,15 @@ def _is_meta(node: Node, line: base.Values) -> bool:
     return isinstance(message, dict) and bool(GENERATED.match(text_of(message).lstrip()))
 
 
+_NOTED: Final = frozenset(
+    {
+        *("sessionId", "cwd", "timestamp", "version", "gitBranch", "message", *TITLES),
+        *("continuedInSessionId", "sessions"),
+    }
+)
+"""The keys that say something about the session; a line of other keys has nothing to note."""
+
+
 class _CollectedFacts:
     def __init__(self) -> None:
         self._id: str | None = None
@@ -533,6 +542,8 @@ class _CollectedFacts:
         return None not in (self._id, self._cwd, self._created, self.prompt)
 
     def note(self, line: base.Values) -> None:
+        if not line.has_any(_NOTED):
+            return
         self._id = self._id or line.text("sessionId")
         self._cwd = self._cwd or line.text("cwd")
         self._created = self._created or line.text("timestamp")
