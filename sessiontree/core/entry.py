@@ -131,7 +131,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
         If a string is stored in a blob, the text of the blob's handle replaces the string.
         """
-        return self.body if self.spilled_value is UNSET else decode_object(self.line)
+        body = self.body
+        return body.stored if isinstance(body, SpilledBody) else body
 
     @property
     def has_spilled(self) -> bool:

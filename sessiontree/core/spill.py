@@ -248,19 +248,23 @@ def out_of_reach(handle: str) -> NoReturn:
 
 
 class SpilledBody(Mapping[str, Any]):
-    """A mapping of the keys of a line, each with its spilled strings put back."""
+    """A mapping of the keys of a line, each with its spilled strings put back.
 
-    __slots__ = ("_fetch", "_stored", "_whole")
+    Attributes:
+        stored: the keys and values as in the line.
+    """
+
+    __slots__ = ("_fetch", "_whole", "stored")
 
     def __init__(self, stored: Mapping[str, Any], fetch: Fetch | None) -> None:
-        self._stored = stored
+        self.stored = stored
         self._fetch = fetch or out_of_reach
         self._whole: dict[str, Any] = {}
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key, whole; an error as of `restore`."""
         if key not in self._whole:
-            value = self._stored[key]
+            value = self.stored[key]
             if places := self._places(key):
                 value = restore({key: value, "spilled": places}, self._fetch)[key]
             self._whole[key] = value
@@ -268,17 +272,17 @@ class SpilledBody(Mapping[str, Any]):
 
     def _places(self, key: str) -> Any:
         """The places of one key; `spilled` itself where it is malformed."""
-        spilled = self._stored["spilled"]
+        spilled = self.stored["spilled"]
         try:
             return [place for place in spilled if place[0][0] == key]
         except (TypeError, IndexError, KeyError):
             return spilled
 
     def __contains__(self, key: object) -> bool:
-        return key in self._stored
+        return key in self.stored
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._stored)
+        return iter(self.stored)
 
     def __len__(self) -> int:
-        return len(self._stored)
+        return len(self.stored)

@@ -289,7 +289,10 @@ class Branches:
     ) -> Iterable[Step]:
         """The steps, with the entries of `_NOTED` types at their places."""
         tree, source = self._source.tree, self._source
-        notes = (Noted(row, source.stored(row)) for row in rows if tree.type_of(row) in _NOTED)
+        noted = [row for row in rows if tree.type_of(row) in _NOTED]
+        if not noted:
+            return steps
+        notes = (Noted(row, source.stored(row)) for row in noted)
         return merge(notes, steps, key=lambda step: at[step.row])
 
 
@@ -379,15 +382,14 @@ def _paired_segment(steps: Sequence[Step]) -> Sequence[Step]:
 def note_losses(source: writing.SessionSource, program: str) -> None:
     """Note what a log of one conversation cannot have."""
     losses, tree = source.losses, source.tree
+    systems = _handles_of_systems(source)
     for row in range(1, len(tree)):
         kind = tree.type_of(row)
         losses.uuid = tree.uuids[row]
         if kind in LOSS_OF_TYPE:
             losses.add(LOSS_OF_TYPE[kind])
-            if kind == "handle" and may_make_system(source.stored(row)):
-                message = source.resolved(source.stored(row))
-                if message.get("role") == "system":
-                    losses.add(LOSS_OF_SYSTEM.format(program))
+            if row in systems:
+                losses.add(LOSS_OF_SYSTEM.format(program))
         elif kind == "message":
             _note_losses_of(source, source.stored(row), program)
         elif kind == "session_info" and "metadata" in source.stored(row):
@@ -398,6 +400,17 @@ def note_losses(source: writing.SessionSource, program: str) -> None:
             losses.add(f"a {one_line(kind, 40)} is left out")
     for lane, tips in writing.durable_lanes(source):
         losses.at(tree.uuids[tips[-1]], f"the lane {lane!r} is left out")
+
+
+def _handles_of_systems(source: writing.SessionSource) -> set[int]:
+    """The rows of the handles whose content is a system message."""
+    handles = source.tree.rows_of_type("handle")
+    possible = (row for row in handles if may_make_system(source.stored(row)))
+    return {
+        row
+        for row in writing.resolved_ahead(source, possible)
+        if source.resolved(source.stored(row)).get("role") == "system"
+    }
 
 
 def _note_losses_of(source: writing.SessionSource, entry: Entry, program: str) -> None:

@@ -44,6 +44,7 @@ from sessiontree.core.message import (
     text_of,
 )
 from sessiontree.core.usage import Usage, usage_of
+from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
 from sessiontree.operations.messages import begins_turn_with, may_be_prompt, with_messages
 from sessiontree.operations.outline import (
@@ -254,7 +255,7 @@ class SessionOutline(msgspec.Struct, frozen=True):
 
 def outline(cursor: Cursor) -> SessionOutline:
     """Read the whole session; see `Session.outline`."""
-    with cursor.alone():
+    with cursor.alone(), gc_paused():
         drawn = Outline.of(cursor)
         turning = Turning(drawn)
         for _ in _taken(turning, drawn, cursor):

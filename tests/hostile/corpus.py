@@ -112,6 +112,16 @@ def star_at_the_end(size: int) -> Iterable[bytes]:
 
 
 @own
+def star_below_usage(size: int) -> Iterable[bytes]:
+    """Branches that each go back over many entries without a message."""
+    half = size // (2 * _EACH)
+    for i in range(half):
+        yield entry("usage", f"a{i}", f"a{i - 1}" if i else "h", usage={"input": 1})
+    for i in range(half):
+        yield said(f"b{i}", f"a{half - 1}", role="assistant" if i % 2 else "user")
+
+
+@own
 def comb(size: int) -> Iterable[bytes]:
     for i in range(size // _EACH // 2):
         yield short(f"a{i}", f"a{i - 1}" if i else "h")

@@ -47,6 +47,8 @@ _FRAGMENTS: Final = (
 )
 """The start and the end, in lower case, of texts of the user that Codex takes for its own."""
 
+_STARTS: Final = tuple(start for start, _ in _FRAGMENTS)
+
 _UNSEALED: Final = "thinking that OpenAI did not seal is shown, but not sent to the model"
 
 
@@ -63,7 +65,9 @@ def _is_fragment(block: Any) -> bool:
     if not isinstance(text, str):
         return False
     bare = text.strip().lower()
-    return any(bare.startswith(start) and bare.endswith(end) for start, end in _FRAGMENTS)
+    return bare.startswith(_STARTS) and any(
+        bare.startswith(start) and bare.endswith(end) for start, end in _FRAGMENTS
+    )
 
 
 class CodexMessages:

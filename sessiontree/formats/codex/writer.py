@@ -15,7 +15,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sessiontree.context.settings import header_settings, model_of
@@ -64,6 +64,9 @@ class _Unit(NamedTuple):
     counted: list[Line]  # the lines that are not repeated with it
     settings: Settings  # those in force after it
     is_compaction: bool
+    turn: int | None  # the place in the log of the unit, not below it, that begins the last turn
+    last: Item | None  # the last item, not below it
+    shown_above: int | None  # the place of the unit above it, the nearest, that has lines
 
     @property
     def turns(self) -> int:
@@ -193,41 +196,58 @@ class CodexWriter:
         place = self._source.header.uuid if last is None else last.place
         time = self._time if last is None else last.time
         start = self._start_of_turn(count)
+        shown = self._shown_between(start or 0, count)
         removed = self._log.cut(count)
         if start is None:
-            line = _compacted("", _in_force(units))
+            line = _compacted("", _in_force(shown))
             yield from self._written([line], place, time)
             self._fixed = count
         else:
-            again = units[start:]
-            turns = sum(unit.turns for unit in (*again, *removed))
+            turns = sum(unit.turns for unit in (*shown, *removed))
             yield from self._ended(place)
             back = {"type": "thread_rolled_back", "num_turns": turns}
             yield self._line(("event_msg", back), place, time)
-            for unit in again:
+            for unit in shown:
                 yield from self._written(unit.shown, unit.place, unit.time)
         before, self._settings = self._settings, (None, None) if last is None else last.settings
         for line in self._context(before):
             yield self._line(line, place, time)
 
     def _start_of_turn(self, count: int) -> int | None:
-        """The last unit, not after `count`, that begins with a turn; None if there is none.
+        """The last unit, not after `count`, that begins with a turn; None if there is none."""
+        units = self._log.units
+        if any(unit.is_compaction for unit in units[count:]):
+            return None
+        start = units[count].turn
+        return None if start is None or start < self._fixed else start
+
+    def _shown_between(self, start: int, count: int) -> list[_Unit]:
+        """The units of a range of the log that have lines; the others cost no step."""
+        units = self._log.units
+        found: list[_Unit] = []
+        at = units[count].shown_above
+        while at is not None and at >= start:
+            found.append(units[at])
+            at = units[at].shown_above
+        return found[::-1]
+
+    def _shown_above(self) -> int | None:
+        """The place of the last unit of the log that has lines."""
+        units = self._log.units
+        if not units:
+            return None
+        return len(units) - 1 if units[-1].shown else units[-1].shown_above
+
+    def _turn_at(self, items: list[Item], above: _Unit | None) -> int | None:
+        """The value of `_Unit.turn` for the next unit of the log, which is no compaction.
 
         Codex also takes back its own texts that stand before a turn, so none may stand there.
         """
-        units = self._log.units
-        if any(unit.is_compaction for unit in islice(units, count, None)):
-            return None
-        for at in range(count, self._fixed - 1, -1):
-            if units[at].is_compaction:
-                return None
-            if not (units[at].items and is_turn(units[at].items[0])):
-                continue
-            before = (units[place].items for place in range(at - 1, -1, -1))
-            above = next((items[-1] for items in before if items), None)
-            if above is None or is_turn(above) or above.get("role") not in ("user", "developer"):
-                return at
-        return None
+        if items and is_turn(items[0]):
+            last = None if above is None else above.last
+            if last is None or is_turn(last) or last.get("role") not in ("user", "developer"):
+                return len(self._log.units)
+        return None if above is None else above.turn
 
     def _unit(self, step: Step) -> _Unit:
         self._losses.uuid = step.entry.uuid
@@ -254,7 +274,11 @@ class CodexWriter:
         place = self._source.tree.uuids[step.row]
         depth = self._branches.depths[step.row]
         made = depth, _key(step), place, self._time, items, shown, counted, self._settings
-        return _Unit(*made, isinstance(step, Compacted))
+        above = self._log.units[-1] if self._log.units else None
+        is_compaction = isinstance(step, Compacted)
+        turn = None if is_compaction else self._turn_at(items, above)
+        last = items[-1] if items else above and above.last
+        return _Unit(*made, is_compaction, turn, last, self._shown_above())
 
     def _items(self, said: Said) -> list[Item]:
         found = self._messages.items(said.message, said.entry.uuid)

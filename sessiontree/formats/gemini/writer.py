@@ -17,7 +17,7 @@ import hashlib
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Final
 
 import msgspec
@@ -180,10 +180,11 @@ class GeminiWriter:
     def _give_back(self, count: int) -> None:
         """Make the ids free that are no longer in force behind the first units of the log."""
         units = self._log.units
-        if any(unit.is_compaction for unit in islice(units, count, None)):
+        after = units[count:]
+        if any(unit.is_compaction for unit in after):
             self._taken = {message["id"] for message in _in_force(units[:count])}
         else:
-            self._taken.difference_update(unit.line["id"] for unit in islice(units, count, None))
+            self._taken.difference_update(unit.line["id"] for unit in after)
 
     def _made(self, steps: Iterable[Step]) -> Iterator[_Unit]:
         """The units of steps; those before a prompt are given when no call is open there."""

@@ -1,0 +1,138 @@
+"""Costs that once grew with the square, or were paid once a line, counted in steps."""
+
+from __future__ import annotations
+
+import gc
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.core import entry as entries
+from sessiontree.formats.base import Values
+from sessiontree.handles.resolve import HandleScope
+from sessiontree.operations.spending import costs
+from tests.hostile import corpus
+
+_GROWTH = 5
+
+
+def opened(name: str, folder: Path, size: int) -> Session:
+    folder = folder / f"{size}"
+    folder.mkdir(exist_ok=True)
+    file = {**corpus.STRUCTURES, **corpus.FOREIGN}[name](folder, size)
+    return Session.open(file, readonly=True)
+
+
+def steps_of(work: Callable[[], object]) -> int:
+    """How many calls some work makes, of functions, generators and built-in functions."""
+    steps: Counter[str] = Counter()
+
+    def count(_: FrameType, event: str, __: Any) -> None:
+        steps[event] += 1
+
+    sys.setprofile(count)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return steps.total()
+
+
+@pytest.mark.parametrize("to", ["codex", "gemini"])
+@pytest.mark.parametrize("name", ["star_below_usage", "star_at_the_end"])
+def test_a_conversion_takes_steps_that_follow_the_size(name: str, to: Any, tmp_path: Path) -> None:
+    steps = []
+    for size in (60_000, 240_000):
+        with opened(name, tmp_path, size) as session:
+            steps.append(steps_of(lambda: session.convert(to, tmp_path / f"{size}.converted")))  # noqa: B023
+    assert steps[1] < _GROWTH * steps[0]
+
+
+def test_the_handles_of_a_log_are_resolved_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolve, asked = HandleScope.messages, Counter[str]()
+
+    def counted(*given: Any, **named: Any) -> Any:
+        asked["calls"] += 1
+        return resolve(*given, **named)
+
+    monkeypatch.setattr(HandleScope, "messages", counted)
+    with opened("handles_of_one", tmp_path, 100_000) as session:
+        session.convert("codex", tmp_path / "converted")
+        handles = session.stats().types["handle"]
+    assert asked["calls"] < handles / 20
+
+
+def test_costs_behind_handles_read_the_log_a_few_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened("handles_of_each", tmp_path, 2_000_000) as session:
+        log, read = session.reader.log, Counter[str]()
+        original = type(log).read
+
+        def counted(self: Any, offset: int, size: int) -> bytes:
+            found: bytes = original(self, offset, size)
+            read["bytes"] += len(found)
+            return found
+
+        monkeypatch.setattr(type(log), "read", counted)
+        costs(session.cursor)
+        assert read["bytes"] < 40 * log.size()
+
+
+def test_an_entry_with_spilled_strings_is_decoded_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decode, decoded = entries.decode_object, Counter[str]()
+
+    def counted(line: bytes) -> Any:
+        decoded["lines"] += 1
+        return decode(line)
+
+    with opened("spilled_paths_that_are_none", tmp_path, 2_000) as session:
+        entry = session.entry("@")
+        monkeypatch.setattr(entries, "decode_object", counted)
+        for _ in range(3):
+            assert entry.as_stored["type"] == entry.body["type"] == "message"
+    assert decoded["lines"] <= 1
+
+
+def test_a_line_that_says_nothing_of_the_session_is_not_asked_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text, asked = Values.text, Counter[str]()
+
+    def counted(self: Values, key: str) -> str | None:
+        asked["keys"] += 1
+        return text(self, key)
+
+    monkeypatch.setattr(Values, "text", counted)
+    with opened("claude_unknown_lines", tmp_path, 10_000) as session:
+        lines = sum(note.count for note in session.notes)
+    assert lines > 100
+    assert asked["keys"] < 3 * lines
+
+
+@pytest.mark.parametrize("name", ["gemini_calls_in_one_message", "version_1"])
+def test_nothing_is_collected_while_a_file_is_translated_or_outlined(
+    name: str, tmp_path: Path
+) -> None:
+    collected: list[int] = []
+
+    def count(phase: str, info: dict[str, int]) -> None:
+        collected.extend([info["generation"]] * (phase == "start"))
+
+    gc.callbacks.append(count)
+    try:
+        with opened(name, tmp_path, 300_000) as session:
+            session.outline()
+    finally:
+        gc.callbacks.remove(count)
+    assert len(collected) < 60  # the file is made in it too
