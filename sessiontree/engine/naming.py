@@ -60,11 +60,11 @@ _NEAR: Final = 16 * 1024 * 1024
 
 _MOST_SEARCHES: Final = 3
 _MOST_EXPECTED: Final = 6
-_MOST_ASKED: Final = 1000
-"""Questions for uuids that together cost less than the index."""
-
 _MOST_TOLD: Final = 2
 """How often the size of the log may be searched for entries before the index finds them."""
+
+_MOST_ASKED: Final = 1000
+"""Questions for uuids that together cost less than the index."""
 
 _MOST_HITS: Final = 2000
 _MOST_TARGETS: Final = 8
@@ -359,9 +359,11 @@ class Naming:
     def entry_told(self, uuid: str) -> Entry | None:
         """Return the last entry with a uuid, if compactions tell where it is.
 
-        None once the searches together cost more than the index.
+        None once the searches together cost more than the index, and where the log ends in the
+        middle of a line, which may have the uuid too.
         """
-        if self._told > _MOST_TOLD * self._view.size:
+        view = self._view
+        if view.complete < view.size or self._told > _MOST_TOLD * view.size:
             return None
         self._begin_near()
         if self._names is None or not _PLAIN.fullmatch(uuid):

@@ -122,6 +122,14 @@ def is_free(given: TreeReader, name: str) -> bool:
     (8, 8),
     1,
 )
+@example(
+    HEADER
+    + b"\n"
+    + b'{"type":"message","uuid":"b~1","parentUuid":"root"}\n'
+    + b'{"type":"message","uuid":"b~1","parentUuid":"root"}',
+    (8, 8),
+    10**9,
+)
 @given(files(), BLOCKS, st.sampled_from([1, 10**9]))
 def test_names_mean_without_the_index_what_they_mean_with_it(
     content: bytes, blocks: Blocks, near: int
