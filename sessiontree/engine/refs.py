@@ -97,7 +97,6 @@ class Names:
             self._places["uuid", offset] = offset
             if len(self.uuids) > _MOST_UUIDS:
                 self.uuids = None
-                self._places = {key: at for key, at in self._places.items() if key[0] != "uuid"}
 
     def take(self, entry: Entry, offset: int) -> None:
         """Take an entry of one of the types `NAMING`, in file order."""

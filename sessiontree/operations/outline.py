@@ -371,7 +371,7 @@ class _Picture:
         rows = [row]
         children = [row]
         while len(children) == 1:
-            rows += self._shown_part(self._only_children(children[0]))
+            rows += takewhile(self._leads_to_shown, self._only_children(children[0]))
             children = self._shown_children(rows[-1])
             rows += children if len(children) == 1 else ()
         forks = self._shown_branches(children)
@@ -387,11 +387,6 @@ class _Picture:
             return chain
         end = next((at + 1 for at, below in enumerate(chain) if below in callers), len(chain))
         return chain[:end]
-
-    def _shown_part(self, chain: list[int]) -> Iterable[int]:
-        if chain and max(chain) < len(self._leads_on) and self._leads_on[chain[-1]]:
-            return chain  # what leads to the last is shown as well
-        return takewhile(self._leads_to_shown, chain)
 
     def _leads_to_shown(self, row: int) -> bool:
         """Whether a row is shown, or is above one that is."""
