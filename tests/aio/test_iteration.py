@@ -64,3 +64,29 @@ async def test_closing_ends_the_iterator() -> None:
     assert closed == [True]
     with pytest.raises(StopAsyncIteration):
         await anext(items)
+
+
+def test_closing_waits_for_a_read_that_a_cancelled_task_of_asyncio_left() -> None:
+    goes_on, reads = threading.Event(), threading.Event()
+    closed: list[bool] = []
+
+    def slow() -> Iterator[int]:
+        try:
+            reads.set()
+            goes_on.wait()
+            yield 1
+        finally:
+            closed.append(True)
+
+    async def main() -> None:
+        items = Items(run_sync, slow)
+        first = asyncio.ensure_future(anext(items))
+        await run_sync(reads.wait)
+        first.cancel()
+        closing = asyncio.ensure_future(items.aclose())
+        await asyncio.sleep(0.01)
+        goes_on.set()
+        await closing
+        assert closed == [True]
+
+    asyncio.run(main())

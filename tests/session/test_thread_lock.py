@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree import Entry, Handle, InvalidNameError, Session
+from sessiontree import Entry, Handle, InvalidNameError, Session, UsageError
 from sessiontree.storage.fs import Disk, Stat
 from tests.support.conversation import talk
 
@@ -94,6 +94,16 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "convert": (14, lambda session, folder: session.convert("pi", folder / "pi.jsonl")),
     "to_markdown": (21, lambda session, _: list(session.to_markdown())),
     "batch": (1, lambda session, _: in_batch(session)),
+    "outline": (1, lambda session, _: session.outline()),
+    "turn": (2, lambda session, _: session.turn(session.outline().turns[0])),
+    "compare": (3, lambda session, _: session.compare("@", "@~2")),
+    "labels": (1, lambda session, _: session.labels()),
+    "original": (1, lambda session, _: session.original("@~1")),
+    "request": (1, lambda session, _: no_request(session)),
+    "entries with": (1, lambda session, _: session.reader.entries_with("p1")),
+    "locked": (1, lambda session, _: locked(session)),
+    "plan": (1, lambda session, _: session.compaction_plan()),
+    "conversation": (1, lambda session, _: list(session.conversation())),
 }
 
 
@@ -119,6 +129,17 @@ def streamed_and_picked(session: Session) -> None:
         other.cherry_pick(message.entries[0], session)
         counted = Counted.times
     Counted.times = counted
+
+
+def no_request(session: Session) -> None:
+    with pytest.raises(UsageError):
+        session.sent_request()
+
+
+def locked(session: Session) -> None:
+    with session.locked():
+        session.append_message({"role": "user", "content": "on"})
+        session.append_message({"role": "user", "content": "and on"})
 
 
 def refused(session: Session) -> None:

@@ -7,7 +7,7 @@ import os
 import time
 import unicodedata
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -31,8 +31,21 @@ def utc() -> Iterator[None]:
 
 
 def run(*words: str | Path, input: str | bytes | None = None) -> Result:
-    """What a command does, in this process."""
-    return CliRunner().invoke(main, [str(word) for word in words], input=input)
+    """What a command does, in this process; it leaves no file open."""
+    before = descriptors()
+    result = CliRunner().invoke(main, [str(word) for word in words], input=input)
+    left = {fd: to for fd, to in descriptors().items() if before.get(fd) != to}
+    assert not left, f"{words} left files open: {left}"
+    return result
+
+
+def descriptors() -> dict[str, str]:
+    """What this process has open, by its descriptors; none where the system does not tell."""
+    found = {}
+    for fd in Path("/proc/self/fd").glob("*"):
+        with suppress(OSError):  # that of the folder itself
+            found[fd.name] = os.readlink(fd)
+    return found
 
 
 def done(*words: str | Path, input: str | bytes | None = None) -> str:
