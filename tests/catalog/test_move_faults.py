@@ -14,6 +14,8 @@ import pytest
 from sessiontree import Session, Store
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import session_files
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.move import make_folders
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
 TEXT = "a text too large for a line " * 2000
@@ -166,3 +168,10 @@ def test_what_is_in_the_way_stops_the_move_and_stays(tmp_path: Path, what: str) 
     assert Path(path).read_bytes() == content
     assert not os.path.exists(f"{file}.lock")
     assert list(wholes(tmp_path)) == [thrown]
+
+
+def test_a_file_in_the_place_of_a_folder_stops_the_making_of_folders(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_bytes(b"somebody's own")
+    with pytest.raises(SessionExistsError, match="taken is there already"):
+        make_folders(DISK, str(tmp_path / "taken"))
+    assert (tmp_path / "taken").read_bytes() == b"somebody's own"

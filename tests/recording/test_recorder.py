@@ -229,12 +229,22 @@ def test_a_prompt_that_the_caller_wrote_is_not_written_again_when_it_is_echoed()
             assert events.UserMessage(position=place, text="Build it") in found
 
 
-def test_results_without_uuids_told_again_are_kept_once() -> None:
+def _turned(value: Any) -> Any:
+    """A JSON value with the keys of its objects in the other order."""
+    if isinstance(value, dict):
+        return {key: _turned(value[key]) for key in reversed(value)}
+    return [_turned(item) for item in value] if isinstance(value, list) else value
+
+
+def test_results_without_uuids_told_again_in_any_order_of_keys_are_kept_once() -> None:
     events_ = conversation(deltas=False)
     for event in events_:
         del event["uuid"]
-    doubled = [each for event in events_[1:-2] for each in (event, event)]
-    assert contents_of(as_bytes(doubled)) == CONTENTS
+    doubled = [each for event in events_[1:-2] for each in (event, _turned(event))]
+    with Session.create() as session:
+        recorded(session, as_bytes(doubled))
+        assert contents(session) == CONTENTS
+        assert len(session.find(tool_call_id=CALL["id"])) == 2  # the call and its result
 
 
 def test_a_whole_event_repeats_all_blocks_so_far_or_just_its_own() -> None:

@@ -233,13 +233,19 @@ def test_a_refresh_of_a_session_opened_to_read_takes_the_lock_once(
         assert (Counted.times, disk.unlocked) == (1, 0)
 
 
+@pytest.mark.parametrize("way", ["append_handle", "append"])
 def test_a_blob_is_looked_for_under_the_lock_before_its_handle_is_written(
-    file: Path, monkeypatch: pytest.MonkeyPatch
+    file: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     count_locks(monkeypatch)
     disk = Watched()
     with Session.create(file, fs=disk) as session:
-        session.append_handle(Handle.blob(*session.blobs.put(b"note"), "text/plain"))
+        handle = Handle.blob(*session.blobs.put(b"note"), "text/plain")
+        disk.looked = 0
+        if way == "append_handle":
+            session.append_handle(handle)
+        else:
+            session.append("handle", handle=str(handle), kind="document")
         assert disk.looked > 0
 
 

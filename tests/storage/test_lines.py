@@ -149,3 +149,13 @@ def test_whole_lines_of_a_window_are_those_that_begin_in_it(
     content = b"one\ntwo\nthree\n"
     lines = Backwards(lambda offset, size: b"", content[start:], start)
     assert lines.lines_before(end, size) == found
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "found"),
+    [(0, 15, 3), (0, 11, 3), (0, 3, 3), (4, 15, 7), (8, 15, 11), (16, 15, 15), (0, 99, 99)],
+)
+def test_lines_alike_are_passed_at_once_within_the_window(start: int, end: int, found: int) -> None:
+    content = b"one\ntwo\ntwo\ntwo\n"
+    lines = Backwards(lambda offset, size: b"", content[start:], start)
+    assert lines.before_alike(b"two", end) == found
