@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import CorruptionError, Entry, Session, UsageError
+from sessiontree import CorruptionError, Entry, Session, SessionNotFoundError, UsageError
 from sessiontree.core.handle import Handle
 from sessiontree.storage.blobs import Blobs
 from tests.support.conversation import assistant, message, said, user
@@ -51,6 +51,27 @@ def try_out(main: Session, *texts: str, at: Entry | None = None) -> list[Entry]:
 
 def archives(file: Path) -> list[Path]:
     return sorted(file.parent.glob("*.archive-*"))
+
+
+def test_damage_is_looked_for_in_the_file_that_gc_put_in_place_of_the_one_opened(
+    file: Path,
+) -> None:
+    with Session.create(file) as main, Session.open(file) as other:
+        try_out(main, "a")
+        main.append_message(user("p1"))
+        main.gc(now=LATER)
+        with file.open("ab") as end:
+            end.write(b'{"type"')
+        other.refresh()
+        assert other.repair(dry_run=True).remaining
+
+
+def test_a_text_for_a_blob_is_refused_where_the_file_was_moved_away(file: Path) -> None:
+    with Session.create(file) as main:
+        file.rename(file.with_suffix(".moved"))
+        with pytest.raises(SessionNotFoundError):
+            main.append_message(user(LONG))
+    assert not os.path.exists(f"{file}.blobs")
 
 
 def test_a_trial_that_was_not_kept_goes_into_the_archive_byte_for_byte(file: Path) -> None:
