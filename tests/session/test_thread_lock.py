@@ -91,7 +91,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "pick of a streamed message": (3, lambda session, _: streamed_and_picked(session)),
     "lane": (1, lambda session, _: session.lane("side").close()),
     "keep": (5, lambda session, _: kept(session)),
-    "convert": (14, lambda session, folder: session.convert("pi", folder / "pi.jsonl")),
+    "convert": (4, lambda session, folder: session.convert("pi", folder / "pi.jsonl")),
     "to_markdown": (21, lambda session, _: list(session.to_markdown())),
     "batch": (1, lambda session, _: in_batch(session)),
     "outline": (1, lambda session, _: session.outline()),
