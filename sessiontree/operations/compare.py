@@ -146,7 +146,8 @@ def _turns(
             turn = known or (None if rest is None else replace(rest, prompt=None, uuid=entry.uuid))
         found = tally.take(entry, message, answers)
         if entry.type in CONTENT:
-            events, last = [*events, *found], entry.uuid
+            events.extend(found)
+            last = entry.uuid
     if turn is not None:
         yield _done(turn, tally, events, last)
 

@@ -34,11 +34,12 @@ QUICK: Final = (
 
 MEDIUM: Final = 2_000_000
 SQUARE: Final = (
-    ("lanes", "branches"),
-    ("calls_in_one_message", "context for anthropic"),
-    ("gemini_calls_in_one_message", "context"),
-    ("claude_sidechains", "convert to atif"),
-    ("pi_compactions", "import"),
+    ("lanes", "branches", MEDIUM),
+    ("calls_in_one_message", "context for anthropic", MEDIUM),
+    ("gemini_calls_in_one_message", "context", MEDIUM),
+    ("claude_sidechains", "convert to atif", MEDIUM),
+    ("pi_compactions", "import", MEDIUM),
+    ("merges_of_what_is_gone", "diff as JSON", LARGE),
 )
 """Costs that once grew with the square of the size, too slowly for a small file to show."""
 
@@ -64,11 +65,11 @@ def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, group:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "command"), SQUARE)
+@pytest.mark.parametrize(("name", "command", "size"), SQUARE)
 def test_a_cost_that_grew_with_the_square_stays_low(
-    runner: Runner, name: str, command: str
+    runner: Runner, name: str, command: str, size: int
 ) -> None:
-    cost = runner.costs(name, MEDIUM, {command: commands_for(name)[command]})[command]
+    cost = runner.costs(name, size, {command: commands_for(name)[command]})[command]
     assert [*_faults(name, command, cost, seconds=3.0, megabytes=150.0)] == []
 
 
