@@ -38,6 +38,7 @@ from sessiontree.core.message import (
     role_of,
     slash_command,
     text_of,
+    typed_text,
 )
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
@@ -426,6 +427,8 @@ def _prompt_of(body: dict[str, Any]) -> str | None:
     """The text of a prompt; of a handle of one its preview, as a list resolves no handles."""
     if body.get("type") == "handle" and body.get("kind") == "message":
         body = {**body, "message": {"role": body.get("role"), "content": body.get("preview")}}
+    if (typed := typed_text(body)) is not None:
+        return typed
     is_named = begins_turn(body) and not is_generated(body)
     return preview_of(shown(told(body)["message"])) if is_named else None
 

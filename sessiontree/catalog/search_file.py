@@ -305,7 +305,7 @@ class FileSearch:
 
     def _is_wanted(self, entry: Entry) -> bool:
         wanted = self._wanted
-        if wanted.conversation and entry.type == "custom":
+        if wanted.conversation and entry.type == "custom" and not begins_turn(entry.as_stored):
             return False
         if wanted.roles and not _has_role(entry, wanted.roles):
             return False
@@ -396,7 +396,7 @@ def _facts_of_message(entry: Entry) -> dict[str, Any]:
     """What a hit says of the message in an entry."""
     message = entry.message_as_stored if entry.type == "message" else None
     if not isinstance(message, dict):
-        return {}
+        return {"prompt": True} if begins_turn(entry.as_stored) else {}
     model, reported = message.get("model"), message.get("usage")
     usage = usage_of(reported) if isinstance(reported, dict) else None
     return {

@@ -30,6 +30,7 @@ _PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_pat
 _CHANGING: Final = re.compile(r"edit|write|replace|patch|create|notebook", re.IGNORECASE)
 _READING: Final = re.compile(r"read|view|cat|open", re.IGNORECASE)
 _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MULTILINE)
+_NOTE: Final = "<task-notification>"
 _REFUSED: Final = "The user doesn't want to "
 _EXIT: Final = re.compile(r'(?:exit code:? |exited with code |"exit_code": ?)(-?\d{1,6})', re.I)
 _GISTS: Final = ("Primary Request and Intent:", "\nSummary:\n", "\nAnalysis:\n")
@@ -70,6 +71,11 @@ def files_of(call: Call) -> Iterator[Touched]:
 def is_interruption(message: Message) -> bool:
     """Whether a message says that the user interrupted the agent, or broke off itself."""
     return says_interrupted(message) if message.get("role") == "user" else is_partial(message)
+
+
+def is_note_of_program(message: Message) -> bool:
+    """Whether a message of the user is a note that Claude Code gives the model of a task."""
+    return message.get("role") == "user" and beginning_of(message).lstrip().startswith(_NOTE)
 
 
 def error_of(message: Message) -> str | None:

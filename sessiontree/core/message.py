@@ -288,10 +288,12 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
 
     A command that the user typed is one, such as `/review`. Other messages with `isMeta` in the
     metadata are not, as the program wrote them in the user's name; nor is a message that says that
-    the user interrupted the agent.
+    the user interrupted the agent. What the user typed is one, even where no message has it.
     """
     message = keys.get("message")
-    if not isinstance(message, dict) or not is_prompt(message):
+    if not isinstance(message, dict):
+        return typed_text(keys) is not None
+    if not is_prompt(message):
         return False
     return is_typed_command(message) or not (is_generated(keys) or says_interrupted(message))
 
@@ -318,6 +320,19 @@ def beginning_of(message: Message) -> str:
     if isinstance(content, str):
         return content[:LOOK]
     return block_text(next(iter(blocks_of(message)), {}))[:LOOK]
+
+
+TYPED: Final = "typed"
+"""The key of the metadata of a `custom` entry that holds a prompt of the user, as `content`."""
+
+
+def typed_text(keys: Mapping[str, Any]) -> str | None:
+    """The prompt in a `custom` entry, given its keys as stored, that no message has; or None."""
+    metadata, data = keys.get("metadata"), keys.get("data")
+    if not isinstance(metadata, dict) or metadata.get(TYPED) is not True:
+        return None
+    text = data.get("content") if isinstance(data, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def slash_command(text: str) -> str | None:

@@ -20,6 +20,7 @@ from msgspec.structs import replace
 from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry, decode_leniently, decode_object
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.message import TYPED
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.engine.naming import Naming
 from sessiontree.engine.view import View
@@ -97,6 +98,9 @@ class Update:
             return None
         if self._tree.row(entry.uuid) == NO_ROW:
             return entry
+        if self._is_prompt_passed(entry):
+            self._given[entry.uuid] = entry.parent
+            return None
         variant = self._given[entry.uuid] = _variant_of(entry)
         self._seen.add(variant)
         fields = {**entry.fields, VARIANT_OF: dumps(entry.uuid)}
@@ -130,6 +134,16 @@ class Update:
         if tree.row(variant := _variant_of(entry)) != NO_ROW:
             return variant
         return entry.uuid if self._has_content_at(row, entry) else None
+
+    def _is_prompt_passed(self, entry: SourceEntry) -> bool:
+        """Whether the target has a prompt that no message has at another place, and what follows.
+
+        The target keeps both as they are: what follows is not repeated below the prompt.
+        """
+        above = self._tree.row(entry.parent)
+        if entry.type != "custom" or TYPED not in entry.fields.get("metadata", b"").decode():
+            return False
+        return above != NO_ROW and any(self._content[row] for row in self._tree.children(above))
 
     def _is_below_origin(self, row: int, place: int) -> bool:
         """Whether the origin of a line is its place in a copy that has the line too."""

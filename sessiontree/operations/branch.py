@@ -18,7 +18,7 @@ from sessiontree.engine import refs
 from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, UsageError, warn
-from sessiontree.operations.messages import Messages, summary_text
+from sessiontree.operations.messages import Messages, summary_text, typed_in
 
 Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
 _NO_WORK = SUMMARIES | {"compaction"}
@@ -71,7 +71,8 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
     message = prompt["message"] if prompt.type == "message" else messages.of(prompt)
     _go(writer, [_move(writer)], writer.reader.parent(prompt))
     messages.warn("it is not known what they say")
-    return str(prompt.get("preview", "")) if message is None else as_typed(text_of(message)), prompt
+    text = typed_in(prompt) or str(prompt.get("preview", ""))
+    return text if message is None else as_typed(text_of(message)), prompt
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:

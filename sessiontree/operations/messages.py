@@ -25,13 +25,14 @@ from sessiontree.core.blocks import (
     role_of_entry,
 )
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry
-from sessiontree.core.message import Message, begins_turn
+from sessiontree.core.message import TYPED, Message, begins_turn, typed_text
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, warn
 
 AT_ONCE: Final = 1000
 """The most handles that are resolved together."""
 
+_TYPED: Final = b'"%b"' % TYPED.encode()
 _WAITING: Final = 8 * 1024 * 1024
 """The most bytes of entries that wait for the handles among them."""
 
@@ -76,9 +77,21 @@ def begins_turn_with(entry: Entry, message: Message | None) -> bool:
     if entry.type == "message":
         return begins_turn(entry.as_stored)
     if not may_be_prompt(entry):
-        return False
+        return is_typed(entry)
     message = message or {"role": role_of_entry(entry), "content": "?"}
     return begins_turn({"message": message, "metadata": entry.get("metadata")})
+
+
+def is_typed(entry: Entry) -> bool:
+    """Whether an entry is a prompt that no message has."""
+    return typed_in(entry) is not None
+
+
+def typed_in(entry: Entry) -> str | None:
+    """The text of a prompt that no message has; None for any other entry."""
+    if entry.type != "custom" or _TYPED not in entry.line:
+        return None
+    return typed_text(entry.as_stored)
 
 
 def may_be_prompt(entry: Entry) -> bool:

@@ -30,6 +30,7 @@ from sessiontree.core.activity import (
     files_of,
     gist_of,
     is_interruption,
+    is_note_of_program,
     outcome_of,
 )
 from sessiontree.core.display import one_line
@@ -46,7 +47,13 @@ from sessiontree.core.message import (
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
-from sessiontree.operations.messages import begins_turn_with, may_be_prompt, with_messages
+from sessiontree.operations.messages import (
+    begins_turn_with,
+    is_typed,
+    may_be_prompt,
+    typed_in,
+    with_messages,
+)
 from sessiontree.operations.outline import (
     Outline,
     agent_of,
@@ -76,6 +83,7 @@ class Work(msgspec.Struct, frozen=True):
         files: the files that calls read or change, in order.
         changed: those that calls change.
         interruptions: how often the user interrupted the agent, or an answer broke off.
+        stopped: how often nothing of the agent followed such an interruption in its turn.
         usage: the tokens and the reported cost.
         models: the models that answered, the most used first.
         started, ended: the first and the last timestamp as stored; None if there is none.
@@ -88,6 +96,7 @@ class Work(msgspec.Struct, frozen=True):
     files: tuple[str, ...]
     changed: tuple[str, ...]
     interruptions: int
+    stopped: int
     usage: Usage
     models: tuple[str, ...]
     started: str | None
@@ -116,6 +125,7 @@ class Work(msgspec.Struct, frozen=True):
             "files": self.files,
             "changed": self.changed,
             "interruptions": self.interruptions,
+            "stopped": self.stopped,
             "usage": self.usage.as_dict(),
             "models": self.models,
             "started": self.started,
@@ -149,6 +159,7 @@ class Subagent(msgspec.Struct, frozen=True):
         name: the agent's type or name as the program gives it, or the lane's name.
         task: what it was asked.
         caller: the uuid of the entry with the call that started it; None if it is not known.
+        missing: whether the session names it, but has nothing of what it did.
         own: whether the program started it for itself, for example to compact the conversation.
         turns: the places of its turns in `SessionOutline.turns`.
         work: what it did.
@@ -161,6 +172,7 @@ class Subagent(msgspec.Struct, frozen=True):
     own: bool
     turns: tuple[int, ...]
     work: Work
+    missing: bool = False
 
 
 class Turn(msgspec.Struct, frozen=True):
@@ -173,7 +185,9 @@ class Turn(msgspec.Struct, frozen=True):
         uuid: the uuid of its first entry.
         leaf: the uuid of its last entry with content.
         prompt: the text of the prompt on one line, at most 500 characters; None without a prompt.
-        answer: the start of the last text that the model wrote; empty if it wrote none.
+        answer: the start of the last text of substance that the model wrote; empty if it wrote
+            none. What it says to a note of a program, or in a few words after a longer text, is of
+            none where there is a better one.
         above: the place in `SessionOutline.turns` of the turn above; None at the top.
         fork: the uuid of the entry that it begins below; None at the top.
         leaves: whether the turn above goes on without it: it begins in the middle of that turn.
@@ -336,12 +350,58 @@ class Answers:
         tally.spend(usage)
 
 
+_BRIEF: Final = 160
+"""Characters of a text that says little after a longer one."""
+
+_SUBSTANTIAL: Final = 300
+"""Characters of a text that is more than a remark."""
+
+_FEW_CALLS: Final = 3
+
+
+class _Said:
+    """Which text of a turn says what came out of it."""
+
+    __slots__ = ("_calls", "_calls_of_note", "_last", "_long", "_to_note")
+
+    def __init__(self) -> None:
+        self._last = self._long = self._to_note = ""
+        self._calls = 0  # since the long one
+        self._calls_of_note: int | None = None  # since a note, if the model answers one
+
+    def ask(self, *, is_note: bool) -> None:
+        """The model gets a message of the user, or a note of a program."""
+        self._calls_of_note = 0 if is_note else None
+
+    def take(self, text: str) -> None:
+        """The model writes a text."""
+        if not text:
+            return
+        if self._calls_of_note is not None and self._calls_of_note <= _FEW_CALLS:
+            self._to_note = text[:TEXT]
+            return
+        self._last = text[:TEXT]
+        if len(text) >= _SUBSTANTIAL:
+            self._long, self._calls = self._last, 0
+
+    def call(self, count: int) -> None:
+        """The model calls tools."""
+        self._calls += count
+        if self._calls_of_note is not None:
+            self._calls_of_note += count
+
+    def best(self) -> str:
+        is_remark = len(self._last) < _BRIEF and self._calls <= _FEW_CALLS
+        return (self._long if is_remark else "") or self._last or self._to_note
+
+
 class Tally:
     """Counts what entries did."""
 
     __slots__ = (
-        *("_calls", "_changed", "_failed", "_files", "_models", "_open", "_refused", "_streams"),
-        *("_unanswered", "_usage", "answer", "ended", "interruptions", "started"),
+        *("_calls", "_changed", "_failed", "_files", "_is_stopped", "_models", "_open"),
+        *("_refused", "_said", "_stopped", "_streams", "_unanswered", "_usage"),
+        *("ended", "interruptions", "is_compacted", "started"),
     )
 
     def __init__(self) -> None:
@@ -352,7 +412,10 @@ class Tally:
         self._models: Counter[str] = Counter()
         self._open: set[str] = set()  # the ids of calls without a result
         self._streams = False  # whether the message that is being written has no end yet
-        self.answer = ""
+        self._said = _Said()
+        self._stopped = 0
+        self._is_stopped = False  # whether nothing of the agent followed the last interruption
+        self.is_compacted = False  # whether nothing of the agent followed the last compaction
         self.started: str | None = None
         self.ended: str | None = None
 
@@ -363,6 +426,7 @@ class Tally:
         self._refused += work.refused
         self._unanswered += work.unanswered
         self.interruptions += work.interruptions
+        self._stopped += work.stopped
         for path in work.files:
             self._files.setdefault(path, False)
         self._files.update(dict.fromkeys(work.changed, True))
@@ -385,15 +449,21 @@ class Tally:
             answers.count(self, None, usage_of(entry.as_stored.get("usage")))
             return []
         if entry.type not in CONTENT:
+            if is_typed(entry):
+                self._note_time(entry)
             return []
         if entry.type == "compaction" or entry.type in SUMMARIES:
             answers.count(self, None, usage_of(entry.as_stored.get("usage")))
         if entry.type in ("compaction", "merge") or entry.type in SUMMARIES:
+            self.is_compacted = entry.type == "compaction"
             return [_event(entry)]
+        self._note_time(entry)
+        return self._take_message(entry, message, answers)
+
+    def _note_time(self, entry: Entry) -> None:
         if entry.timestamp is not None:
             self.started = self.started or entry.timestamp
             self.ended = entry.timestamp
-        return self._take_message(entry, message, answers)
 
     def _take_message(
         self, entry: Entry, message: Message | None, answers: Answers
@@ -420,14 +490,18 @@ class Tally:
             self._refused += refused
         is_model = entry.type in PIECES or fields.get("role") == "assistant"
         if is_model and not results:
+            self._is_stopped = self.is_compacted = False
             self._take_answer(entry, keys, fields, answers)
+        elif not results:
+            self._said.ask(is_note=is_note_of_program(fields))
+        self._said.call(len(calls))
         return self._disturbed(entry, fields)
 
     def _take_answer(
         self, entry: Entry, keys: Mapping[str, Any], fields: Message, answers: Answers
     ) -> None:
-        if text := text_of(fields).strip():
-            self.answer = text[:TEXT]
+        if fields.get("model") != "<synthetic>":
+            self._said.take(text_of(fields).strip())
         model = fields.get("model")
         if isinstance(model, str) and model and model != "<synthetic>":
             self._models[one_line(model, 100)] += 1
@@ -441,8 +515,14 @@ class Tally:
             return [TurnEvent("error", entry.uuid, one_line(cause, TEXT))]
         if is_interruption(fields):
             self.interruptions += 1
+            self._is_stopped = True
             return [TurnEvent("interruption", entry.uuid, preview(entry, None, TEXT))]
         return []
+
+    @property
+    def answer(self) -> str:
+        """The last text of substance; empty without a text."""
+        return self._said.best()
 
     def work(self) -> Work:
         broke_off = self._streams and not self.interruptions
@@ -454,6 +534,7 @@ class Tally:
             files=tuple(self._files),
             changed=tuple(path for path, changed in self._files.items() if changed),
             interruptions=self.interruptions + broke_off,
+            stopped=self._stopped + (self._is_stopped or broke_off),
             usage=self._usage,
             models=tuple(name for name, _ in self._models.most_common()),
             started=self.started,
@@ -560,6 +641,7 @@ class Turning:
         # Of a branch that was left, by row: they stand with what follows them.
         self._summaries: dict[int, list[TurnEvent]] = {}
         self._tasks: dict[str, tuple[str | None, str | None]] = {}  # by the uuid of the call
+        self._called: dict[str, str] = {}  # that uuid by the id of the call
         self._copied: dict[int, str] = {}  # by row: the time of the entries that repeat others
         self._last_of_main = NO_ROW
         self._numbers = 0
@@ -577,7 +659,7 @@ class Turning:
         if entry.lane is not None and entry.lane not in self._agents:
             self._agents[entry.lane] = self._started(entry)
         anchor = self._anchors[parent] if parent != NO_ROW else NO_ROW
-        if entry.type not in CONTENT:
+        if entry.type not in CONTENT and not is_typed(entry):
             self._anchors[row] = anchor
             node = self._node_of[row] = self._node_of[parent] if parent != NO_ROW else NO_ROW
             is_named = parent != anchor or anchor in self._summaries
@@ -618,6 +700,8 @@ class Turning:
 
     def _note_task(self, entry: Entry, message: Message | None) -> None:
         """Note what a call of a subagent says of it; a subagent's own lines may lack that."""
+        if self._called and b"tool_use_id" in entry.line:
+            self._note_refusal(message or _message_of(entry, entry.as_stored) or {})
         if b"prompt" not in entry.line and message is None:
             return
         for call in calls_of(message or _message_of(entry, entry.as_stored) or {}):
@@ -625,6 +709,14 @@ class Turning:
             if "prompt" in given and ("description" in given or "subagent_type" in given):
                 name, task = _text(given.get("subagent_type")), _text(given.get("description"))
                 self._tasks.setdefault(entry.uuid, (name, task))
+                self._called[call.id] = entry.uuid
+
+    def _note_refusal(self, message: Message) -> None:
+        """Forget the calls of subagents that a message says never started."""
+        called = [id for id in result_ids(message) if id in self._called]
+        if called and any(outcome_of(message)):
+            for id in called:
+                del self._called[id]
 
     def _note_edit(self, parent: int, entry: Entry) -> None:
         if entry.type != "context_edit" or parent == NO_ROW or self.agent is None:
@@ -681,6 +773,7 @@ class Turning:
         node = _Node(row, above, anchor, lane)
         if asked:
             node.prompt = _prompt(entry, message)
+            self._take_compaction(node)
         agent = self._agents.get(lane) if lane is not None else None
         if agent is not None:
             node.subagent = True
@@ -696,6 +789,14 @@ class Turning:
         self._nodes.append(node)
         return len(self._nodes) - 1
 
+    def _take_compaction(self, node: _Node) -> None:
+        """Give a turn that began with `/compact` the compaction that stands before the prompt."""
+        above = self._nodes[node.above] if node.above != NO_ROW else None
+        if above is None or not above.tally.is_compacted or not above.events:
+            return
+        if (node.prompt or "").startswith("/compact") and above.events[-1].kind == "compaction":
+            node.events.append(above.events.pop())
+
     def outline(self) -> SessionOutline:
         """The outline of all that was taken."""
         header = self._outline.entry(0)
@@ -706,6 +807,7 @@ class Turning:
         for row, events in self._summaries.items():  # nothing follows them yet
             self._nodes[self._node_of[row]].events += events
         self._hang_subagents()
+        self._note_missing()
         current = self._outline.current(self._branching.content)
         here = self._node_of[current] if current != NO_ROW else NO_ROW
         on_path = path_rows(self._tree, self._outline.leaf)
@@ -743,6 +845,30 @@ class Turning:
             if above == NO_ROW:  # it is drawn as a branch of its own
                 for place in agent.nodes:
                     self._nodes[place].subagent = False
+
+    def _note_missing(self) -> None:
+        """Add the subagents that calls started and of which there is no file.
+
+        Where it is not known which call started a lane, it may be any of them.
+        """
+        callers = {
+            agent.caller
+            for lane, agent in self._agents.items()
+            if agent is not None and not lane.startswith(_SIDE_AGENTS)
+        }
+        started = set(self._called.values())
+        if self.agent != "claude-code" or not callers <= started:
+            return
+        for caller, (name, task) in self._tasks.items():
+            row = self._tree.row(caller)
+            node = self._node_of[row] if row != NO_ROW else NO_ROW
+            if caller in callers or caller not in started or node == NO_ROW:
+                continue
+            missing = Subagent(
+                *("", name or "subagent", task or "", caller, False, (), Tally().work()),
+                missing=True,
+            )
+            self._nodes[node].subagents.append(missing)
 
     def _times(self) -> list[tuple[datetime, int]]:
         """When each turn of the main agent began, as far as that is known."""
@@ -822,6 +948,8 @@ def _prompt(entry: Entry, message: Message | None) -> str:
     own = entry.message_as_stored if entry.type == "message" else message
     if isinstance(own, dict) and is_typed_command(own):
         return one_line(as_typed(text_of(own).strip()), TEXT)
+    if (typed := typed_in(entry)) is not None:
+        return one_line(typed, TEXT)
     return preview(entry, message, TEXT)
 
 

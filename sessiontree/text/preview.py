@@ -26,6 +26,7 @@ from sessiontree.core.message import (
     role_of,
     speaker_named,
     speaker_of,
+    typed_text,
 )
 from sessiontree.core.spill import beginnings, restore
 from sessiontree.errors import SpilledError
@@ -71,6 +72,8 @@ def _words(entry: Entry) -> str:
     if kind == "message_end":
         reason = _text(keys, "stopReason")
         return f"(the message ends: {reason})" if reason else "(the message ends)"
+    if kind == "custom" and (typed := typed_text(keys)) is not None:
+        return typed
     return " ".join(filter(None, (_text(keys, key) for key in _TELLING)))
 
 
@@ -185,6 +188,8 @@ def role(entry: Entry, message: Message | None = None) -> str | None:
         found = entry.as_stored.get("role")
         own = found if isinstance(found, str) and found else None
         return role_of(message) if own is None and message is not None else own
+    if entry.type == "custom" and b'"typed"' in entry.line and typed_text(entry.as_stored):
+        return "user"
     return {"block": "assistant", "custom_message": "custom"}.get(entry.type)
 
 

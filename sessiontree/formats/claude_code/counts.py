@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from sessiontree.core.counts import Sums
+from msgspec.structs import replace
+
+from sessiontree.core.counts import Counts, Sums
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import is_prompt, is_typed_command, text_of
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, LOCAL_COMMAND, QUEUED_COMMAND
+from sessiontree.formats.claude_code.queue import QUEUE_OPERATION, Queue
 from sessiontree.formats.claude_code.threads import SYNTHETIC
 
 _NOT_SENT: Final = ("isVirtual", "retiredByNoPersonsInput")
 """The keys of a message that Claude Code does not send to its model."""
+
+
+_SUMMARIES: Final = ("isCompactSummary", "isSidechain")
 
 
 class ClaudeTally:
@@ -21,14 +27,15 @@ class ClaudeTally:
 
     needles: tuple[bytes, ...] = (
         *(b'"user"', b'"usage"', b'"modelUsage"', b'"queued_command"'),
-        b'"local_command"',
+        *(b'"local_command"', b'"queue-operation"'),
     )
 
     def __init__(self) -> None:
         self._sums = Sums()
-        self.counts = self._sums.counts
         self._costs: dict[str, float] = {}
         self._seen: set[str] = set()
+        self._queue = Queue()
+        self._place = 0
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
         body = decode_object(line)
@@ -37,6 +44,8 @@ class ClaudeTally:
             self._take_costs(body.get("modelUsage"))
         if any(body.get(key) for key in _NOT_SENT):
             return
+        if not beside:
+            self._note_queued(kind, body)
         if kind in _PROMPTS and not beside and body.get("uuid") not in self._seen:
             self._seen.add(str(body.get("uuid")))
             self._sums.turns += _PROMPTS[kind](body)
@@ -54,6 +63,16 @@ class ClaudeTally:
         if not is_beside and message.get("model") != SYNTHETIC:
             self._sums.use(message.get("model"))
 
+    def _note_queued(self, kind: Any, body: Mapping[str, Any]) -> None:
+        self._place += 1
+        if kind == QUEUE_OPERATION:
+            self._queue.take(body.get("operation"), body.get("content"), self._place)
+        elif not self._queue.is_empty and not any(body.get(key) for key in _SUMMARIES):
+            keys = {"attachment": body.get("attachment"), "system": body}
+            said = keys.get(kind, body.get("message"))
+            content = said.get("content", said.get("prompt")) if isinstance(said, dict) else None
+            self._queue.carry(text_of({"content": content}))
+
     def _take_costs(self, models: Any) -> None:
         """Add what each model cost since the line before; a line has the sums of the session."""
         for model, used in models.items() if isinstance(models, dict) else ():
@@ -63,6 +82,11 @@ class ClaudeTally:
                 new = round(cost - before if cost >= before else cost, 9)
                 self._sums.spend(Usage(cost=new), None)
                 self._costs[model] = cost
+
+    def counts(self) -> Counts:
+        """What the lines so far add up to."""
+        counts = self._sums.counts()
+        return replace(counts, turns=counts.turns + sum(1 for _ in self._queue.lost()))
 
 
 def _is_prompt(body: Mapping[str, Any]) -> bool:

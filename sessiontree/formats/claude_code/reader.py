@@ -10,7 +10,9 @@ Other side lines count too: `continued-in` and `derived-from` name other session
 header's metadata; `cost-state` has the cost so far, and what it adds becomes `usage`.
 
 A message keeps its uuid, and is the API's message as stored; the output of a local command and a
-prompt typed during a turn become messages of the user. The context of the main lane is the
+prompt typed during a turn become messages of the user. A prompt that only the queue has
+(`formats.claude_code.queue`) becomes a `custom` entry where it was sent, marked as a prompt; it
+adds nothing to a context, for Claude Code sends it once. The context of the main lane is the
 conversation that `formats.claude_code.threads` finds; only the entries of parallel tool calls get
 another parent, on each branch and in each subagent. A line that is not part of the conversation
 becomes a `custom` entry that holds the whole line, below its parent or else below the line before.
@@ -28,15 +30,17 @@ a line is kept, then to translate it.
 from __future__ import annotations
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
 import orjson
 
+from sessiontree.core.activity import as_typed
 from sessiontree.core.counts import Tally
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.message import slash_command, text_of
+from sessiontree.core.message import TYPED, slash_command, text_of
 from sessiontree.formats import base
 from sessiontree.formats.claude_code.counts import ClaudeTally
 from sessiontree.formats.claude_code.lines import (
@@ -47,6 +51,7 @@ from sessiontree.formats.claude_code.lines import (
     META,
     QUEUED_COMMAND,
 )
+from sessiontree.formats.claude_code.queue import QUEUE_OPERATION, Queue
 from sessiontree.formats.claude_code.threads import (
     CHAIN,
     Node,
@@ -123,6 +128,8 @@ class ClaudeCode(base.Format):
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         if body.get("isCompactSummary") or (beside and "uuid" not in body):
             return False
+        if body.get("type") == QUEUE_OPERATION and body.get("content"):
+            return False  # other lines tell whether a message carries the prompt
         if beside:
             return True
         is_title = any(body.get(key) for key in TITLES)
@@ -204,12 +211,15 @@ class _Transcript:
         self._tokens: dict[str, int] = {}
         self._first_kept: dict[str, str] = {}  # by the mark of its compaction
         self._nodes: list[Node | None] = []
+        self._queue = Queue()
         for line in base.numbered(source, number):
             self._last = line.place
             node = self._node(line.text, collected)
             self._nodes.append(node)
             if node is None and self.fork is None and b'"fork-context-ref"' in line.text:
                 self._note_fork(line)
+            if lane is None:
+                self._note_queued(line.text, node)
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
         self._steps = 4 * len(nodes)
@@ -225,6 +235,7 @@ class _Transcript:
         self._summarized = {mark for mark in marks if mark is not None}
         self._compacted = self._ends_of_compacted(nodes)
         path = self._conversation(nodes)
+        self._place_queued(path)
         self._on_path = {node.uuid for node in path}
         self._leaf = path[-1].uuid if path else None
 
@@ -320,6 +331,42 @@ class _Transcript:
                 ends[node.uuid] = node.logical_parent if is_there else last
         return ends
 
+    def _note_queued(self, line: bytes, node: Node | None) -> None:
+        """Note a line of the queue, or the text of a message that may carry a queued prompt."""
+        if node is None:
+            if b'"queue-operation"' in line and (found := base.values(line)) is not None:
+                place = len(self._nodes) - 1
+                self._queue.take(found.text("operation"), found.value("content"), place)
+        elif not (self._queue.is_empty or node.summary or node.sidechain):
+            self._queue.carry(_text_said(node, line))
+
+    def _place_queued(self, path: list[Node]) -> None:
+        """Put the prompts that only the queue has on the path, where they were sent.
+
+        Claude Code sends such a prompt with the results of tools, so the first answer that
+        follows them hangs below it.
+        """
+        lost = deque(self._queue.lost())
+        for above, node in pairwise(path):
+            if not lost:
+                return
+            if not node.is_message or node.summary or node.has_result or node.parent is None:
+                continue
+            last = self._parents.get(node.uuid) or above.uuid
+            while lost and lost[0].removed < node.place:
+                queued = lost.popleft()
+                last = self._queued_node(queued.place, last)
+                self._parents[node.uuid] = last
+
+    def _queued_node(self, place: int, parent: str) -> str:
+        """Give a line of the queue a place in the tree; the uuid by which it is known here."""
+        line = b'{"type":"queue-operation","uuid":"queued %d","parentUuid":"%s"}'
+        node = node_of(line % (place, b"-"), place)
+        assert node is not None
+        node.parent = parent
+        self._nodes[place] = self._by_uuid[node.uuid] = node
+        return node.uuid
+
     def _chain(self, path: list[Node]) -> None:
         """Note the parents of the entries of a path, where they are not the stored ones."""
         for above, node in pairwise(path):
@@ -396,7 +443,8 @@ class _Transcript:
                 yield lines.entry("usage", line, uuid, {**fields, "usage": usage}, timestamp=at)
 
     def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.Translated:
-        uuid = self._given[node.uuid] = lines.uuid(node.uuid, line)
+        is_queued = node.type == QUEUE_OPERATION
+        uuid = self._given[node.uuid] = lines.uuid(None if is_queued else node.uuid, line)
         parent = self._parent_of(node, lines)
         if node.uuid in self._cycles:
             cause = f"entry {node.uuid} is an ancestor of its own parent {node.parent}"
@@ -405,13 +453,18 @@ class _Transcript:
             cause = f"the last entry before the compaction, {node.logical_parent}, is not in "
             cause += f"{self.name}; the message before the compaction is taken for it"
             lines.report("reference", line.place, cause)
-        if node.type not in CHAIN:
+        if node.type not in CHAIN and not is_queued:
             lines.note_unknown(node.type, line.place)
         found = base.values(line.text) or base.Values({})
         lane = self._lane_of(node)
         if self._lane is not None:
             self._lane_leaf = uuid
         more = {"parent": parent, "lane": lane, "timestamp": node.timestamp or None}
+        if is_queued:
+            named = {"customType": f"{ClaudeCode.name}:{QUEUE_OPERATION}"}
+            held = {**named, "data": found.as_fragment(), "metadata": {TYPED: True}}
+            more["timestamp"] = found.text("timestamp")
+            return lines.entry("custom", line, uuid, held, **more)
         if not self._is_in_conversation(node, lane):
             return lines.custom(node.type or "line", line, uuid, found.as_fragment(), **more)
         if node.summary and (mark := self._mark_of(node)) is not None:
@@ -483,6 +536,18 @@ class _Transcript:
     def _result_files(self, message: bytes) -> list[str]:
         names = dict.fromkeys(name.decode() for name in _RESULT_FILE.findall(message))
         return [f"{self.folder}/tool-results/{name}" for name in names]
+
+
+def _text_said(node: Node, line: bytes) -> str:
+    """The text of a message of the user; empty for another line."""
+    if node.type == "assistant" or not node.is_message:
+        return ""
+    found = base.values(line) or base.Values({})
+    if node.type == "system":
+        return text_of({"content": found.value("content")})
+    if node.type == "attachment":
+        return text_of({"content": found.inside("attachment").value("prompt")})
+    return text_of({"content": found.inside("message").value("content")})
 
 
 def _message_of(node: Node, line: base.Values) -> orjson.Fragment:
@@ -578,7 +643,7 @@ class _CollectedFacts:
         if not GENERATED.match(text):
             self.prompt = text
         elif self._command is None:
-            self._command = slash_command(text)
+            self._command = as_typed(text) if slash_command(text) else None
 
     def facts(self) -> base.Facts:
         name = next((self._titles[key] for key in TITLES if key in self._titles), None)
