@@ -506,9 +506,13 @@ class Session:
 
         return entries_of(self.cursor, turn)
 
-    def render(self, *, all: bool = False) -> Iterator[str]:
-        """Yield the lines of a drawing of the tree; with `all`, long runs are not shortened."""
-        return outline.draw(self.cursor, all=all)
+    def render(self, *, all: bool = False, width: int | None = None) -> Iterator[str]:
+        """Yield the lines of a drawing of the tree; with `all`, long runs are not shortened.
+
+        With `width`, the content of each entry is cut to leave room for its uuid and its names in
+        so many characters, and not to 60 characters.
+        """
+        return outline.draw(self.cursor, all=all, width=width)
 
     def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
         """Yield a path as events, with the same classes as the events of a recorded stream.

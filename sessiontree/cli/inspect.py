@@ -62,6 +62,8 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
         if ref is not None:
             entry = session.entry(ref)
             out_json(entry) if as_json else _out_entry(session, entry)
+            if not entry.is_content:
+                _tell_of_content(session, entry, ref)
             return
         facts = _facts(session)
         shown = {
@@ -75,6 +77,16 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
             "notes": in_short(session.notes),
         }
         out_json(facts) if as_json else out_facts({**facts, **shown})
+
+
+def _tell_of_content(session: Session, entry: Entry, ref: str) -> None:
+    """Say which ref is the nearest entry with content above one that has none."""
+    for above, found in enumerate(session.cursor.up(entry)):
+        if found.is_content:
+            named = f"{ref}~{above}" if ref == "@" else short(found.uuid)
+            said = f"{ref} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
+            tell(f"{said}; show the last entry that does, {short(found.uuid)}, with {named}")
+            return
 
 
 def _facts(session: Session) -> dict[str, Any]:

@@ -8,12 +8,14 @@ Invariants: nothing here recurses; each line fits the screen.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from sessiontree.cli.screen import Screen, columns_of, cut, filled
+from sessiontree.cli.screen import Screen, columns_of, cut, cut_start, filled
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
 from sessiontree.operations.turns import (
@@ -35,8 +37,11 @@ _MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of it
 _MOST_LABELS: Final = 4
 _FEW: Final = 8  # turns; each then shows what came out of it
 _END_LINES: Final = 3  # of the answer at the leaf
+_LAST_TURNS: Final = 3  # that the header tells, at most
+_TELLING: Final = 40  # characters of an answer that tells what came out
 _WIDE: Final = 160  # columns from which on the work gets a greater share
-_LEAST_WORK: Final = 28  # columns
+_LEAST_WORK: Final = 24  # columns
+_NARROW: Final = 100  # columns up to which the prompt gets a greater share
 _MOST_WORK: Final = 96
 _TIME: Final = 5  # columns of a time of day
 _SIGNS: Final = {
@@ -62,8 +67,7 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     """
     parts: list[Part] = []
     if work.interruptions:
-        often = f" {work.interruptions:,} times" if work.interruptions > 1 else ""
-        parts.append(Part(f"interrupted{often}", "failure"))
+        parts.append(_interrupted(work, words=words))
     if count := sum(work.calls.values()):
         parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
     if work.failed:
@@ -79,6 +83,14 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     if (seconds := work.seconds) is not None and seconds >= 1:
         parts.append(Part(lasting(seconds), weight=4))
     return parts
+
+
+def _interrupted(work: Work, *, words: bool) -> Part:
+    """How often a turn was interrupted, and whether the agent went on."""
+    often = f" {work.interruptions:,} times" if work.interruptions > 1 else ""
+    if work.stopped:
+        return Part(f"interrupted{often}", "failure")
+    return Part(f"interrupted{often or (' once' if words else '')}, went on", weight=2)
 
 
 def _tools(work: Work, most: int) -> str:
@@ -175,11 +187,17 @@ class Picture:
             for place in agent.turns
         }
         self._left = _left_midway(outline)
+        self._answered = self._with_answers()
         self._digits = max((len(turn.name) for turn in outline.turns), default=0)
         self._has_times = screen.width >= 60
         self._work = self._work_columns()
         self._deepest = max(2, (screen.width - self._work - 30) // 2)
         self._day = ""
+
+    def _with_answers(self) -> set[int]:
+        """The places of the turns that show what came out of them, wherever they end."""
+        own = [place for place, turn in enumerate(self._outline.turns) if not turn.subagent]
+        return set(own) if len(own) <= _FEW else set()
 
     def _children(self) -> dict[int | None, list[int]]:
         """The turns below each; subagents' too, where they are opened."""
@@ -191,7 +209,7 @@ class Picture:
 
     def _work_columns(self) -> int:
         width = self._screen.width
-        share = 0.4 if width < _WIDE else 0.46
+        share = 0.3 if width < _NARROW else 0.4 if width < _WIDE else 0.46
         least = min(_LEAST_WORK, width // 2 - 6)
         most = max(least, min(_MOST_WORK, round(width * share)))
         longest = 10
@@ -202,6 +220,66 @@ class Picture:
         return longest
 
     def lines(self) -> Iterator[str]:
+        """The outline; on a terminal it is made to fit, or its end is told at its start."""
+        height = self._screen.height
+        if height is not None:
+            self._answered = set()
+            rows = sum(1 for _ in islice(self._drawn(), height + 1))
+            self._day = ""
+            if rows > height:
+                yield from self._drawn_long()
+                return
+            self._answer_newest(height - rows)
+        yield from self._drawn()
+
+    def _answer_newest(self, room: int) -> None:
+        """Show what came out of the newest turns, in so many rows."""
+        turns = self._outline.turns
+        ends = {place for place in range(len(turns)) if self._is_end(place)}
+        more = [at for at, turn in enumerate(turns) if at not in ends and self._has_end(turn)]
+        self._answered = set(more[-room:] if room else ())
+
+    def _drawn_long(self) -> Iterator[str]:
+        """An outline that is longer than the screen."""
+        folds = self._depth is None
+        if folds:
+            self._depth = 0
+        lines = self._drawn()
+        top = list(heading(self._outline, self._screen))
+        yield from islice(lines, len(top))
+        yield from self._last()
+        if folds and _branches(self._outline) > 1:
+            hint = "side branches are folded to a row each; --depth 9 opens them"
+            yield self._screen.styled(cut(hint, self._screen.width), "dim")
+        yield from lines
+
+    def _last(self) -> Iterator[str]:
+        """What was asked last on the current path, and what came out of it.
+
+        It goes back to an answer that tells something, a few turns at most.
+        """
+        screen, found = self._screen, self._last_turns()
+        for turn in found[::-1]:
+            before = f"last: {turn.name}  "
+            asked = cut(asked_in(turn), screen.width - columns_of(before))
+            yield screen.styled(before, "here") + screen.styled(asked, "prompt")
+            lines = _wrapped(f"→ {turn.answer}", screen.width - 6, 2) if turn.answer else []
+            for line in lines:
+                yield " " * 6 + screen.styled(cut(line, screen.width - 6), "dim")
+
+    def _last_turns(self) -> list[Turn]:
+        turns, at = self._outline.turns, self._outline.here
+        found: list[Turn] = []
+        while at is not None and len(found) < _LAST_TURNS:
+            turn, at = turns[at], turns[at].above
+            if turn.prompt is None and not turn.answer:
+                continue
+            found.append(turn)
+            if len(turn.answer) >= _TELLING:
+                break
+        return found
+
+    def _drawn(self) -> Iterator[str]:
         yield from heading(self._outline, self._screen)
         if self._outline.turns and self._outline.here is None:
             yield self._screen.styled(f"● {HERE}", "here")
@@ -264,9 +342,16 @@ class Picture:
         if not self._depth:
             yield from self._subagents(turn, below)
         is_here = place == self._outline.here
-        ends = place not in self._below or len(self._outline.turns) <= _FEW
-        if is_here or (ends and turn.answer and not turn.subagent and turn.prompt is not None):
+        ends = place in self._answered or self._is_end(place)
+        if is_here or (ends and self._has_end(turn)):
             yield from self._end(turn, below, is_here=is_here)
+
+    def _is_end(self, place: int) -> bool:
+        return place not in self._below
+
+    def _has_end(self, turn: Turn) -> bool:
+        """Whether there is something to say of what came out of a turn."""
+        return bool(turn.answer) and not turn.subagent and turn.prompt is not None
 
     def _work_of(self, turn: Turn, width: int) -> list[Part]:
         first = [Part("left midway", "failure")] if turn.uuid in self._left else []
@@ -279,7 +364,8 @@ class Picture:
         before = f"{columns}{mark} "
         numbered = f"{number:<{self._digits}}  "
         times = _TIME + 2 if self._has_times else 0
-        room = screen.width - columns_of(before) - columns_of(numbered) - self._work - 2 - times
+        figures = min(self._work, _columns(work))
+        room = screen.width - columns_of(before) - columns_of(numbered) - figures - 2 - times
         text = self._asked(turn, max(8, room))
         padding = " " * max(0, room - columns_of(_plain(text)))
         said = styled_parts(work, self._work, screen)
@@ -298,8 +384,7 @@ class Picture:
         clock = self._clock(turn) if self._has_times else ""
         if not clock:
             return line.rstrip()
-        gap = " " * max(1, self._work - min(self._work, _columns(work)) + 2)
-        return line + gap + screen.styled(clock, "dim")
+        return line + "  " + screen.styled(clock, "dim")
 
     def _asked(self, turn: Turn, room: int) -> list[Part]:
         """The names, the labels and the prompt of a turn, in so many columns."""
@@ -371,7 +456,12 @@ class Picture:
         room = max(8, screen.width - before - self._work - 2 - times)
         name = one_line(agent.name, 40)
         text = f"↳ {name}: {agent.task}" if agent.task and agent.task != agent.name else f"↳ {name}"
-        work = styled_parts(work_in(agent.work, self._work), self._work, screen)
+        parts = work_in(agent.work, self._work)
+        if agent.missing:
+            parts = [Part("its file is missing", "failure")]
+        figures = _columns(parts) if agent.missing else min(self._work, _columns(parts))
+        room += self._work - figures
+        work = styled_parts(parts, figures, screen)
         indent = " " * (4 + self._digits)
         named = screen.styled(filled(text, room), "agent")
         return f"{screen.styled(columns, 'dim')}{indent}{named}  {work}".rstrip()
@@ -428,7 +518,7 @@ def _left_midway(outline: SessionOutline) -> set[str]:
 def asked_in(turn: Turn) -> str:
     """The prompt of a turn; of one without a prompt, what it is."""
     if turn.prompt is not None:
-        return turn.prompt or "(an empty prompt)"
+        return without_path(turn.prompt) or "(an empty prompt)"
     if turn.subagent or turn.lane is not None:
         what = ""
     elif turn.part:
@@ -436,6 +526,21 @@ def asked_in(turn: Turn) -> str:
     else:
         what = "(before the first prompt) "
     return f"{what}{turn.answer}".rstrip() or "(no prompt)"
+
+
+_PASTED: Final = re.compile(
+    r"""(['"])(/[^'"↵]*/[^'"↵]*)\1|((?:/(?:\\.|[^/\s↵\\])+){3,})(?=\s|↵|$)"""
+)
+_NAME: Final = 16  # columns of the name of a pasted path
+
+
+def without_path(prompt: str) -> str:
+    """A prompt; of one that begins with a pasted path, the end of the path and what follows."""
+    found = _PASTED.match(prompt)
+    if found is None:
+        return prompt
+    rest, path = prompt[found.end() :].lstrip(" ↵"), found[2] or found[3]
+    return f"[{cut_start(PurePath(path).name, _NAME)}] {rest}" if rest else cut_start(path, 60)
 
 
 def _plain(parts: Sequence[Part]) -> str:
@@ -455,10 +560,13 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
     title = outline.name or (
         f"session {short(outline.id)}" if outline.id else "a session without id"
     )
-    facts = [title, *filter(None, (outline.agent, outline.cwd))]
-    yield screen.styled(
-        cut(" · ".join(one_line(fact, 200) for fact in facts), screen.width), "title"
-    )
+    facts = " · ".join(one_line(fact, 200) for fact in (title, outline.agent) if fact)
+    folder = one_line(outline.cwd or "", 400)
+    least = min(columns_of(folder), screen.width // 4) + 3 if folder else 0
+    facts = cut(facts, screen.width - least)
+    if folder:
+        facts += " · " + cut_start(folder, screen.width - columns_of(facts) - 3)
+    yield screen.styled(facts, "title")
     prompts = sum(turn.prompt is not None and not turn.subagent for turn in outline.turns)
     subagents = sum(not agent.own for turn in outline.turns for agent in turn.subagents)
     parts = [Part(f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}")]

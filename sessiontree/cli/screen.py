@@ -15,6 +15,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import chain, islice
+from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 import click
@@ -51,6 +52,7 @@ class Screen(NamedTuple):
     width: int
     colour: bool
     now: datetime
+    height: int | None = None  # rows before the prompt; None without a terminal
 
     def styled(self, text: str, role: str) -> str:
         """A text in the colour of its role."""
@@ -68,7 +70,8 @@ def screen() -> Screen:
     given = os.environ.get("COLUMNS", "")
     fallback = shutil.get_terminal_size().columns if is_terminal() else PLAIN_WIDTH
     width = int(given) if given.isdecimal() and len(given) < 6 and int(given) else fallback
-    return Screen(max(NARROWEST, min(width, WIDEST)), _has_colour(), now())
+    height = shutil.get_terminal_size().lines - 1 if is_terminal() else None
+    return Screen(max(NARROWEST, min(width, WIDEST)), _has_colour(), now(), height)
 
 
 def _has_colour() -> bool:
@@ -87,6 +90,23 @@ def cut(text: str, width: int) -> str:
     if cell_len(text) <= width:
         return text
     return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+
+
+def cut_start(text: str, width: int) -> str:
+    """A text of at most so many columns; a cut one, such as a path, begins with `…`."""
+    text = printable(text)
+    if columns_of(text) <= width:
+        return text
+    end = text[-width:] if width > 1 else ""
+    while end and columns_of(end) > width - 1:
+        end = end[1:]
+    return f"…{end}" if width > 0 else ""
+
+
+def path_in(path: str, folder: str | None, width: int) -> str:
+    """A path in at most so many columns, relative to a folder that it is in; its end stays."""
+    inside = PurePath(path).is_relative_to(folder) if folder else False
+    return cut_start(str(PurePath(path).relative_to(folder or "")) if inside else path, width)
 
 
 def filled(text: str, width: int) -> str:

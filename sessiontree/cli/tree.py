@@ -45,7 +45,11 @@ def tree(
     """Each row is a turn: the prompt, and what was done until the next prompt. ● marks a turn on
     the current path. ○ marks any other turn. The number of a turn does not change while the
     session grows. A row below a turn can show a compaction, a summary, a failed answer or a
-    subagent. The last turn of a branch also shows the start of the model's last text.
+    subagent. A row with → shows what came out of a turn: the last answer of substance. The last
+    turn of a branch has this row, and so have the newest other turns while the screen has room.
+
+    If an outline is longer than the terminal, it begins with the last turn, and each side branch
+    is one row. --depth 9 shows the side branches whole.
 
     The number of tokens does not include tokens that were read from a cache. The cost is the cost
     that the agent reported.
@@ -68,10 +72,17 @@ def _rows(session: Session, turn: str | None) -> Iterator[object]:
 
 def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool) -> Iterator[str]:
     if all_:
-        return map(printable, session.render(all=True))
+        return _every_entry(session, screen())
     if turn is not None:
         return opened_turn(session, turn, screen())
     return Picture(session.outline(), screen(), depth).lines()
+
+
+def _every_entry(session: Session, on: Screen) -> Iterator[str]:
+    """The drawing of all entries; on a terminal, as wide as the screen."""
+    if on.height is None:
+        return map(printable, session.render(all=True))
+    return (cut(line, on.width) for line in session.render(all=True, width=on.width))
 
 
 @arguments.file_command("diff", json="where the branches separate, and what each did since")

@@ -7,16 +7,16 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from sessiontree.cli.outline import Part, styled_parts, work_in, work_parts
+from sessiontree.cli.outline import Part, styled_parts, without_path, work_in, work_parts
 from sessiontree.cli.output import speaker
-from sessiontree.cli.screen import Screen, cut
+from sessiontree.cli.screen import Screen, cut, path_in
 from sessiontree.cli.terminal import short
 from sessiontree.core.activity import as_typed
-from sessiontree.core.display import printable
+from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.core.message import Message, text_of
 from sessiontree.errors import RefError
-from sessiontree.operations.messages import with_messages
+from sessiontree.operations.messages import is_typed, typed_in, with_messages
 from sessiontree.operations.turns import SessionOutline, Turn, moment_of
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
@@ -74,7 +74,7 @@ def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
         agents = {agent.caller: agent for agent in turn.subagents if agent.caller}
         labels = dict(turn.labels)
         for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
-            if entry.type not in CONTENT:
+            if entry.type not in CONTENT and not is_typed(entry):
                 continue
             if entry.uuid == turn.uuid and turn.prompt is not None:
                 yield from _prompt(entry, message, turn, labels, screen)
@@ -102,9 +102,11 @@ def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[st
     yield screen.styled(cut(" · ".join(parts), screen.width), "title")
     did = work_parts(turn.work, tools=20, files=0, words=True)
     if did:
-        yield styled_parts(did, screen.width, screen)
+        said = " · ".join(part.text for part in did)
+        yield from (screen.styled(line, "dim") for line in _wrapped(said, screen.width))
     for path in turn.work.changed[:20]:
-        yield screen.styled(cut(f"  changed {path}", screen.width), "dim")
+        shown = path_in(one_line(path, 400), outline.cwd, screen.width - 10)
+        yield screen.styled(f"  changed {shown}", "dim")
     if len(turn.work.changed) > 20:
         yield screen.styled(f"  changed {len(turn.work.changed) - 20:,} more", "dim")
     yield ""
@@ -114,7 +116,7 @@ def _prompt(
     entry: Entry, message: Message | None, turn: Turn, labels: dict[str, str], screen: Screen
 ) -> Iterator[str]:
     own = entry.message_as_stored if entry.type == "message" else message
-    text = as_typed(text_of(own).strip()) if isinstance(own, dict) else ""
+    text = as_typed(text_of(own).strip()) if isinstance(own, dict) else typed_in(entry)
     lines = _wrapped(printable(text or turn.prompt or ""), screen.width - 10)
     label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
     shown = list(islice(lines, _PROMPT_LINES))
@@ -156,5 +158,5 @@ def _following(outline: SessionOutline, place: int, screen: Screen) -> Iterator[
         yield ""
     for turn in below:
         mark = "●" if turn.current else "○"
-        text = f"{mark} {turn.name}  {turn.prompt or turn.answer}"
+        text = f"{mark} {turn.name}  {without_path(turn.prompt or turn.answer)}"
         yield screen.styled(cut(text, screen.width), "dim")

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
-from sessiontree.core.display import one_line
+from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.entry import PIECES, Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
@@ -32,6 +32,7 @@ from sessiontree.text.preview import is_unclear, preview, speaker
 _SUBAGENTS: Final = ("agent-", "sidechain-")
 FOLD_LONGER_THAN: Final = 8  # rows
 FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
+_LEAST: Final = 8  # characters of an entry's content
 _HERE: Final = "← you are here"
 _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}  # by a joint, the columns below it
 DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
@@ -89,14 +90,14 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
         ]
 
 
-def draw(cursor: Cursor, *, all: bool = False) -> Iterator[str]:
+def draw(cursor: Cursor, *, all: bool = False, width: int | None = None) -> Iterator[str]:
     """The tree as lines of text, each drawn when it is asked for, under the thread lock."""
     with cursor.alone():
         outline = Outline.of(cursor)
 
     def locked() -> Iterator[str]:
         with cursor.alone():
-            lines = _Picture(outline, cursor.messages, all=all).lines()
+            lines = _Picture(outline, cursor.messages, all=all, width=width).lines()
         while True:
             with cursor.alone():
                 line = next(lines, None)
@@ -320,7 +321,8 @@ class _Picture:
     in file order, above the rest of the path.
     """
 
-    def __init__(self, outline: Outline, resolve: Resolve, *, all: bool) -> None:
+    def __init__(self, outline: Outline, resolve: Resolve, *, all: bool, width: int | None) -> None:
+        self._width = width
         self._outline = outline
         self._handles = _Handles(outline, resolve)
         self._all = all
@@ -443,10 +445,13 @@ class _Picture:
         mark = "●" if self._on_path[row] else "○"
         message = self._handles.message(entry)
         who = one_line(speaker(entry, message) or entry.type)
-        parts = [f"{columns}{mark} {who}", preview(entry, message), one_line(entry.uuid[:8])]
+        parts = [f"{columns}{mark} {who}", "", one_line(entry.uuid[:8])]
         label = self._outline.names.labels.get(entry.uuid)
         parts += [f"[{one_line(label)}]"] if label else []
         parts += [f"({one_line(name)})" for name in names]
         parts += [f"lane {one_line(entry.lane)}"] if entry.lane else []
         parts += [_HERE] if row == self._current else []
+        taken = len("  ".join(parts))
+        room = WIDTH if self._width is None else max(_LEAST, self._width - taken)
+        parts[1] = preview(entry, message, room)
         return "  ".join(parts)

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote as quoted_path
 
 from sessiontree.context.settings import header_settings, settings_of
+from sessiontree.core.activity import is_typed_command
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
 from sessiontree.core.embedded import left_out
@@ -38,6 +39,7 @@ from sessiontree.core.message import (
     result_ids,
     role_of,
     text_of,
+    typed_text,
 )
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
@@ -204,6 +206,9 @@ class _Transcript:
                 yield from self._message(message, entry)
         elif entry.type == "handle":
             yield from self._handle(entry, fields)
+        elif (typed := typed_text(fields)) is not None:
+            message = {"role": "user", "content": typed}
+            yield from self._section("User", entry, *passage.asked(message, images=self._images))
         elif entry.type == "custom_message":
             title = markdown.inline(str(fields.get("customType") or "custom"))
             message = {"role": "custom", "content": fields.get("content")}
@@ -230,7 +235,10 @@ class _Transcript:
             return
         if ids := result_ids(message):
             yield from self._results(message, ids, entry)
-        if role == "user" and (is_prompt(message) or not ids):
+        if role == "user" and not ids and self._is_of_program(message, entry):
+            said = passage.asked(message, images=self._images)
+            yield from self._section("Program", entry, *said)
+        elif role == "user" and (is_prompt(message) or not ids):
             yield from self._section("User", entry, *passage.asked(message, images=self._images))
         elif role == "bashExecution":
             yield from self._section("User", entry, passage.ran(message))
@@ -241,6 +249,12 @@ class _Transcript:
             yield from self._section(
                 passage.speaker(message), entry, *passage.asked(message, images=self._images)
             )
+
+    def _is_of_program(self, message: Message, entry: Entry) -> bool:
+        """Whether the program wrote a message in the user's name, not for a command of the user."""
+        metadata = entry.get("metadata")
+        is_meta = isinstance(metadata, dict) and metadata.get("isMeta") is True
+        return is_meta and not is_typed_command(message)
 
     def _section(self, speaker: str, entry: Entry, *parts: str) -> Iterator[str]:
         yield from self._apart(*self._heading(speaker, entry), *parts)

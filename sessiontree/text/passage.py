@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from sessiontree.core.activity import as_typed
 from sessiontree.core.embedded import binary_in
 from sessiontree.core.entry import ANNOTATIONS
 from sessiontree.core.message import (
@@ -34,7 +35,7 @@ def asked(message: Message, *, images: bool = False) -> Iterator[str]:
     for part in blocks_of(message):
         if is_result_block(part):
             continue
-        if text := block_text(part):
+        if text := as_typed(block_text(part)):
             yield quote(typed(text, images=images))
         else:
             yield other(part)

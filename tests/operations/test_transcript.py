@@ -224,7 +224,7 @@ def test_real_sessions_are_told_whole_and_always_the_same() -> None:
                 continue
             assert text == said(session, redact=Redaction())
             tops = headings(text)
-            assert set(tops[1:]) <= {"User", "Assistant", "System"}, file
+            assert set(tops[1:]) <= {"User", "Assistant", "System", "Program"}, file
             assert tops.count("User") >= len(session.turns()) > 0
 
 

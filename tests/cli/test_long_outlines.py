@@ -1,0 +1,223 @@
+"""The outline on a terminal: what a person sees of a session on one screen."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.cells import cell_len
+
+from sessiontree import Session
+from sessiontree.cli.outline import Picture, without_path
+from sessiontree.cli.screen import Screen, cut_start, path_in
+from sessiontree.core.display import one_line, printable
+from tests.cli.test_tree import in_terminal
+from tests.formats.test_claude_code_queue import NOTE
+from tests.support.conversation import HEADER, line, message, opened, write
+from tests.support.terminal import done, run
+from tests.support.transcripts import (
+    CALL,
+    Line,
+    assistant,
+    result,
+    user,
+    written,
+)
+
+NOW = datetime(2026, 2, 11, tzinfo=UTC)
+LONG = "All parts of the importer are written, and the tests that were asked for pass. " * 5
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def drawn(session: Session, width: int = 80, height: int | None = 23) -> list[str]:
+    screen = Screen(width, False, NOW, height)
+    return list(Picture(session.outline(), screen).lines())
+
+
+DONE = "I did it as you asked, and all of the tests pass"
+
+
+def turns(count: int, answer: str = DONE) -> list[Line]:
+    lines, above = [], "root"
+    for number in range(1, count + 1):
+        prompt = f"prompt {number} with some words that say what is to be done here"
+        lines += [message(f"p{number}", above, prompt, "user")]
+        lines += [message(above := f"a{number}", f"p{number}", f"{answer} {number}", "assistant")]
+    return lines
+
+
+def test_every_turn_tells_what_came_out_of_it_while_the_screen_has_room(file: Path) -> None:
+    with opened(file, *turns(9)) as session:
+        told = [row for row in drawn(session) if "→" in row]
+        assert len(told) == 9
+        assert sum("→" in row for row in drawn(session, height=14)) == 3
+        assert sum("→" in row for row in drawn(session, height=None)) == 1
+
+
+def test_a_long_outline_begins_with_the_end_and_folds_side_branches(file: Path) -> None:
+    side = [message("s1", "a3", "a side way", "user"), message("t1", "s1", "tried", "assistant")]
+    side += [message("s2", "t1", "more of it", "user"), message("t2", "s2", "again", "assistant")]
+    lines = turns(30)
+    with opened(file, *lines[:8], *side, *lines[8:]) as session:
+        rows = drawn(session)
+        assert rows[2].startswith("last: 32  prompt 30")
+        assert "→ I did it" in rows[3]
+        assert "--depth 9" in rows[4] + rows[5]
+        assert sum("a side way" in row for row in rows) == 1
+        assert not any("more of it" in row for row in rows)
+        assert all(f"prompt {n} " in "".join(rows) for n in range(1, 31))
+        assert "more of it" in "".join(drawn(session, height=200))
+        assert max(map(cell_len, rows)) <= 80
+
+
+def test_the_end_goes_back_to_an_answer_that_tells_something(file: Path) -> None:
+    thanks = [message("p", "a30", "thanks", "user"), message("a", "p", "Sure.", "assistant")]
+    with opened(file, *turns(30, f"{DONE}, as planned"), *thanks) as session:
+        rows = drawn(session)
+        assert [row[:8] for row in rows if row.startswith("last:")] == ["last: 30", "last: 31"]
+
+
+def test_a_prompt_has_the_columns_that_figures_leave_free(file: Path) -> None:
+    with opened(file, *turns(2)) as session:
+        assert any("say what is to be done here" in row for row in drawn(session))
+
+
+@pytest.mark.parametrize(
+    ("prompt", "shown"),
+    [
+        ("'/var/folders/49/l4/T/shot-1.png' mend it", "[shot-1.png] mend it"),
+        ("/var/folders/a\\ b is it", "[a\\ b] is it"),
+        ("/tmp/some/where/x.log↵why?", "[x.log] why?"),
+        ("'/var/folders/49/l4/T/a-very-long-name-of-a-file.png' x", "[…e-of-a-file.png] x"),
+        ("/review the code", "/review the code"),
+        ("/tmp/only/a/path", "/tmp/only/a/path"),
+    ],
+)
+def test_a_prompt_that_begins_with_a_pasted_path_shows_what_follows(
+    prompt: str, shown: str
+) -> None:
+    assert without_path(prompt) == shown
+
+
+def test_paths_are_relative_and_lose_their_start() -> None:
+    assert path_in("/home/me/app/lib/web/live.ex", "/home/me/app", 40) == "lib/web/live.ex"
+    assert path_in("/home/me/app/lib/web/live.ex", "/home/me/app", 10) == "…b/live.ex"
+    assert cut_start("日本語のファイル", 7) == "…ァイル"
+    assert path_in("/else/x", "/home", 40) == "/else/x"
+
+
+SAID: dict[str, tuple[list[Any], str]] = {
+    "a note of a task": ([LONG, NOTE, "An old task ended."], LONG),
+    "a note and a look": ([LONG, NOTE, 1, "Nothing is new."], LONG),
+    "only a note": ([NOTE, "It ended."], "It ended."),
+    "work after a note": (["Wait.", NOTE, 5, "Now it passes."], "Now it passes."),
+    "a remark": ([LONG, 1, "Shall I go on?"], LONG),
+    "a remark after work": ([LONG, 5, "It is pushed."], "It is pushed."),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_the_result_of_a_turn_is_the_last_answer_of_substance(name: str, tmp_path: Path) -> None:
+    steps, expected = SAID[name]
+    lines, above = [user("p", None)], "p"
+    for number, step in enumerate(steps):
+        uuid = f"n{number}"
+        if step == NOTE:
+            lines.append(user(uuid, above, step))
+        elif isinstance(step, int):
+            lines.append(assistant(uuid, above, uuid, [f"{uuid}{c}" for c in range(step)]))
+            lines[-1]["message"]["content"].pop(0)
+        else:
+            lines.append(assistant(uuid, above, uuid))
+            lines[-1]["message"]["content"][0]["text"] = step
+        above = uuid
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        (turn,) = session.outline().turns
+        assert turn.answer == one_line(expected.strip(), 500)
+
+
+STOP = "[Request interrupted by user]"
+
+
+@pytest.mark.parametrize(
+    ("end", "said", "stopped"),
+    [([STOP], "interrupted", 1), ([STOP, "went"], "interrupted once, went on", 0)],
+)
+def test_a_turn_that_went_on_says_so(end: list[str], said: str, stopped: int, file: Path) -> None:
+    roles = {STOP: "user", "went": "assistant"}
+    lines, above = turns(1), "a1"
+    for number, text in enumerate(end):
+        lines.append(message(f"e{number}", above, text, roles[text]))
+        above = f"e{number}"
+    with opened(file, *lines) as session:
+        (turn,) = session.outline().turns
+        assert (turn.work.interruptions, turn.work.stopped) == (1, stopped)
+        row = next(row for row in drawn(session, 200) if "●" in row)
+        assert said in row
+        assert ("went on" in row) == (not stopped)
+
+
+def test_a_compaction_stands_under_the_command_that_caused_it(tmp_path: Path) -> None:
+    about = {"subtype": "compact_boundary", "compactMetadata": {"preTokens": 9}}
+    mark = {**user("m", None), "type": "system", "logicalParentUuid": "b", **about}
+    command = "<command-name>/compact</command-name><command-args>and go on</command-args>"
+    lines = [user("a", None), assistant("b", "a"), mark]
+    lines += [user("s", "m", "what was done", isCompactSummary=True), user("c", "s", command)]
+    with Session.open(written(tmp_path / "s.jsonl", lines), readonly=True) as session:
+        first, second = session.outline().turns
+        assert (first.events, second.prompt) == ((), "/compact and go on")
+        assert [event.kind for event in second.events] == ["compaction"]
+
+
+def test_a_subagent_without_a_file_has_a_row_that_says_so(tmp_path: Path) -> None:
+    call = assistant("b", "a", "m", ["t"])
+    asked = {"description": "Find callers", "subagent_type": "Explore", "prompt": "Find"}
+    call["message"]["content"][1] |= {"name": "Task", "input": asked}
+    refused = result("r", "b", "t")
+    refused["message"]["content"][0]["content"] = "The user doesn't want to proceed with this"
+    for end, count in ((CALL[2], 1), (refused, 0)):
+        file = written(tmp_path / "s.jsonl", [CALL[0], call, end])
+        with Session.open(file, readonly=True) as session:
+            rows = [row for row in drawn(session) if "Explore: Find callers" in row]
+            assert [row.endswith("its file is missing") for row in rows] == [True] * count
+
+
+def test_all_rows_of_a_terminal_are_as_wide_as_the_screen_at_most(file: Path) -> None:
+    label = line("label", "l", "a4", targetUuid="a2", label="x y")
+    write(file, [HEADER, *turns(4, "words " * 40), label])
+    for words in (("--all",), ("--turn", "2"), ()):
+        shown = in_terminal("tree", str(file), *words, rows=99, NO_COLOR="1")
+        assert max(map(cell_len, shown.splitlines())) <= 60
+    assert "a2" in in_terminal("tree", str(file), "--all", rows=99, NO_COLOR="1")
+    assert max(map(len, done("tree", file, "--all").splitlines())) > 60
+
+
+def test_show_of_an_entry_without_content_names_the_last_that_has_some(file: Path) -> None:
+    level = line("thinking_level_change", "t", "b", thinkingLevel="x")
+    write(file, [HEADER, *turns(1), line("branch", "b", "a1"), level])
+    shown = run("show", file, "@")
+    assert "thinking_level_change" in shown.stdout
+    assert "show the last entry that does, a1, with @~2" in shown.stderr
+    assert run("show", file, "@~2").stderr == ""
+
+
+def test_escape_sequences_are_removed_whole() -> None:
+    assert printable("\x1b[1mDefault\x1b[0m x\x1b]0;title\x07y\x1b[") == "Default xy"
+    assert one_line("Set model to \x1b[1;38;5;12mbest\x1b[22m") == "Set model to best"
+    assert one_line("a" * 118 + "\x1b[1mb\x1b[0m", 60).endswith("a…")
+
+
+def test_a_command_and_what_the_program_wrote_are_told_apart_in_markdown(tmp_path: Path) -> None:
+    command = "<command-name>/mcp</command-name><command-args>list</command-args>"
+    caveat = "<local-command-caveat>Caveat: not of the user</local-command-caveat>"
+    lines = [user("a", None, caveat), user("b", "a", command), assistant("c", "b")]
+    text = done("export", written(tmp_path / "s.jsonl", lines), "--format", "markdown")
+    assert "> /mcp list" in text
+    assert "command-name" not in text
+    assert text.index("## Program") < text.index("Caveat") < text.index("## User")
