@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote as quoted_path
 
 from sessiontree.context.settings import header_settings, settings_of
-from sessiontree.core.activity import is_typed_command
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
 from sessiontree.core.embedded import left_out
@@ -36,6 +35,7 @@ from sessiontree.core.message import (
     is_partial,
     is_prompt,
     is_result_block,
+    is_typed_command,
     result_ids,
     role_of,
     text_of,
