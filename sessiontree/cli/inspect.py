@@ -27,7 +27,7 @@ from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import indented_text
 from sessiontree.core.notes import in_short
 from sessiontree.errors import TooMuchError
-from sessiontree.operations.messages import pieces_of, with_messages
+from sessiontree.operations.messages import is_typed, pieces_of, with_messages
 from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
 from sessiontree.text.preview import is_unclear
@@ -62,7 +62,7 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
         if ref is not None:
             entry = session.entry(ref)
             out_json(entry) if as_json else _out_entry(session, entry)
-            if not entry.is_content:
+            if not (entry.is_content or is_typed(entry)):
                 _tell_of_content(session, entry, ref)
             return
         facts = _facts(session)
