@@ -182,7 +182,7 @@ class Session:
         lane: str = "main",
         durability: Durability = "fsync",
         spill_over: int | None = SPILL_OVER,
-        migrate: bool = True,
+        migrate: opening.Migrate = True,
         hooks: Iterable[Any] = (),
         registry: Registry | None = None,
         root: PathLike | None = None,
@@ -202,7 +202,8 @@ class Session:
                 survives the death of the process.
             spill_over: a string longer than this number of UTF-8 bytes is stored as a blob
                 beside the file. None: never; 0: always.
-            migrate: False: refuse to migrate a version 1 file on disk.
+            migrate: False: refuse to migrate a version 1 file on disk; "later": migrate the file
+                with the first entry that is written.
             hooks: objects that are called before and after each write; see `Hook`.
             registry: the resolvers of handles, by default `Registry.default()`.
             root: the folder for `file` handles; without a root, no `file` handle is resolved.
@@ -238,7 +239,7 @@ class Session:
         exclusive: bool,
         lane: str,
         spill_over: int | None,
-        migrate: bool = True,
+        migrate: opening.Migrate = True,
         hooks: Iterable[Any],
         registry: Registry | None,
         root: PathLike | None,

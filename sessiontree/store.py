@@ -25,6 +25,7 @@ from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.project import encoded, folder_name, id_in_name, id_of_name
 from sessiontree.errors import (
     ContentLostWarning,
+    MigrationRefusedError,
     RefError,
     SessionNotFoundError,
     SessionTreeError,
@@ -125,11 +126,21 @@ class Store:
 
         Raises:
             RefError: the ref names no session, or more than one.
+            ForeignFormatError: a version 1 file that lies where an agent keeps its sessions.
             SessionTreeError: any error of `Session.open`.
         """
         from sessiontree.session import Session  # slow to import, and a list needs none of it
 
-        return Session.open(self.find(ref, cwd=cwd).file, fs=self._fs, **options)
+        file = self.find(ref, cwd=cwd).file
+        try:
+            return Session.open(file, fs=self._fs, **{**options, "migrate": False})
+        except MigrationRefusedError:
+            if options.get("migrate", True) is False:
+                raise
+        from sessiontree.catalog.homes import check_not_of_agent  # few files are of version 1
+
+        check_not_of_agent(file)
+        return Session.open(file, fs=self._fs, **options)
 
     def fork(
         self,

@@ -229,6 +229,7 @@ LATE: Final = {
         "cli": "most of the time of a short command",
     },
     "catalog.listing": {
+        "catalog.homes": "few files are of version 1",
         "engine.translated": "slow to import, few need it",
         "formats": "slow to import, and few files are another agent's",
     },
@@ -253,6 +254,9 @@ LATE: Final = {
     },
     "cli.maintenance": {
         "cli.lookup": "heavy, and only the garbage of a store needs it",
+    },
+    "cli.opening": {
+        "catalog.homes": "few files are of version 1",
     },
     "cli.store": {
         "operations.outline": "heavy, and seldom asked for",
@@ -321,6 +325,7 @@ LATE: Final = {
         "storage.blobs": "many sessions have none",
     },
     "store": {
+        "catalog.homes": "few files are of version 1",
         "catalog.emptying": "few programs remove sessions",
         "catalog.garbage": "few programs remove garbage",
         "catalog.move": "few programs move projects",

@@ -6,10 +6,12 @@ Invariant: nothing is made, and a home that is not there is no error.
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Mapping
 
-from sessiontree.formats import FORMATS
+from sessiontree.errors import ForeignFormatError
+from sessiontree.formats import FORMATS, Format
 from sessiontree.formats.base import Home
 
 
@@ -28,6 +30,34 @@ def folders_of(agent: str, environ: Mapping[str, str] = os.environ) -> list[str]
     """The folders in which one agent keeps sessions, there or not; new ones go into the first."""
     (format,) = (format for format in FORMATS if format.name == agent)
     return list(_folders(format.home, environ))
+
+
+def agent_at(file: str, environ: Mapping[str, str] = os.environ) -> Format | None:
+    """The format of the agent in whose folder of sessions a file lies; None outside of them."""
+    real = os.path.realpath(file)
+    for format in FORMATS:
+        for folder in _folders(format.home, environ):
+            if real.startswith(os.path.join(os.path.realpath(folder), "")):
+                return format
+    return None
+
+
+def check_not_of_agent(file: str, environ: Mapping[str, str] = os.environ) -> None:
+    """Check that a file of version 1 is not an agent's: pi wrote this version, too.
+
+    Raises:
+        ForeignFormatError: it lies where an agent keeps its sessions.
+    """
+    format = agent_at(file, environ)
+    if format is None:
+        return
+    raise ForeignFormatError(
+        f"{file} is a session of {format.program}, as it lies where that keeps its sessions, and "
+        f"is never written; import it ('sessiontree import {shlex.quote(file)}'), or copy it "
+        "elsewhere, and write to the copy",
+        file,
+        format.program,
+    )
 
 
 def _folders(home: Home, environ: Mapping[str, str]) -> Iterator[str]:

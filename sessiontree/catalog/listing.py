@@ -269,6 +269,7 @@ class _Opened:
             return self._foreign_facts(start, start.format, tail)
         header = start.header
         origin = header.get("parentSession")
+        owner = _owner(self.name) if start.kind == "version 1" else None
         last = _last_entry(tail, self.read, size)
         return SessionInfo(
             file=self.name,
@@ -283,7 +284,8 @@ class _Opened:
             bytes=size,
             lane=last.lane or "main",
             writer=_writer(self._fs, self.name),
-            made_by=_in_metadata(header, "agent"),
+            agent=None if owner is None else owner.program,
+            made_by=_in_metadata(header, "agent") if owner is None else owner.name,
             imported_from=_imported_from(header),
             copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
         )
@@ -323,6 +325,13 @@ class _Opened:
     def _modified(self) -> str:
         changed = datetime.fromtimestamp(self._stat.modified, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _owner(file: str) -> Format | None:
+    """The agent that a file of version 1 belongs to: the one in whose folder it lies."""
+    from sessiontree.catalog.homes import agent_at  # few files are of version 1
+
+    return agent_at(file)
 
 
 def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:

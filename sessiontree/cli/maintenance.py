@@ -113,7 +113,7 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
 def _repaired(file: str) -> RepairResult:
     """Repair a file, also one that must be migrated first or that has lost its header."""
     try:
-        with writing(file) as session:
+        with open_migrated(file)[0] as session, session.locked():
             return session.repair()
     except MissingHeaderError:
         return repair_file(file)

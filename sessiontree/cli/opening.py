@@ -15,7 +15,7 @@ from sessiontree.cli import output, terminal
 from sessiontree.cli.arguments import is_path
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
-from sessiontree.engine.opening import KEPT_AS
+from sessiontree.engine.opening import KEPT_AS, Migrate
 from sessiontree.engine.refs import check_name
 from sessiontree.errors import MigrationRefusedError, RefError
 from sessiontree.session import Session
@@ -37,12 +37,17 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
     does not hold it, for other writers would give up waiting; the user is warned if one of
     them moves the leaf meanwhile.
     """
-    session, _ = open_migrated(file, lane, () if hold else (ConflictWarning(),))
+    session, is_old = _open(file, lane, () if hold else (ConflictWarning(),))
+    log = session.reader.log
     with session, contextlib.ExitStack() as locked:
         locked.enter_context(session.locked())
         if not hold:
             locked.close()
-        yield session
+        try:
+            yield session
+        finally:
+            if is_old and (session.reader.log is not log or log.was_replaced()):
+                _tell_migrated(file)
 
 
 class OnLane(NamedTuple):
@@ -121,14 +126,26 @@ class ConflictWarning:
         terminal.tell(f"Warning: meanwhile another writer added {added}; {where}")
 
 
-def open_migrated(
-    file: str, lane: str = "main", hooks: tuple[Any, ...] = ()
-) -> tuple[Session, str | None]:
+def open_migrated(file: str) -> tuple[Session, str | None]:
     """Open a session to write; the path of the original as well if the file was migrated."""
+    session, is_old = _open(file, MAIN, (), True)
+    return session, _tell_migrated(file) if is_old else None
+
+
+def _open(
+    file: str, lane: str, hooks: tuple[Any, ...], migrate: Migrate = "later"
+) -> tuple[Session, bool]:
+    """Open a session to write, and say whether the file is of version 1, and may be migrated."""
     try:
-        return Session.open(file, lane=lane, migrate=False, hooks=hooks), None
+        return Session.open(file, lane=lane, migrate=False, hooks=hooks), False
     except MigrationRefusedError:
-        session = Session.open(file, lane=lane, hooks=hooks)
+        from sessiontree.catalog.homes import check_not_of_agent  # few files are of version 1
+
+        check_not_of_agent(file)
+        return Session.open(file, lane=lane, migrate=migrate, hooks=hooks), True
+
+
+def _tell_migrated(file: str) -> str:
     original = (os.path.realpath(file) if os.path.islink(file) else file) + KEPT_AS
     terminal.tell(f"Migrated {file} to version 2; the original is kept as {original}")
-    return session, original
+    return original

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
+from msgspec.structs import replace
 
+from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import arguments
 from sessiontree.cli.compare import side_by_side
 from sessiontree.cli.opening import reading
@@ -17,7 +19,7 @@ from sessiontree.cli.terminal import short, tell
 from sessiontree.cli.turn import opened_turn, turns_named
 from sessiontree.core.display import one_line, printable
 from sessiontree.operations.labels import Label
-from sessiontree.operations.turns import moment_of
+from sessiontree.operations.turns import SessionOutline, moment_of
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
 
@@ -75,7 +77,14 @@ def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool)
         return _every_entry(session, screen())
     if turn is not None:
         return opened_turn(session, turn, screen())
-    return Picture(session.outline(), screen(), depth).lines()
+    return Picture(_of_agent(session.outline(), session), screen(), depth).lines()
+
+
+def _of_agent(outline: SessionOutline, session: Session) -> SessionOutline:
+    """The outline with the agent that a file of version 1 belongs to, as a list says it."""
+    if outline.agent is not None or session.file is None:
+        return outline
+    return replace(outline, agent=facts_of(session.file).made_by)
 
 
 def _every_entry(session: Session, on: Screen) -> Iterator[str]:

@@ -1,5 +1,7 @@
 """Files of version 1: migrated in memory for a reader, on disk for a writer.
 
+A command opens a file as `Unmigrated`, so that one that is refused changes nothing.
+
 Invariants: the original stays, under its own name for a reader and as `NAME.v1` for a writer; a
 migration cut short leaves the old file or the new one; both ways give the same uuids.
 """
@@ -8,7 +10,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, Self
 
 from msgspec.structs import replace
 
@@ -19,7 +21,7 @@ from sessiontree.core.migrate import migrate
 from sessiontree.core.runs import report_run
 from sessiontree.engine.view import View
 from sessiontree.storage.lines import count_newlines, rest_of_line
-from sessiontree.storage.log import Log, MemoryLog
+from sessiontree.storage.log import Log, MemoryLog, Moved
 
 _OF_A_LINE: Final = frozenset(
     {"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", "crc", "object"}
@@ -82,6 +84,68 @@ def _check(line: bytes, offset: int, view: View) -> None:
             view.report(kind, offset, cause)
 
     decode(line, offset, report)
+
+
+class Unmigrated:
+    """A version 1 file opened to write, migrated in memory until an entry is written.
+
+    The first append migrates the file, and fails with `Moved`: the file is then the log's
+    successor. So a call that is refused leaves the file as it is. See `Log`.
+    """
+
+    def __init__(self, file: Log, memory: Log, suffix: str) -> None:
+        self._file = file
+        self._memory = memory
+        self._suffix = suffix
+        self.name = file.name
+        self.readonly = False
+        self.identity = file.identity
+        self.blobs = file.blobs
+        self.read, self.size = memory.read, memory.size
+        self.alone, self.hold, self.keep = file.alone, file.hold, file.keep
+        self.check_writable, self.to_read = file.check_writable, file.to_read
+        self.reopen, self.successor = file.reopen, file.successor
+        self.release, self.close = file.release, file.close
+        self.changes, self.rewrite = file.changes, file.rewrite
+        self.parts, self.part_name, self.part_size = file.parts, file.part_name, file.part_size
+        self.read_part, self.write_part = file.read_part, file.write_part
+        self.remove_part = file.remove_part
+
+    @classmethod
+    def of(cls, file: Log, suffix: str) -> Self:
+        """Read a file of version 1; `suffix` is what the name of the original gets."""
+        return cls(file, Migrated(file).log, suffix)
+
+    @property
+    def ended(self) -> str:
+        return self._file.ended
+
+    @ended.setter
+    def ended(self, why: str) -> None:
+        self._file.ended = why
+
+    @property
+    def written(self) -> int:
+        return self._file.written
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def append(self, block: bytes, at: int) -> int:
+        migrate_file(self._file, self._suffix)
+        raise Moved
+
+    def was_replaced(self) -> bool:
+        return self._file.identity != self.identity or self._file.was_replaced()
+
+    def ends_at(self, size: int) -> bool:
+        return not self.was_replaced() and self.size() == size
+
+    still_ends_at = ends_at
+
+    def beside(self) -> Unmigrated:
+        return Unmigrated(self._file.beside(), self._memory, self._suffix)
 
 
 def migrate_file(log: Log, suffix: str) -> None:

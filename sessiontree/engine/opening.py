@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 
 Kind = Literal["current", "version 1", "lost header", "foreign"]
 
+Migrate = bool | Literal["later"]
+"""Whether a writer migrates version 1 on disk: when it opens the file, or when it writes."""
+
 KEPT_AS: Final = ".v1"
 """Ends the name of the original of a file that was migrated."""
 
@@ -251,7 +254,7 @@ class Current:
         return False  # a session reads on in its log, and reopens it itself
 
 
-def open_file(log: Log, *, migrate: bool) -> SessionFile:
+def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
     """Open a file as what it is.
 
     A reader gets the entries of any kind of file, made in memory if need be. A writer gets a
@@ -259,7 +262,7 @@ def open_file(log: Log, *, migrate: bool) -> SessionFile:
 
     Args:
         log: the file, open.
-        migrate: whether a writer may migrate version 1 on disk.
+        migrate: whether a writer may migrate version 1 on disk; "later": with its first entry.
 
     Raises:
         NotASessionError, NewerFormatError, DecoderMissingError: as `sniff` raises them.
@@ -295,6 +298,8 @@ def open_file(log: Log, *, migrate: bool) -> SessionFile:
             "(the original is kept beside it), or with readonly=True to leave it as it is",
             log.name,
         )
+    if migrate == "later":
+        return Current(migrated.Unmigrated.of(log, KEPT_AS))
     migrated.migrate_file(log, KEPT_AS)
     return Current(log)
 

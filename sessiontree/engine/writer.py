@@ -458,8 +458,13 @@ class EntryWriter:
 
     def _put_all(self, entries: list[Entry]) -> None:
         lines = [entry.line for entry in entries]
+        block = b"\n".join([*lines, b""])
+        try:
+            offset = self.log.append(block, self.reader.view.size)
+        except Moved:  # a file of version 1 is migrated now
+            self.catch_up()
+            offset = self.log.append(block, self.reader.view.size)
         view = self.reader.view
-        offset = self.log.append(b"\n".join([*lines, b""]), view.size)
         for entry, line in zip(entries, lines, strict=True):
             moved(entry, offset)
             offset += len(line) + 1

@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session, Store, import_session
+from sessiontree import ForeignFormatError, Session, Store, import_session
 from sessiontree.catalog import counting
 from sessiontree.catalog.homes import agent_folders
-from tests.support.sessions import said
+from tests.support.sessions import said, version_1
 from tests.support.terminal import done, printed_json, run
 
 AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -74,6 +74,57 @@ ALL = ["claude-code", "codex", "codex", "gemini", "pi", "sessiontree"]
 def test_the_sessions_of_all_agents_and_of_the_store_are_listed(home: Path) -> None:
     assert agents() == ALL
     assert run("ls").stderr == ""
+
+
+@pytest.fixture
+def oldest(home: Path) -> Path:
+    """A file of version 1 where pi keeps its sessions: pi wrote this version, too."""
+    return version_1(home / ".pi/agent/sessions/--p--/2025-01-01_old.jsonl", "An old prompt")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("label", "@", "name"),
+        ("label", "zzzz", "name"),
+        ("branch", "@~1"),
+        ("cherry-pick", "@"),
+        ("rename", "name"),
+        ("compact", "--keep", "0"),
+        ("append", "--text", "x"),
+        ("migrate",),
+        ("repair",),
+        ("gc",),
+    ],
+)
+def test_no_command_writes_a_file_of_version_1_that_is_pi_s(
+    oldest: Path, words: tuple[str, ...]
+) -> None:
+    before = set(oldest.parent.iterdir()), oldest.read_bytes(), oldest.stat()
+    result = run(words[0], oldest, *words[1:])
+    assert result.exit_code == 1
+    assert f"{oldest} is a session of the pi coding agent" in result.stderr
+    assert f"sessiontree import {oldest}" in result.stderr
+    assert (set(oldest.parent.iterdir()), oldest.read_bytes(), oldest.stat()) == before
+
+
+def test_a_store_does_not_write_a_file_of_version_1_that_is_pi_s(oldest: Path) -> None:
+    before = oldest.read_bytes()
+    store = Store(oldest.parents[1])
+    (one,) = [one for one in store.list() if one.file == str(oldest)]
+    with pytest.raises(ForeignFormatError, match="is a session of the pi coding agent"):
+        store.open(one.id)
+    with store.open(one.id, readonly=True) as session:
+        assert len(session.context().messages) == 1
+    assert oldest.read_bytes() == before
+
+
+def test_a_file_of_version_1_is_of_the_agent_in_whose_home_it_lies(oldest: Path) -> None:
+    assert str(oldest) in {row["file"] for row in listed("--agent", "pi")}
+    assert " · pi · " in done("tree", oldest).splitlines()[0]
+    assert printed_json("stats")["agents"]["pi"]["sessions"] == 2
+    oldest.write_text(oldest.read_text().replace("/old", str(oldest.parent)))
+    assert done("resume", oldest) == f"cd {oldest.parent} && pi --session {oldest}\n"
 
 
 def test_a_home_is_walked_whole_and_lists_of_prompts_are_no_sessions(home: Path) -> None:

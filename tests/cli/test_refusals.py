@@ -240,12 +240,29 @@ def test_metadata_of_new_that_json_cannot_carry_is_refused(tmp_path: Path) -> No
     assert "not JSON" in error
 
 
-def test_a_write_that_fails_after_a_migration_says_that_it_was_migrated(version_1: Path) -> None:
-    result = run("label", version_1, "nosuch", "name")
-    assert result.exit_code == 1
-    migrated, error = result.stderr.splitlines()
-    assert migrated.startswith("Migrated ")
-    assert error.startswith("Error: no entry is named 'nosuch'")
+@pytest.mark.parametrize(
+    ("words", "error"),
+    [
+        (("label", "zzzz", "name"), "no entry is named 'zzzz'"),
+        (("label", "@", "a~b"), "is not a label"),
+        (("branch", "zzzz"), "no entry is named 'zzzz'"),
+        (("branch", "zzzz", "--scratch"), "no entry is named 'zzzz'"),
+        (("append", "--text", "x", "--parent", "zzzz"), "no entry is named 'zzzz'"),
+        (("cherry-pick", "zzzz"), "no entry is named 'zzzz'"),
+        (("rename", ""), "name"),
+        (("compact",), "nothing"),
+        (("pop", "@"), "nothing"),
+        (("keep", "nosuch"), "nothing on the lane nosuch"),
+    ],
+)
+def test_a_write_that_is_refused_does_not_migrate_the_file(
+    version_1: Path, words: tuple[str, ...], error: str
+) -> None:
+    before = contents(version_1.parent)
+    told = refused(words[0], version_1, *words[1:])
+    assert error in told
+    assert "Migrated" not in told
+    assert contents(version_1.parent) == before
 
 
 NEW_FILES = [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",)]

@@ -176,6 +176,17 @@ def test_a_write_migrates_an_old_file_on_the_way_and_says_so(version_1: Path) ->
     assert texts(version_1) == ["first", "second", "third"]
 
 
+@pytest.mark.parametrize("option", [("--scratch",), ("--lane", "side"), ("--attach", "{}")])
+def test_a_write_migrates_an_old_file_whatever_it_writes(
+    version_1: Path, option: tuple[str, ...]
+) -> None:
+    words = [word.format(version_1) for word in option]
+    result = run("append", version_1, "--text", "x" * 40_000, *words)
+    assert result.stderr.startswith(f"Migrated {version_1} to version 2")
+    assert run("verify", version_1).exit_code == 0
+    assert len(lines(version_1)) == 4
+
+
 def test_append_says_on_which_lane_it_wrote(chat: Path) -> None:
     assert " on lane" not in run("append", chat, "--text", "x").stderr
     assert " on lane" not in run("append", chat, "--text", "x", "--lane", "main").stderr
