@@ -262,6 +262,9 @@ LATE: Final = {
         "operations.outline": "heavy, and seldom asked for",
         "session": "slow to import, and a list needs none of it",
     },
+    "cli.tree": {
+        "catalog.homes": "few files are of version 1",
+    },
     "context.context": {
         "context.providers.anthropic": "a program speaks to one provider",
         "context.providers.chat": "a program speaks to one provider",

@@ -17,7 +17,7 @@ from sessiontree.cli.output import (
     out_json,
     out_json_list,
 )
-from sessiontree.cli.terminal import counted, finish, out, short, tell, tell_each
+from sessiontree.cli.terminal import counted, finish, is_terminal, out, short, tell, tell_each
 from sessiontree.context.settings import header_settings
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.display import one_line
@@ -237,6 +237,8 @@ def follow(file: str, as_json: bool) -> None:
     before.
     """
     with Session.open(file, readonly=True) as session:
+        if is_terminal():
+            tell(f"Following {file}; Ctrl-C ends")
         leaves = _Leaves(session.leaf)
         for entry in session.follow(lambda damage: tell(str(damage))):
             out_json(entry) if as_json else out_entry_row(entry)

@@ -8,7 +8,6 @@ from typing import Final
 import click
 from msgspec.structs import replace
 
-from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import arguments
 from sessiontree.cli.compare import side_by_side
 from sessiontree.cli.opening import reading
@@ -18,6 +17,8 @@ from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, sc
 from sessiontree.cli.terminal import short, tell
 from sessiontree.cli.turn import opened_turn, turns_named
 from sessiontree.core.display import one_line, printable
+from sessiontree.core.entry import decode_object
+from sessiontree.core.header import is_version_1
 from sessiontree.operations.labels import Label
 from sessiontree.operations.turns import SessionOutline, moment_of
 from sessiontree.session import Session
@@ -84,7 +85,12 @@ def _of_agent(outline: SessionOutline, session: Session) -> SessionOutline:
     """The outline with the agent that a file of version 1 belongs to, as a list says it."""
     if outline.agent is not None or session.file is None:
         return outline
-    return replace(outline, agent=facts_of(session.file).made_by)
+    if not is_version_1(decode_object(session.original(session.header))):
+        return outline
+    from sessiontree.catalog.homes import agent_at  # few files are of version 1
+
+    format = agent_at(session.file)
+    return outline if format is None else replace(outline, agent=format.name)
 
 
 def _every_entry(session: Session, on: Screen) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -60,6 +61,18 @@ def test_a_reader_that_has_enough_ends_the_command_quietly(
     assert process.stderr.read() == b""
     process.stderr.close()
     assert process.wait() == 0
+
+
+def test_a_follower_on_a_terminal_says_how_to_end_it(long: Path) -> None:
+    terminal, stdout = os.openpty()
+    process = spawn("follow", long, stdout=stdout, stderr=subprocess.PIPE)
+    os.close(stdout)
+    assert process.stderr is not None
+    assert process.stderr.readline().decode() == f"Following {long}; Ctrl-C ends\n"
+    process.send_signal(signal.SIGINT)
+    process.stderr.close()
+    process.wait()
+    os.close(terminal)
 
 
 def test_output_that_cannot_be_written_is_one_clear_line(long: Path) -> None:

@@ -255,3 +255,49 @@ def test_the_folder_of_a_long_path_has_the_name_that_claude_code_gives_it(home: 
 def test_printing_and_running_at_once_is_wrong_usage(home: Path) -> None:
     refused("resume", "--exec", "--json", status=2)
     assert "[ID]" in done("resume", "--help")
+
+
+def goes_on(file: Path) -> None:
+    """The agent of a transcript of Claude Code writes one more prompt."""
+    said = json.loads(next(line for line in file.read_text().splitlines() if '"user"' in line))
+    with file.open("a") as opened:
+        later = {
+            "uuid": "99999999-0000-4000-8000-000000000009",
+            "timestamp": "2099-01-01T00:00:00Z",
+        }
+        said |= {**later, "message": {"role": "user", "content": "one more"}}
+        opened.write(json.dumps(said) + "\n")
+
+
+def test_an_id_means_the_file_that_changed_last_of_the_original_and_its_copies(home: Path) -> None:
+    original = transcript(home)
+    copy = Path(printed_json("resume", CLAUDE_CODE, "--in", "codex")["file"])
+    for id in (CLAUDE_CODE, CLAUDE_CODE[:6]):
+        told = run("tree", id)
+        assert told.exit_code == 0
+        assert told.stderr == f"Reading the file of Codex, which changed last: {copy}\n"
+    goes_on(original)
+    told = run("path", CLAUDE_CODE)
+    assert "one more" in told.stdout
+    assert f"of Claude Code, which changed last: {original}\n" in told.stderr
+
+
+def test_an_import_whose_agent_went_on_says_so(home: Path) -> None:
+    original = transcript(home)
+    done("import", original)
+    assert run("tree", CLAUDE_CODE).stderr == ""
+    goes_on(original)
+    told = run("label", CLAUDE_CODE, "@", "mine")
+    assert f"changed later; to add what is new: sessiontree import {original}" in told.stderr
+    assert told.exit_code == 0
+    goes_on(original)
+    done("import", original)
+    assert run("tree", CLAUDE_CODE).stderr == ""
+
+
+def test_an_id_that_names_no_session_says_where_it_was_looked_for(home: Path) -> None:
+    transcript(home)
+    told = refused("show", "zzzz")
+    assert f"in {home / 'store'} or where agents keep theirs is named 'zzzz'" in told
+    assert "'sessiontree ls' lists them" in told
+    assert "give 4 characters or more of an id" in refused("show", CLAUDE_CODE[:3])
