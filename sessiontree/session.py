@@ -112,6 +112,7 @@ class Session:
         self._closing = threading.Event()
         self._followed: list[tuple[tuple[int, int], Damage]] = []
         self.cursor.resolve = self._resolve_messages
+        self.cursor.uuid_of_turn = self._uuid_of_turn
         writer.hooks.subject = self
 
     def __repr__(self) -> str:
@@ -304,6 +305,9 @@ class Session:
 
     def _resolve_messages(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
         return self.handles.messages(entries) if entries else ()
+
+    def _uuid_of_turn(self, number: str) -> str:
+        return self.outline().numbered(number).uuid
 
     # Look
 
@@ -862,7 +866,7 @@ class Session:
             while target.type in ANNOTATIONS or target.type == "branch":
                 target = self.reader.parent(target)
         if text is not None:
-            self.reader.check_name_is_free(refs.check_name(text, "label"), target.uuid)
+            self.reader.check_name_is_free(refs.check_new_name(text, refs.LABEL), target.uuid)
         return self.writer.annotate("label", {"targetUuid": target.uuid, "label": text})
 
     def rename(self, name: str) -> Entry:

@@ -155,14 +155,20 @@ def keep(file: str, lane: str, as_json: bool) -> None:
 @click.argument("name", required=False)
 @click.option("--clear", is_flag=True, help="Remove the label of the entry.")
 def label(file: str, ref: str, name: str | None, clear: bool, as_json: bool) -> None:
-    """You can use the label NAME as a REF: 'sessiontree switch FILE NAME'."""
+    """You can use the label NAME as a REF: 'sessiontree switch FILE NAME'. An entry has one label:
+    a new one replaces it.
+    """
     if (name is None) != clear:
         raise click.UsageError("give either a NAME or --clear")
     with writing(file) as session:
+        before = session.reader.names().labels
         entry = session.label(ref, name)
         target = session.entry(entry["targetUuid"])
     done = "Removed the label of {}" if clear else "Labelled {} '{}'"
-    out_written(entry, done.format(describe(target), name), as_json=as_json)
+    done = done.format(describe(target), name)
+    if (old := before.get(target.uuid)) not in (None, name):
+        done += f"; the label was '{old}'"
+    out_written(entry, done, as_json=as_json)
 
 
 @arguments.write_command("rename")

@@ -54,6 +54,7 @@ class Cursor:
         lane: the lane of the session; None is main.
         leaf: the entry that the next one hangs below.
         resolve: gives for each `handle` entry the message that it resolves to, or an error.
+        uuid_of_turn: gives the uuid of the first entry of a turn, by its number.
     """
 
     def __init__(
@@ -62,6 +63,7 @@ class Cursor:
         self.reader = reader
         self.lane = lane
         self.resolve: Resolve = resolve or _unresolved
+        self.uuid_of_turn: Callable[[str], str] = _no_turn
         self.leaf = reader.leaf_of(lane)
         self._path: Path | None = None
         reader.catch_up = self.catch_up
@@ -151,7 +153,10 @@ class Cursor:
         base, steps = refs.split_steps(ref)
         is_below_leaf = base in ("", refs.LEAF)
         if steps is None or (not is_below_leaf and self.reader.has_uuid(ref)):
-            return self.reader.named(ref)
+            turn = refs.turn_in(ref)
+            if turn is None or self.reader.has_uuid(ref):
+                return self.reader.named(ref)
+            return self.reader.named(self.uuid_of_turn(turn))
         start = self.leaf if is_below_leaf else self.entry(base)
         return refs.steps_up(ref, start, steps, self.reader.up)
 
@@ -350,6 +355,11 @@ def _first_kept(entry: Entry) -> str | None:
     """The uuid of the first entry that a compaction keeps; None for any other entry."""
     kept = entry.get("firstKeptEntryUuid") if entry.type == "compaction" else None
     return kept if isinstance(kept, str) else None
+
+
+def _no_turn(number: str) -> str:
+    """Refuse a number: the turns are known to a `Session`, which sets `Cursor.uuid_of_turn`."""
+    raise RefError(f"the turn {number} is not known here; give the uuid of an entry", number)
 
 
 def _unresolved(entries: Sequence[Entry]) -> list[Resolution]:

@@ -1,8 +1,8 @@
 """Refs: names of entries, as git names commits.
 
 A ref means the first of these that fits: `@` (the leaf), a whole uuid, a label or branch name,
-a lane's name, a unique prefix of a uuid of four characters or more. `~3` after any of them
-goes three content entries up. A branch name means the branch's tip, a lane's name (`main` too)
+a lane's name, the number of a turn (`turn:46`, `turn:3.1`), a unique prefix of a uuid of four
+characters or more. `~3` after any of them goes three content entries up. A branch name means the branch's tip, a lane's name (`main` too)
 the last entry of the lane that is not an annotation. A name may stand in quotation marks:
 `"a good state"~3`.
 """
@@ -29,6 +29,8 @@ NAMING: Final = ("label", "branch", "session_info")  # types that may give a nam
 _MOST_UUIDS: Final = 200
 _CANDIDATES: Final = 8
 _QUOTED: Final = re.compile(r'"([^"]+)"@?((?:~\d{0,18})?)')
+_NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
+_TURN: Final = "turn:"
 _STEPS: Final = re.compile(r"~(\d{0,18})\Z")
 
 
@@ -52,6 +54,31 @@ def check_name(name: object, what: str) -> str:
             f"a {what} has no @ ~ :, {spaces} and no control characters"
         )
     return name
+
+
+def check_new_name(name: object, what: str) -> str:
+    """Return a name that is given now; one that older programs gave may be a number.
+
+    Raises:
+        InvalidNameError: as for `check_name`, or a label that is the number of a turn.
+    """
+    name = check_name(name, what)
+    if what == LABEL and is_turn_number(name):
+        raise InvalidNameError(
+            f"{name!r} is not a new label: 'tree' shows numbers for turns; add a letter to it"
+        )
+    return name
+
+
+def is_turn_number(name: str) -> bool:
+    """Whether a name is a number as `tree` shows it for a turn: `46` or `3.1`."""
+    return _NUMBER.fullmatch(name) is not None
+
+
+def turn_in(ref: str) -> str | None:
+    """Return the number in `turn:46`; None if a ref has another form."""
+    number = ref.removeprefix(_TURN)
+    return number if number != ref and is_turn_number(number) else None
 
 
 def name_taken(name: str, uuids: set[str]) -> InvalidNameError:
@@ -264,7 +291,9 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
         if near
         else "'tree --all' shows all messages, and 'path' all entries on the path"
     )
-    if 0 < len(ref) < SHORTEST_PREFIX:
+    if is_turn_number(ref):
+        hint = f"for the prompt of turn {ref}, give turn:{ref}"
+    elif 0 < len(ref) < SHORTEST_PREFIX:
         hint = f"a prefix has {SHORTEST_PREFIX} characters or more; {hint}"
     raise RefError(f"no entry is named {ref!r}; {hint}", ref, sorted(near))
 

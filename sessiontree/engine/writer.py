@@ -346,7 +346,7 @@ class EntryWriter:
             name = refs.check_name(fields["name"], "branch name")
             self.reader.check_name_is_free(name)
         elif type == "label" and fields["label"] is not None:
-            name = refs.check_name(fields["label"], "label")
+            name = refs.check_new_name(fields["label"], refs.LABEL)
             self.reader.check_name_is_free(name, fields["targetUuid"])
 
     def _check_fresh(self, uuid: str) -> None:

@@ -47,6 +47,7 @@ from sessiontree.core.message import (
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import RefError
 from sessiontree.operations.messages import (
     begins_turn_with,
     is_typed,
@@ -257,6 +258,19 @@ class SessionOutline(msgspec.Struct, frozen=True):
     here: int | None
     leaf: str | None
     work: Work
+
+    def numbered(self, number: str) -> Turn:
+        """The turn with a number, such as `3` or `3.1`; not a turn of a subagent.
+
+        Raises:
+            RefError: there is none.
+        """
+        for turn in self.turns:
+            if not turn.subagent and turn.name == number.removesuffix(".0"):
+                return turn
+        last = max((turn.number for turn in self.turns), default=0)
+        has = f"its turns are 1 to {last}" if last else "it has no turns"
+        raise RefError(f"there is no turn {number}: {has}", number)
 
     def below(self) -> dict[int | None, list[int]]:
         """The places of the turns below each turn, in file order; without those of subagents."""

@@ -6,6 +6,7 @@ import json
 import os
 import pty
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from rich.cells import cell_len
 
 from tests.cli.outlines import WORKED
+from tests.support.conversation import line
 from tests.support.terminal import done, driving, printed_json, refused, run
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -54,6 +56,46 @@ def test_a_turn_is_opened_by_its_number_its_part_or_an_entry_of_it() -> None:
 )
 def test_a_turn_that_is_not_there_is_refused_with_the_turns_there_are(turn: str, told: str) -> None:
     assert told in refused("tree", WORKED, "--turn", turn)
+
+
+@pytest.mark.parametrize("turn", ["1", "3", "5", "5.1", "6"])
+def test_a_turn_is_a_ref_wherever_a_ref_is_taken(turn: str, tmp_path: Path) -> None:
+    first = printed_json("tree", WORKED, "--turn", turn)[0]["uuid"]
+    ref = f"turn:{turn}"
+    assert printed_json("show", WORKED, ref)["uuid"] == first
+    assert printed_json("path", WORKED, f"{ref}~0") == printed_json("path", WORKED, first)
+    assert printed_json("diff", WORKED, ref) == printed_json("diff", WORKED, first)
+    assert printed_json("tree", WORKED, "--turn", ref)[0]["uuid"] == first
+    copy = tmp_path / "copy.jsonl"
+    shutil.copy(WORKED, copy)
+    assert printed_json("label", copy, ref, "here")["targetUuid"] == first
+    assert printed_json("branch", copy, f'"turn:{turn}"', "--name", "again")["parentUuid"] == first
+
+
+@pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        ("5", "no entry is named '5'; for the prompt of turn 5, give turn:5"),
+        ("5.1", "give turn:5.1"),
+        ("turn:99", "there is no turn 99: its turns are 1 to 6"),
+        ("turn:x", "no entry is named 'turn:x'"),
+    ],
+)
+def test_a_ref_that_is_no_turn_is_refused_with_the_right_form(ref: str, told: str) -> None:
+    assert told in refused("show", WORKED, ref)
+
+
+def test_a_number_is_no_new_label_and_an_old_one_is_read(tmp_path: Path) -> None:
+    copy = tmp_path / "copy.jsonl"
+    shutil.copy(WORKED, copy)
+    before = copy.read_bytes()
+    assert "'46' is not a new label: 'tree' shows numbers" in refused("label", copy, "@", "46")
+    assert copy.read_bytes() == before
+    target = str(printed_json("show", copy)["leaf"])
+    label = line("label", "l46", target, targetUuid=target, label="46")
+    with copy.open("ab") as opened:
+        opened.write(json.dumps(label).encode() + b"\n")
+    assert printed_json("show", copy, "46")["uuid"] == target
 
 
 def test_only_one_way_to_draw_is_taken() -> None:

@@ -251,7 +251,7 @@ def test_a_label_of_the_leaf_is_on_the_last_message(chat: Path) -> None:
     last = printed_json("path", chat)[-1]["uuid"]
     for name in ("one", "two"):
         told = run("label", chat, "@", name).stderr
-        assert told == f"Labelled {last[:8]} (assistant: sure) '{name}'\n"
+        assert told.startswith(f"Labelled {last[:8]} (assistant: sure) '{name}'")
         assert printed_json("show", chat, name)["uuid"] == last
 
 
@@ -259,3 +259,10 @@ def test_an_edit_of_the_leaf_is_of_the_last_message(chat: Path) -> None:
     done("rename", chat, "Renamed")
     assert "(assistant: sure)" in run("edit-context", chat, "@", "--drop").stderr
     assert "sure" not in done("context", chat)
+
+
+def test_a_new_label_says_which_one_it_replaces(chat: Path) -> None:
+    assert "was" not in run("label", chat, "@", "good state").stderr
+    assert run("label", chat, "@", "good state").stderr.endswith("'good state'\n")
+    assert run("label", chat, "@", "best").stderr.endswith("'best'; the label was 'good state'\n")
+    assert run("label", chat, "@", "--clear").stderr.endswith("; the label was 'best'\n")
