@@ -193,6 +193,14 @@ def spending_of(
     return made
 
 
+_LOSING: Final = frozenset(
+    {
+        *("header", "torn", "nul", "json", "utf-8", "crc", "object"),
+        *("unreadable", "cut short", "side file", "history"),
+    }
+)
+"""The kinds of damage by which an answer, or what it cost, may be lost."""
+
 _decode: Final = msgspec.msgpack.Decoder(_Found | str).decode
 
 
@@ -203,7 +211,7 @@ def _found_in(number: int, file: str, prices: Prices | None) -> Iterator[_Found 
             warnings.simplefilter("always")
             with Session.open(file, readonly=True) as session:
                 found = costs(session.cursor)
-                damage = len(session.damage)
+                damage = sum(found.kind in _LOSING for found in session.damage)
     except SessionTreeError as error:
         yield str(error)
         return

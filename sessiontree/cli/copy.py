@@ -154,8 +154,10 @@ def export(
     """
     arguments.refuse_more(_EXPORT_BRANCH)
     if as_json and output is None:
-        hint = "for the conversation as JSON, use 'context' or 'path'"
-        raise click.UsageError(f"--json needs -o OUT; {hint}")
+        raise click.UsageError(
+            "--json needs -o OUT, as it prints the path of the transcript and what --redact "
+            "masked; for the conversation as JSON, use 'context' or 'path'"
+        )
     with reading(file, root) as session:
         end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
         if output is None:

@@ -10,9 +10,9 @@ import click
 
 from sessiontree.catalog.resume import PROGRAMS, find_session, plan
 from sessiontree.cli import arguments
-from sessiontree.cli.lookup import places_at
+from sessiontree.cli.lookup import places_at, report_left_out
 from sessiontree.cli.output import out_json
-from sessiontree.cli.terminal import finish, out, tell, tell_each
+from sessiontree.cli.terminal import finish, out, tell
 from sessiontree.errors import SessionTreeError, UsageError
 
 _AGENTS: Final = ("claude-code", "codex", "pi", "gemini")
@@ -50,7 +50,7 @@ def resume(
     try:
         one = find_session(session, os.getcwd(), places_at(), problems.append)
     except SessionTreeError:
-        tell_each("Left out", problems)
+        report_left_out(problems)
         raise
     found = plan(one, agent, cwd, before=_check_installed if runs else lambda program: None)
     if found.is_converted:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -22,6 +23,24 @@ from sessiontree.errors import UsageError
 from sessiontree.storage.files import BLOBS
 from sessiontree.text.pattern import AllOf, Pattern, query
 
+_ROLES: Final = (
+    *("user", "assistant", "tool", "prompt", "system", "developer", "model", "toolResult"),
+    *("bashExecution", "custom"),
+)
+
+
+def _checked(roles: tuple[str, ...]) -> tuple[str, ...]:
+    """Refuse a role that is a known one spelled wrongly; programs may store roles of their own."""
+    for role in roles:
+        near = difflib.get_close_matches(role.casefold(), _ROLES, 1, 0.75)
+        if near and role not in _ROLES:
+            known = ", ".join(_ROLES)
+            raise click.BadParameter(
+                f"there is no role {role!r}; did you mean {near[0]}? The roles are {known}",
+                param_hint="'--role'",
+            )
+    return roles
+
 
 @arguments.command("search", json="a list of the entries found")
 @click.argument("words", metavar="PATTERN")
@@ -34,10 +53,13 @@ from sessiontree.text.pattern import AllOf, Pattern, query
     "roles",
     metavar="ROLE",
     multiple=True,
+    callback=lambda ctx, option, given: _checked(given),
     help="Find only entries of ROLE, which is user, assistant, tool (results of tools) or prompt "
     "(what you typed). You can give --role more than once.",
 )
-@click.option("--tool", metavar="NAME", help="Find only calls and results of this tool.")
+@click.option(
+    "--tool", metavar="NAME", help="Find only calls and results of this tool; case does not count."
+)
 @arguments.time("--since", "Find only entries since this time")
 @arguments.agent
 @arguments.project

@@ -59,7 +59,7 @@ def find_header(file: Positioned, head: bytes = b"") -> HeaderLine:
 def empty(file: str) -> NotASessionError:
     """The error for an empty file."""
     return NotASessionError(
-        f"{file} is not a session: it is empty; remove it, then make a session with 'new'", file
+        f"{file} is not a session: it is empty; a program may not have written to it yet", file
     )
 
 

@@ -2,9 +2,9 @@
 
 A ref means the first of these that fits: `@` (the leaf), a whole uuid, a label or branch name,
 a lane's name, the number of a turn (`turn:46`, `turn:3.1`), a unique prefix of a uuid of four
-characters or more. `~3` after any of them goes three content entries up. A branch name means the branch's tip, a lane's name (`main` too)
-the last entry of the lane that is not an annotation. A name may stand in quotation marks:
-`"a good state"~3`.
+characters or more. `~3` after any of them goes three content entries up. A branch name means the
+branch's tip, a lane's name (`main` too) the last entry of the lane that is not an annotation. A
+name may stand in quotation marks: `"a good state"~3`.
 """
 
 from __future__ import annotations

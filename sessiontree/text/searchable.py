@@ -62,21 +62,29 @@ def _strings(value: Any, *, opaque: bool = False) -> Iterator[str]:
 def texts_of_tool(
     body: Mapping[str, Any], tool: str, name_of: Callable[[str], str | None]
 ) -> Iterator[str]:
-    """The texts of a tool's calls and results; `name_of` gives the tool's name for a call's id."""
+    """The texts of a tool's calls and results; `name_of` gives the tool's name for a call's id.
+
+    Case does not count in the name of the tool.
+    """
+    wanted = tool.casefold()
+
+    def is_wanted(name: str | None) -> bool:
+        return name is not None and name.casefold() == wanted
+
     message = message_in(body)
     if message is None:
         return
     for call in calls_of(message):
-        if call.name == tool:
+        if is_wanted(call.name):
             yield from _strings(call.arguments, opaque=True)
     ids = result_ids(message)
     if not ids:
         return
     if message.get("role") == "user":
         for block in blocks_of(message):
-            if is_result_block(block) and name_of(block["tool_use_id"]) == tool:
+            if is_result_block(block) and is_wanted(name_of(block["tool_use_id"])):
                 yield from _strings(block)
         return
     named = message.get("toolName", message.get("name"))
-    if (named if isinstance(named, str) else name_of(ids[0])) == tool:
+    if is_wanted(named if isinstance(named, str) else name_of(ids[0])):
         yield from _strings(message)

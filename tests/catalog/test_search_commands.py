@@ -316,3 +316,21 @@ def test_a_search_tells_of_the_blobs_that_are_gone_with_their_folder(store: Stor
     assert "Nothing matches needle" in result.stderr
     assert "Left out: " in result.stderr
     assert "missing" in result.stderr
+
+
+def test_a_role_that_is_spelled_wrongly_is_refused_with_the_roles(store: Store) -> None:
+    said(store, "hello")
+    told = run("search", "hello", "--role", "asistant")
+    assert told.exit_code == 2
+    assert "did you mean assistant? The roles are user, assistant, tool, prompt," in told.stderr
+    assert run("search", "hello", "--role", "reviewer").exit_code == 0
+
+
+def test_case_does_not_count_in_the_name_of_a_tool(tmp_path: Path) -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "Bash", "arguments": {"command": "make it"}}
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "assistant", "content": [call]})
+    for tool in ("Bash", "bash"):
+        assert len(printed_json("search", "make", file, "--tool", tool)) == 1
+    assert not printed_json("search", "make", file, "--tool", "ba")

@@ -301,3 +301,24 @@ def test_an_id_that_names_no_session_says_where_it_was_looked_for(home: Path) ->
     assert f"in {home / 'store'} or where agents keep theirs is named 'zzzz'" in told
     assert "'sessiontree ls' lists them" in told
     assert "give 4 characters or more of an id" in refused("show", CLAUDE_CODE[:3])
+
+
+def test_what_was_left_out_of_a_look_for_an_id_is_one_line(home: Path) -> None:
+    folder = transcript(home).parent
+    for name in ("one.jsonl", "two.jsonl"):
+        (folder / name).touch()
+    for words in (("show", "zzzz"), ("resume", "zzzz")):
+        left_out, error = refused(*words).splitlines()
+        assert left_out.startswith("Left out: 2 files that cannot be read as a session; ")
+        assert error.startswith("Error: ")
+    told = run("ls").stderr.splitlines()
+    assert [line.rpartition(": ")[2] for line in told] == [
+        "it is empty; a program may not have written to it yet"
+    ] * 2
+
+
+def test_a_write_to_an_agent_s_file_says_to_import_it(home: Path) -> None:
+    file = transcript(home)
+    told = refused("label", file, "@", "name")
+    assert told.endswith(f"to go on with it, import it: 'sessiontree import {file}'\n")
+    assert "readonly" not in told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections import Counter
 from datetime import UTC, datetime
@@ -79,6 +80,21 @@ def test_what_cannot_be_read_is_a_line_and_the_rest_is_served(folder: Path) -> N
     assert (shown.exit_code, shown.stdout.split()[-1]) == (0, "1")
     assert "Left out: what 1 damaged place of " in shown.stderr
     assert "foreign.jsonl is not a session" in shown.stderr
+
+
+def test_a_reference_that_is_lost_costs_nothing(folder: Path) -> None:
+    lost = {
+        "type": "compaction",
+        "uuid": "c1",
+        "parentUuid": None,
+        "summary": "",
+        "firstKeptEntryUuid": "gone",
+        "tokensBefore": 1,
+    }
+    with (folder / "s.jsonl").open("a") as file:
+        file.write(json.dumps(lost) + "\n")
+    assert "reference" in {found["kind"] for found in printed_json("verify", folder / "s.jsonl")}
+    assert "Left out" not in run("stats", folder, "--by", "agent").stderr
 
 
 @pytest.mark.parametrize("width", [40, 50, 64, 79])
