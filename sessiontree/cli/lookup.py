@@ -162,13 +162,6 @@ def report_left_out(problems: Sequence[str]) -> None:
         tell(f"Left out: {files} that cannot be read as a session; 'sessiontree ls' names each")
 
 
-def report_left_out(problems: Sequence[str]) -> None:
-    """Say on one line that files were not looked at, where no session was found."""
-    if problems:
-        files = counted(len(problems), "file")
-        tell(f"Left out: {files} that cannot be read as a session; 'sessiontree ls' names each")
-
-
 def _tell_newer(own: SessionInfo) -> None:
     """Say which file of an agent has more of a session of the store than the store has."""
     for file in files_in(agent_folders(), lambda problem: None):
