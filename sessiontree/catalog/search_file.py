@@ -142,16 +142,16 @@ class FileSearch:
 
     def hits(self) -> Iterator[SearchHit]:
         found: set[int] = set()
-        lines = self._scanner.lines(self._file, self._find)
-        for offset, line in lines:
-            start = self._start or self._sniff(self._scanner.file)
-            if start.kind in _BY_PARTS:
-                yield from self._hits_by_parts(start, chain([(offset, line)], lines))
-                return
-            hit = self._hit_in(line, offset)
-            if hit is not None:
-                found.add(offset)
-                yield hit
+        with closing(self._scanner.lines(self._file, self._find)) as lines:
+            for offset, line in lines:
+                start = self._start or self._sniff(self._scanner.file)
+                if start.kind in _BY_PARTS:
+                    yield from self._hits_by_parts(start, chain([(offset, line)], lines))
+                    return
+                hit = self._hit_in(line, offset)
+                if hit is not None:
+                    found.add(offset)
+                    yield hit
         if self._unread > MOST_FINDINGS:
             more = self._unread - MOST_FINDINGS
             self._report(f"{self._file}: {more:,} more lines may hold the pattern, likewise")

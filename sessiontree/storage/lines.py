@@ -11,7 +11,7 @@ it is looked at, whatever its length. Of a compressed file it reads the decompre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -228,7 +228,7 @@ class Scanner:
         self._buffer = bytearray(BLOCK)
         self.inside: Inside | None = None
 
-    def lines(self, file: str, find: Find) -> Iterator[tuple[int, bytes]]:
+    def lines(self, file: str, find: Find) -> Generator[tuple[int, bytes], None, None]:
         """The offset and the bytes of each line that `find` finds, as the file is now.
 
         A last line without its LF counts as well. Raises OSError as the system does, and for
