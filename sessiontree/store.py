@@ -40,7 +40,7 @@ from sessiontree.storage.rollouts import in_force
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sessiontree.catalog.emptying import RemovedSession
+    from sessiontree.catalog.empty import RemovedSession
     from sessiontree.catalog.search_file import SearchHit
     from sessiontree.engine.cursor import Ref
     from sessiontree.engine.gc import GcResult
@@ -464,13 +464,13 @@ class Store:
             UsageError: the duration is negative, or the time has no time zone.
             StorageError: the trash is a link, or cannot be read.
         """
-        from sessiontree.catalog import emptying  # few programs remove sessions
+        from sessiontree.catalog import empty  # few programs remove sessions
 
         check_never_awaited("each", each)
         check_never_awaited("report", report)
         before = _moment_of(older_than)
         removed: builtins.list[RemovedSession] = []
-        for one in emptying.empty(self._fs, self.root, before, report or warn, dry_run=dry_run):
+        for one in empty.empty(self._fs, self.root, before, report or warn, dry_run=dry_run):
             removed.append(one)
             if each is not None:
                 each(one)

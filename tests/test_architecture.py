@@ -329,7 +329,7 @@ LATE: Final = {
     },
     "store": {
         "catalog.homes": "few files are of version 1",
-        "catalog.emptying": "few programs remove sessions",
+        "catalog.empty": "few programs remove sessions",
         "catalog.garbage": "few programs remove garbage",
         "catalog.move": "few programs move projects",
         "catalog.search": "a list needs none of it",

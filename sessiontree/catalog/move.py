@@ -4,7 +4,7 @@ The folder of a project is renamed whole if the other directory has none; otherw
 sessions are moved into that one by one.
 
 The trash is the folder `.trash` in the root of a store. Each session has a folder of its own there,
-named by the time, and in that the path that it had. Only `catalog.emptying` removes any.
+named by the time, and in that the path that it had. Only `catalog.empty` removes any.
 
 A mark in the trash names the session that is being moved to it or from it. What a killed
 program began is finished before the next such move: the session is whole again where its file

@@ -17,10 +17,10 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.catalog import lookup
+from sessiontree.catalog.destination import AGENTS, path_for
 from sessiontree.catalog.homes import folders_of
 from sessiontree.catalog.listing import SessionInfo, facts_of, moment
 from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.catalog.placing import AGENTS, path_for
 from sessiontree.errors import (
     SessionExistsError,
     SessionNotFoundError,

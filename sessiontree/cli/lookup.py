@@ -8,7 +8,7 @@ import shlex
 import stat
 from collections.abc import Iterator, Sequence
 
-from sessiontree.catalog.counting import Counter, cache_folder
+from sessiontree.catalog.counts import Counter, cache_folder
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo, by_time, facts_of, moment
 from sessiontree.catalog.lookup import LATEST, SHORTEST_PREFIX, find, is_start_of

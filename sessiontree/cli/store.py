@@ -14,8 +14,8 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from sessiontree.catalog.counting import AT_ONCE, with_counts
-from sessiontree.catalog.emptying import RemovedSession
+from sessiontree.catalog.counts import AT_ONCE, with_counts
+from sessiontree.catalog.empty import RemovedSession
 from sessiontree.catalog.listing import SessionInfo, by_time, moment
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection

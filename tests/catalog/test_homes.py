@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import ForeignFormatError, Session, Store, import_session
-from sessiontree.catalog import counting
+from sessiontree.catalog import counts
 from sessiontree.catalog.homes import agent_folders
 from tests.support.sessions import said, version_1
 from tests.support.terminal import done, printed_json, run
@@ -224,7 +224,7 @@ def test_counts_are_kept_and_made_anew_where_a_file_changes(
     settle()
     first = listed()
     with monkeypatch.context() as patched:
-        patched.setattr(counting, "_counts_of", pytest.fail)
+        patched.setattr(counts, "_counts_of", pytest.fail)
         assert listed() == first
     pi = next(home.rglob("*_pi-1.jsonl"))
     pi.write_text(PI + PI.splitlines()[1].replace("a1", "a2") + "\n")
@@ -249,8 +249,8 @@ def test_a_file_that_changed_just_now_is_not_kept(home: Path) -> None:
 
 def test_what_is_too_much_for_one_list_is_unknown_and_counted_later(home: Path) -> None:
     sessions = Store(home / ".claude").list()
-    ((_, unknown),) = counting.Counter(None).counted(sessions, 1000)
-    ((_, known),) = counting.Counter(None).counted(sessions, None)
+    ((_, unknown),) = counts.Counter(None).counted(sessions, 1000)
+    ((_, known),) = counts.Counter(None).counted(sessions, None)
     assert (unknown, known and known.turns) == (None, 5)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.catalog.counting import Counter
+from sessiontree.catalog.counts import Counter
 from sessiontree.catalog.listing import SessionInfo, facts_of
 from sessiontree.catalog.spending import By, Source, Spending, spending_of
 from sessiontree.catalog.totals import totals_of

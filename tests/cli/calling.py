@@ -257,7 +257,7 @@ def watching(watch: Watch) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sessiontree.storage.lock.SETTLED_SECONDS", 1e9)  # however long it takes
         # The cache of counts lies in a folder of the user, and is there or not.
-        patch.setattr("sessiontree.catalog.counting.Counter.save", lambda counter: None)
+        patch.setattr("sessiontree.catalog.counts.Counter.save", lambda counter: None)
         for kind in ("open", *CHANGING, *READING):
             patch.setattr(Disk, kind, _watched(watch, kind, getattr(Disk, kind)))
         yield

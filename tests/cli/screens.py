@@ -16,7 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sessiontree.catalog.counting import Counter, with_counts
+from sessiontree.catalog.counts import Counter, with_counts
 from sessiontree.catalog.listing import by_time
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import Selection, sessions_in

@@ -10,7 +10,7 @@ from unittest.mock import patch
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.counting import Counter
+from sessiontree.catalog.counts import Counter
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.formats.claude_code.queue import Queue
