@@ -141,8 +141,8 @@ def _milliseconds(time: Any) -> int | None:
         return None
 
 
-_ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
-"""The key that identifies an answer, by type of entry."""
+ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
+"""The key that identifies an answer, by type of entry: several entries may repeat one."""
 
 
 class EntryTally:
@@ -175,7 +175,7 @@ class EntryTally:
             self._sums.spend(
                 usage_of(fields["usage"]),
                 body.get("timestamp"),
-                fields.get(_ANSWERS.get(kind, "")),
+                fields.get(ANSWERS.get(kind, "")),
                 body.get("uuid"),
                 beside=isinstance(lane, str) and is_of_subagent(lane),
             )

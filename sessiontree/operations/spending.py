@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from sessiontree.context.settings import model_of
 from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.blocks import role_of_entry
+from sessiontree.core.counts import ANSWERS
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.usage import Usage, reports_cost, usage_of, written_for_an_hour
 from sessiontree.operations.messages import with_messages
@@ -30,9 +31,6 @@ from sessiontree.storage.lines import Backwards
 if TYPE_CHECKING:
     from sessiontree.engine.cursor import Cursor
     from sessiontree.engine.reader import TreeReader
-
-_ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
-"""The key that identifies an answer, by type of entry: several entries may repeat one."""
 
 _REPORTS: Final = frozenset({"session", "result"})
 """The kinds of `usage` entries that give the cost of answers before them."""
@@ -95,7 +93,7 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]
         fields = fields if message is None else message
         if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
             continue
-        answer = fields.get(_ANSWERS.get(entry.type, ""))
+        answer = fields.get(ANSWERS.get(entry.type, ""))
         if not isinstance(answer, str) or not answer:
             yield _spent(entry, fields, entry.uuid, _time_of(entry, cursor.reader))
             continue
