@@ -49,10 +49,11 @@ def tree(
     the current path. ○ marks any other turn. The number of a turn does not change while the
     session grows. A row below a turn can show a compaction, a summary, a failed answer or a
     subagent. A row with → shows what came out of a turn: the last answer of substance. The last
-    turn of a branch has this row, and so have the newest other turns while the screen has room.
+    turn of each branch has this row. Other turns have it too, the newest first, if the rows fit on
+    the screen.
 
-    If an outline is longer than the terminal, it begins with the last turn, and each side branch
-    is one row. --depth 9 shows the side branches whole.
+    If an outline is longer than the terminal, rows with 'last:' at its top repeat the last turn,
+    and each side branch is one row. --depth 9 shows the side branches whole.
 
     The number of tokens does not include tokens that were read from a cache. The cost is the cost
     that the agent reported.

@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.core.message import text_of
 from sessiontree.importing import import_session
 from tests.agents.claude_code import Conversation, conversation, program, seen, sent
 
@@ -121,8 +120,9 @@ def test_what_no_prompt_and_no_answer_says_is_sent_or_not(tmp_path: Path) -> Non
         assert read(talk.file) == [each for each in sent(served) if not each.endswith(REFUSED)]
         check(talk, tmp_path, branches=1)
         with Session.open(talk.file, readonly=True) as session:
-            said = [text_of(prompt["message"]).partition("\n")[0] for prompt, *_ in session.turns()]
-    assert said == ["HELLO", "/nothing", "REFUSE", "READ 2", "HELLO meanwhile", "HELLO again"]
+            asked = [turn.prompt for turn in session.outline().turns]
+        commands = ["/compact", "/compact", "/look 1", "/greet", "/usage", "/nothing"]
+        assert asked == ["HELLO", *commands, "REFUSE", "READ 2", "HELLO meanwhile", "HELLO again"]
 
 
 @pytest.mark.parametrize("seed", range(RANDOM))

@@ -27,7 +27,7 @@ LIMITS = {
     "bytes of a session for each line": f"each {writing._SIZE_OF_EACH_LINE} bytes",
     "repeated bytes": f"{writing._BYTES_AGAIN // MIB} MiB of repeated lines",
     "request": f"{requests._MOST_BYTES // MIB} MiB of messages",
-    "times": f"{writing._TIMES} times the lines",
+    "times": f"{writing._TIMES} times the size of the session",
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
     "short lines": f"{base.MOST_SHORT_LINES:,}",

@@ -34,17 +34,21 @@ def run(*words: str | Path, input: str | bytes | None = None) -> Result:
     """What a command does, in this process; it leaves no file open."""
     before = descriptors()
     result = CliRunner().invoke(main, [str(word) for word in words], input=input)
-    left = {fd: to for fd, to in descriptors().items() if before.get(fd) != to}
-    assert not left, f"{words} left files open: {left}"
+    left = [fd for fd, what in descriptors().items() if before.get(fd) != what]
+    assert not left, f"{words} left files open: {[os.readlink(fd) for fd in left]}"
     return result
 
 
-def descriptors() -> dict[str, str]:
-    """What this process has open, by its descriptors; none where the system does not tell."""
+def descriptors() -> dict[Path, tuple[int, int]]:
+    """What this process has open, by its descriptors; none where the system does not tell.
+
+    A file is told by its device and inode, for its name changes if a command replaces the file.
+    """
     found = {}
     for fd in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # that of the folder itself
-            found[fd.name] = os.readlink(fd)
+            opened = os.fstat(int(fd.name))
+            found[fd] = opened.st_dev, opened.st_ino
     return found
 
 
