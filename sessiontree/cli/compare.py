@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from sessiontree.cli.outline import Part, asked_in, styled_parts, work_in
+from sessiontree.cli.outline import Part, asked_in, styled_parts, told_in, work_in
 from sessiontree.cli.screen import Screen, columns_of, cut
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
@@ -91,7 +91,7 @@ def _turns(side: Side, width: int, screen: Screen) -> Iterator[_Line]:
         if did:
             yield _parts(did, width, indent, screen)
         if (turn.answer and turn.prompt is not None) or is_rest:
-            yield _line(f"{indent}→ {turn.answer}", width, "dim", screen)
+            yield _line(f"{indent}→ {told_in(turn)}", width, "dim", screen)
 
 
 def _files(changed: Sequence[tuple[str, ...]], width: int, screen: Screen) -> Iterator[list[_Line]]:

@@ -37,6 +37,8 @@ _MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of it
 _MOST_LABELS: Final = 4
 _FEW: Final = 8  # turns; each then shows what came out of it
 _END_LINES: Final = 3  # of the answer at the leaf
+_PROMPT_LINES: Final = 3  # of a prompt below its row
+_MOST_ASKED: Final = 10_000  # columns, more than any prompt and its labels have
 _LAST_TURNS: Final = 3  # that the header tells, at most
 _TELLING: Final = 40  # characters of an answer that tells what came out
 _WIDE: Final = 160  # columns from which on the work gets a greater share
@@ -71,17 +73,19 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     if count := sum(work.calls.values()):
         parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
     if work.failed:
-        parts.append(Part(f"{work.failed:,} failed", "failure", 5))
+        parts.append(Part(f"{work.failed:,} failed", "failure", 8))
     if work.refused:
-        parts.append(Part(f"{work.refused:,} refused", "failure", 6))
+        parts.append(Part(f"{work.refused:,} refused", "failure", 7))
+    if work.unanswered and words:
+        parts.append(Part(f"{work.unanswered:,} without a result", weight=2))
     if work.files:
-        parts.append(Part(_files(work, files, words=words), weight=7))
+        parts.append(Part(_files(work, files, words=words), weight=4))
     if work.tokens:
         parts.append(Part(in_short(work.tokens) + (" tokens" if words else ""), weight=1))
     if work.usage.cost:
-        parts.append(Part(dollars(work.usage.cost), weight=3))
+        parts.append(Part(dollars(work.usage.cost), weight=2))
     if (seconds := work.seconds) is not None and seconds >= 1:
-        parts.append(Part(lasting(seconds), weight=4))
+        parts.append(Part(lasting(seconds), weight=3))
     return parts
 
 
@@ -90,7 +94,7 @@ def _interrupted(work: Work, *, words: bool) -> Part:
     often = f" {work.interruptions:,} times" if work.interruptions > 1 else ""
     if work.stopped:
         return Part(f"interrupted{often}", "failure")
-    return Part(f"interrupted{often or (' once' if words else '')}, went on", weight=2)
+    return Part(f"interrupted{often or (' once' if words else '')}, went on", weight=6)
 
 
 def _tools(work: Work, most: int) -> str:
@@ -193,6 +197,7 @@ class Picture:
         self._work = self._work_columns()
         self._deepest = max(2, (screen.width - self._work - 30) // 2)
         self._day = ""
+        self._spare = 0  # rows that nothing needs
 
     def _with_answers(self) -> set[int]:
         """The places of the turns that show what came out of them, wherever they end."""
@@ -229,15 +234,16 @@ class Picture:
             if rows > height:
                 yield from self._drawn_long()
                 return
-            self._answer_newest(height - rows)
+            self._spare = self._answer_newest(height - rows)
         yield from self._drawn()
 
-    def _answer_newest(self, room: int) -> None:
-        """Show what came out of the newest turns, in so many rows."""
+    def _answer_newest(self, room: int) -> int:
+        """Show what came out of the newest turns, in so many rows; return how many are left."""
         turns = self._outline.turns
         ends = {place for place in range(len(turns)) if self._is_end(place)}
         more = [at for at, turn in enumerate(turns) if at not in ends and self._has_end(turn)]
         self._answered = set(more[-room:] if room else ())
+        return room - len(self._answered)
 
     def _drawn_long(self) -> Iterator[str]:
         """An outline that is longer than the screen."""
@@ -263,7 +269,7 @@ class Picture:
             before = f"last: {turn.name}  "
             asked = cut(asked_in(turn), screen.width - columns_of(before))
             yield screen.styled(before, "here") + screen.styled(asked, "prompt")
-            lines = _wrapped(f"→ {turn.answer}", screen.width - 6, 2) if turn.answer else []
+            lines = _wrapped(f"→ {told_in(turn)}", screen.width - 6, 2) if turn.answer else []
             for line in lines:
                 yield " " * 6 + screen.styled(cut(line, screen.width - 6), "dim")
 
@@ -336,6 +342,7 @@ class Picture:
         yield from self._new_day(turn, below)
         work = self._work_of(turn, self._work)
         yield self._row(turn, columns, work)
+        yield from self._rest_of_prompt(turn, columns, below, work)
         for event in turn.events:
             if event.kind in _SIGNS:
                 yield self._event(event, below)
@@ -357,16 +364,37 @@ class Picture:
         first = [Part("left midway", "failure")] if turn.uuid in self._left else []
         return work_in(turn.work, width, first)
 
+    def _rest_of_prompt(
+        self, turn: Turn, columns: str, below: str, work: list[Part]
+    ) -> Iterator[str]:
+        """What the row of a turn cuts off its prompt, where there are rows to spare."""
+        if not self._spare or turn.prompt is None:
+            return
+        shown = _plain(self._asked(turn, self._room(columns, work)))
+        whole = _plain(self._asked(turn, _MOST_ASKED))
+        if shown == whole:
+            return
+        indent = 4 + self._digits
+        width = max(8, self._screen.width - columns_of(below) - indent)
+        rest = "…" + whole[len(shown) - 1 :].lstrip()
+        for line in _wrapped(rest, width, min(self._spare, _PROMPT_LINES)):
+            self._spare -= 1
+            yield self._note(line.strip(), below, "prompt" if turn.current else "")
+
+    def _room(self, columns: str, work: list[Part]) -> int:
+        """The columns of a row that are left for the prompt."""
+        times = _TIME + 2 if self._has_times else 0
+        before = columns_of(columns) + 2 + self._digits + 2
+        figures = min(self._work, _columns(work))
+        return max(8, self._screen.width - before - figures - 2 - times)
+
     def _row(self, turn: Turn, columns: str, work: list[Part]) -> str:
         screen = self._screen
         mark = "●" if turn.current else "○"
         number = turn.name if not turn.subagent else "↳"
-        before = f"{columns}{mark} "
         numbered = f"{number:<{self._digits}}  "
-        times = _TIME + 2 if self._has_times else 0
-        figures = min(self._work, _columns(work))
-        room = screen.width - columns_of(before) - columns_of(numbered) - figures - 2 - times
-        text = self._asked(turn, max(8, room))
+        room = self._room(columns, work)
+        text = self._asked(turn, room)
         padding = " " * max(0, room - columns_of(_plain(text)))
         said = styled_parts(work, self._work, screen)
         line = (
@@ -438,7 +466,7 @@ class Picture:
         return (
             self._screen.styled(columns, "dim")
             + " " * (4 + self._digits)
-            + self._screen.styled(shown, role)
+            + (self._screen.styled(shown, role) if role else shown)
         )
 
     def _subagents(self, turn: Turn, columns: str) -> Iterator[str]:
@@ -476,9 +504,10 @@ class Picture:
             yield before + self._screen.styled(cut(f"{HERE}, at {short(leaf)}", room), "here")
             return
         if not is_here:
-            yield before + self._screen.styled(cut(f"→ {turn.answer}", room), "dim")
+            yield before + self._screen.styled(cut(f"→ {told_in(turn)}", room), "dim")
             return
-        lines = _wrapped(f"→ {turn.answer}", room, _END_LINES) if turn.answer else []
+        most = _END_LINES + min(self._spare, _END_LINES)
+        lines = _wrapped(f"→ {told_in(turn)}", room, most) if turn.answer else []
         for line in lines[:-1]:
             yield before + self._screen.styled(line, "dim")
         last = cut(lines[-1], max(8, room - len(here) - 2)) if lines else ""
@@ -527,6 +556,13 @@ def asked_in(turn: Turn) -> str:
         what = "(before the first prompt) "
     return f"{what}{turn.answer}".rstrip() or "(no prompt)"
 
+
+def told_in(turn: Turn) -> str:
+    """The answer of a turn, without the marks of Markdown that a terminal does not draw."""
+    return _MARKS.sub(lambda found: " ↵ " if "↵" in found[0] else "", turn.answer).strip(" ↵")
+
+
+_MARKS: Final = re.compile(r"[ \t]*(?:↵[ \t]*)+(?:#+ )?|\*\*|^#+ ")
 
 _PASTED: Final = re.compile(
     r"""(['"])(/[^'"↵]*/[^'"↵]*)\1|((?:/(?:\\.|[^/\s↵\\])+){3,})(?=\s|↵|$)"""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from sessiontree.core.message import (
     LOOK,
@@ -88,23 +88,18 @@ def error_of(message: Message) -> str | None:
     return None
 
 
-class Outcome(NamedTuple):
-    """How the results in a message ended."""
-
-    failed: int
-    refused: int  # calls that the user did not allow
+Outcome = Literal["done", "failed", "refused"]
+"""How a call ended; the user did not allow a call that is refused."""
 
 
-def outcome_of(message: Message) -> Outcome:
-    """How many results of a message are failures, and how many calls the user refused."""
-    failed = refused = 0
-    for block in _results(message):
+def outcomes_of(message: Message) -> Iterator[tuple[str, Outcome]]:
+    """The ids of the calls whose results a message has, and how each ended."""
+    for id, block in zip(result_ids(message), _results(message), strict=False):
         text = _text_of_result(block)
         if text.startswith(_REFUSED):
-            refused += 1
-        elif _is_failure(block, text):
-            failed += 1
-    return Outcome(failed, refused)
+            yield id, "refused"
+        else:
+            yield id, "failed" if _is_failure(block, text) else "done"
 
 
 def _results(message: Message) -> Iterator[Mapping[str, Any]]:

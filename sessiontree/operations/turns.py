@@ -31,7 +31,7 @@ from sessiontree.core.activity import (
     gist_of,
     is_interruption,
     is_note_of_program,
-    outcome_of,
+    outcomes_of,
 )
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
@@ -82,7 +82,7 @@ class Work(msgspec.Struct, frozen=True):
         refused: the number of calls that the user did not allow.
         unanswered: the number of calls without a result.
         files: the files that calls read or change, in order.
-        changed: those that calls change.
+        changed: those that calls changed: a call without a result, or with an error, changed none.
         interruptions: how often the user interrupted the agent, or an answer broke off.
         stopped: how often nothing of the agent followed such an interruption in its turn.
         usage: the tokens and the reported cost.
@@ -413,7 +413,7 @@ class Tally:
     """Counts what entries did."""
 
     __slots__ = (
-        *("_calls", "_changed", "_failed", "_files", "_is_stopped", "_models", "_open"),
+        *("_calls", "_changes", "_failed", "_files", "_is_stopped", "_models", "_open"),
         *("_refused", "_said", "_stopped", "_streams", "_unanswered", "_usage"),
         *("ended", "interruptions", "is_compacted", "started"),
     )
@@ -422,6 +422,7 @@ class Tally:
         self._calls: Counter[str] = Counter()
         self._failed = self._refused = self._unanswered = self.interruptions = 0
         self._files: dict[str, bool] = {}  # whether it was changed, by path
+        self._changes: dict[str, list[str]] = {}  # what a call changes if it is done, by its id
         self._usage = Usage()
         self._models: Counter[str] = Counter()
         self._open: set[str] = set()  # the ids of calls without a result
@@ -494,14 +495,14 @@ class Tally:
                 continue
             self._calls[one_line(call.name, 60) or "?"] += 1
             self._open.add(call.id)
-            for path, changed in files_of(call):
-                self._files[path] = self._files.get(path, False) or changed
+            for path, changes in files_of(call):
+                self._files.setdefault(path, False)
+                if changes:
+                    self._changes.setdefault(call.id, []).append(path)
         results = result_ids(fields)
         if results:
             self._open.difference_update(results)
-            failed, refused = outcome_of(fields)
-            self._failed += failed
-            self._refused += refused
+            self._take_outcomes(fields)
         is_model = entry.type in PIECES or fields.get("role") == "assistant"
         if is_model and not results:
             self._is_stopped = self.is_compacted = False
@@ -510,6 +511,13 @@ class Tally:
             self._said.ask(is_note=is_note_of_program(fields))
         self._said.call(len(calls))
         return self._disturbed(entry, fields)
+
+    def _take_outcomes(self, fields: Message) -> None:
+        for call, outcome in outcomes_of(fields):
+            self._failed += outcome == "failed"
+            self._refused += outcome == "refused"
+            if outcome == "done":
+                self._files.update(dict.fromkeys(self._changes.pop(call, ()), True))
 
     def _take_answer(
         self, entry: Entry, keys: Mapping[str, Any], fields: Message, answers: Answers
@@ -727,10 +735,9 @@ class Turning:
 
     def _note_refusal(self, message: Message) -> None:
         """Forget the calls of subagents that a message says never started."""
-        called = [id for id in result_ids(message) if id in self._called]
-        if called and any(outcome_of(message)):
-            for id in called:
-                del self._called[id]
+        for call, outcome in outcomes_of(message):
+            if outcome != "done":
+                self._called.pop(call, None)
 
     def _note_edit(self, parent: int, entry: Entry) -> None:
         if entry.type != "context_edit" or parent == NO_ROW or self.agent is None:

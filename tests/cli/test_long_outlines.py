@@ -60,6 +60,21 @@ def test_every_turn_tells_what_came_out_of_it_while_the_screen_has_room(file: Pa
         assert sum("→" in row for row in drawn(session, height=None)) == 1
 
 
+def test_a_prompt_is_shown_whole_while_the_screen_has_room(file: Path) -> None:
+    lines = turns(3)
+    asked = [message("q", "a3", LONG[:200], "user"), message("b", "q", "**Yes**↵", "assistant")]
+    with opened(file, *lines, *asked) as session:
+        rows = drawn(session)
+        row = next(at for at, row in enumerate(rows) if "All parts" in row)
+        said = " ".join(each.strip().strip("…") for each in rows[row : row + 4])
+        for word in LONG[:200].split()[:-1]:
+            assert word[:6] in said
+        assert "→ Yes  ←" in rows[-1]
+        assert sum("asked for" in row for row in drawn(session, height=len(lines) + 7)) < 2
+        for height in range(8, 24):
+            assert len(drawn(session, height=height)) <= max(height, 12)
+
+
 def test_a_long_outline_begins_with_the_end_and_folds_side_branches(file: Path) -> None:
     side = [message("s1", "a3", "a side way", "user"), message("t1", "s1", "tried", "assistant")]
     side += [message("s2", "t1", "more of it", "user"), message("t2", "s2", "again", "assistant")]

@@ -12,7 +12,7 @@ from sessiontree.core.activity import (
     files_of,
     gist_of,
     is_interruption,
-    outcome_of,
+    outcomes_of,
 )
 from sessiontree.core.message import Call, is_typed_command
 
@@ -48,21 +48,21 @@ def result(**keys: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("message", "outcome"),
+    ("message", "outcomes"),
     [
-        ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": True}, (1, 0)),
-        ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": False}, (0, 0)),
-        (user([result(is_error=True), result()]), (1, 0)),
-        (user([result(is_error=True, content="The user doesn't want to proceed")]), (0, 1)),
-        ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 2\n"}, (1, 0)),
-        ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 0\n"}, (0, 0)),
-        (user("Exit code: 2"), (0, 0)),
+        ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": True}, ["failed"]),
+        ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": False}, ["done"]),
+        (user([result(is_error=True), result()]), ["failed", "done"]),
+        (user([result(is_error=True, content="The user doesn't want to proceed")]), ["refused"]),
+        ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 2\n"}, ["failed"]),
+        ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 0\n"}, ["done"]),
+        (user("Exit code: 2"), []),
     ],
 )
 def test_failed_and_refused_calls_are_told_apart(
-    message: dict[str, Any], outcome: tuple[int, int]
+    message: dict[str, Any], outcomes: list[str]
 ) -> None:
-    assert outcome_of(message) == outcome
+    assert list(outcomes_of(message)) == [("1", outcome) for outcome in outcomes]
 
 
 def test_interruptions_and_errors_of_each_agent_are_found() -> None:

@@ -99,15 +99,18 @@ def test_what_was_done_is_counted_by_turn(file: Path) -> None:
         message("p", "root", "Mend it", "user"),
         answer("a", "p", call("1", "Read", path="x.py"), call("2", "Bash"), id="m", usage=usage),
         answer("b", "a", call("3", "Edit", path="x.py"), id="m", usage=usage, model="one"),
-        *(result("r1", "b", "1"), result("r2", "r1", "2", isError=True)),
-        answer("c", "r2", {"type": "text", "text": "Done\nnow"}, stopReason="aborted"),
+        answer("b2", "b", call("4", "Edit", path="y.py"), call("5", "Edit", path="z.py")),
+        *(result("r1", "b2", "1"), result("r2", "r1", "2", isError=True)),
+        *(result("r3", "r2", "4"), result("r4", "r3", "5", isError=True)),
+        answer("c", "r4", {"type": "text", "text": "Done\nnow"}, stopReason="aborted"),
     ]
     with opened(file, *lines) as session:
         (turn,) = session.outline().turns
         work = turn.work
-        assert work.calls == {"Read": 1, "Bash": 1, "Edit": 1}
-        assert (work.failed, work.unanswered, work.interruptions) == (1, 1, 1)
-        assert (work.files, work.changed) == (("x.py",), ("x.py",))
+        assert work.calls == {"Edit": 3, "Read": 1, "Bash": 1}
+        assert (work.failed, work.unanswered, work.interruptions) == (2, 1, 1)
+        assert work.files == ("x.py", "y.py", "z.py")
+        assert work.changed == ("y.py",)  # the calls for the others failed, or did not end
         assert (work.tokens, work.usage.cost, work.models) == (15, 0.25, ("one",))
         assert (turn.answer, turn.leaf) == ("Done↵now", "c")
         assert [event.kind for event in turn.events] == ["interruption"]
