@@ -281,6 +281,9 @@ LATE: Final = {
         "engine.translated": "few files are another agent's",
         "formats": "slow to import, and few files are another agent's",
     },
+    "engine.reader": {
+        "engine.naming": "slow to import, a context needs none",
+    },
     "engine.writer": {
         "core.handle": "most entries are small",
         "core.spill": "most entries are small",

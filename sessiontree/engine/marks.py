@@ -11,7 +11,7 @@ them: printable ASCII without escapes.
 from __future__ import annotations
 
 import re
-from base64 import b64encode
+from binascii import b2a_base64
 from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -126,7 +126,7 @@ def ids_in(block: bytes) -> Iterator[bytes]:
 
 
 def _text(marks: bytes | bytearray) -> str:
-    return b64encode(marks).decode()
+    return b2a_base64(marks, newline=False).decode()
 
 
 def _has(text: str, wanted: str) -> bool:

@@ -22,11 +22,11 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import refs
-from sessiontree.engine.naming import Naming
 from sessiontree.engine.view import View
 from sessiontree.errors import FileReplacedError, SpilledError
 
 if TYPE_CHECKING:
+    from sessiontree.engine.naming import Naming
     from sessiontree.storage.blobs import Blobs
     from sessiontree.storage.log import Log
 
@@ -220,6 +220,8 @@ class TreeReader:
 
     def _names_seen(self) -> Naming:
         if self._naming is None:
+            from sessiontree.engine.naming import Naming  # slow to import, a context needs none
+
             self._naming = Naming(self.log.read, self.view)
         return self._naming
 
