@@ -44,7 +44,8 @@ NOT_ENTERED: Final = frozenset(
 SUBAGENTS: Final = "subagents"
 TOOL_RESULTS: Final = "tool-results"
 
-_CHAT: Final = re.compile(r"session-.+-(\w{8})\.jsonl?")
+_CHAT_START: Final = "session-"
+_CHAT: Final = re.compile(rf"{_CHAT_START}.+-(\w{{8}})\.jsonl?")
 """The name of a chat of Gemini CLI; the group is the start of its session's id."""
 
 _CHATS: Final = "chats"
@@ -63,7 +64,7 @@ def is_session_name(name: str) -> bool:
     if name == INDEX:
         return False
     return name.endswith((SUFFIX, COMPRESSED)) or (
-        name.endswith(".json") and name.startswith("session-")
+        name.endswith(".json") and name.startswith(_CHAT_START)
     )
 
 
@@ -125,6 +126,8 @@ def chats_beside(file: str) -> list[str]:
 
 def chat_id_in(file: str) -> str | None:
     """The start of the session's id in the name of a chat of Gemini CLI; None for another name."""
+    if _CHAT_START not in file:  # as most paths, of which many are asked for in a search
+        return None
     found = _CHAT.fullmatch(os.path.basename(file))
     return found[1] if found is not None else None
 

@@ -22,7 +22,8 @@ from sessiontree.storage.files import INDEX, read_side_file
 from sessiontree.storage.fs import FileSystem, Stat
 
 _ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-_NAME: Final = re.compile(rf"rollout-[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
+_START: Final = "rollout-"
+_NAME: Final = re.compile(rf"{_START}[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
 _DATE: Final = re.compile(r"\d{4}|\d\d")
 _FOLDERS: Final = ("sessions", "archived_sessions")
 _DEPTH: Final = 4
@@ -39,6 +40,8 @@ class Rollout(NamedTuple):
 
 def rollout_of(path: str) -> Rollout | None:
     """What the name of a file says; None if it is not Codex's."""
+    if _START not in path:  # as most paths, of which many are asked for in a search
+        return None
     found = _NAME.fullmatch(os.path.basename(path))
     return None if found is None else Rollout(path, found[1], found[2] or found[1])
 
