@@ -242,6 +242,7 @@ LATE: Final = {
         "formats.gemini.layout": "slow to import, few need it",
         "session": "slow to import, few searches need it",
         "storage.blobs": "few searches need it",
+        "storage.log": "few searches need it",
     },
     "cli.arguments": {
         "cli.lookup": "heavy, and not needed for a path",

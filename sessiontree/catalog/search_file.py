@@ -38,7 +38,6 @@ from sessiontree.storage.files import (
 )
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Scanner
-from sessiontree.storage.log import FileLog
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import AllOf, Pattern, Span, lines_with
@@ -158,6 +157,8 @@ class FileSearch:
         if self._wanted.blobs:  # also if their folder is gone, which is then reported
             yield from self._hits_in_blobs(found)
         if self._start is None and self._may_match_beside():
+            from sessiontree.storage.log import FileLog  # few searches need it
+
             with closing(FileLog(DISK, self._file, readonly=True)) as log:
                 start = self._sniff(log)
             if start.format is not None:
