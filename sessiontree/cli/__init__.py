@@ -195,8 +195,8 @@ def main() -> None:
 
     Each session is one append-only file that holds a tree of entries.
 
-    FILE is the path of a session file. For a session that 'ls --all' lists, FILE can also be the id
-    of the session, the first four or more characters of the id, the name, or 'latest'.
+    FILE is the path of a session file. For a session in the store or in an agent's folder, FILE can
+    also be the id of the session, its first four or more characters, the name, or 'latest'.
 
     \b
     REF names an entry. These forms are possible:

@@ -383,9 +383,9 @@ def compact(
     as_json: bool,
 ) -> None:
     """The entries stay in the file and in the tree. By default, about 20,000 tokens at the end of
-    the context stay. If the context is shorter, a given summary replaces the whole context. Without
-    a summary option, the built-in summarizer is used, and a shorter context is not changed. To
-    replace a context of any size, give '--keep 0'.
+    the context stay. Without a summary option, the built-in summarizer is used. If the context has
+    fewer tokens, a given summary replaces the whole context, and the built-in summarizer refuses
+    it. To replace a context of any size, give '--keep 0'.
 
     With --plan, the command prints the text to send to a model, and how to write the answer of the
     model as the summary. With --json, it also prints the entries that the summary replaces.
