@@ -80,13 +80,11 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
 
 
 def _tell_of_content(session: Session, entry: Entry, ref: str) -> None:
-    """Say which ref is the nearest entry with content above one that has none."""
-    for above, found in enumerate(session.cursor.up(entry)):
-        if found.is_content:
-            named = f"{ref}~{above}" if ref == "@" else short(found.uuid)
-            said = f"{ref} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
-            tell(f"{said}; show the last entry that does, {short(found.uuid)}, with {named}")
-            return
+    """Say which entry is the nearest with content above one that has none."""
+    content = next((found for found in session.cursor.up(entry) if found.is_content), None)
+    if content is not None:
+        said = f"{ref} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
+        tell(f"{said}; the last entry that does is {short(content.uuid)}")
 
 
 def _facts(session: Session) -> dict[str, Any]:

@@ -10,12 +10,12 @@ WIDTH: Final = 60
 JOINERS: Final = "\u200c\u200d"  # characters that some scripts and many emoji need
 _KEPT: Final = "\n\t" + JOINERS
 _DRIVING: Final = ("Cc", "Cf", "Cs", "Zl", "Zp")
-_SEQUENCE: Final = re.compile(
+_SEQUENCE: Final = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*(?:[@-~]|$)"  # such as a colour
     r"|\x1b\][^\x07\x1b\n]{0,200}(?:\x07|\x1b\\|$)"  # such as a title
     r"|\x1b[()*+#%](?:[0-~]|$)"  # such as a character set
 )
-"""An escape sequence of a terminal; a cut one at the end, too."""
+"""An escape sequence of a terminal; a cut one at the end, too. Few texts need it compiled."""
 
 _LOOK: Final = 2000  # characters read for a preview, so that a screenshot is not read to its end
 
@@ -37,7 +37,7 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     if "\x1b" in text or "\x9b" in text:
-        text = _SEQUENCE.sub("", text)
+        text = re.sub(_SEQUENCE, "", text)
     for c in set(text):
         if not c.isprintable() and c not in _KEPT and unicodedata.category(c) in _DRIVING:
             text = text.replace(c, "")

@@ -32,25 +32,6 @@ _NEEDS_PATH: Final = writing.PIECES | {"compaction", "context_edit", "merge"}
 
 _NOTED: Final = frozenset({"usage", "model_change", "thinking_level_change"})
 
-LOSS_OF_SYSTEM: Final = "a system message is left out: {} makes its own"
-LOSS_OF_TYPE: Final = {
-    "label": "a label is left out",
-    "custom": "a custom entry is left out",
-    "stack_push": "a stack_push is left out",
-    "merge": "a merge: its messages are repeated in its place",
-    "context_edit": "an edit: the conversation is as edited, the original content is left out",
-    "stack_summary": "a stack_summary is a user message",
-    "branch_summary": "a branch_summary is a user message",
-    "custom_message": "a custom_message is a user message",
-    "handle": "a handle is replaced by its current content",
-}
-_WRITTEN_KEYS: Final = {
-    "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
-    "branch": (),
-    "block": ("messageUuid", "index", "block"),
-}
-"""The keys that are written, by type; other keys are losses."""
-
 _WHOLLY_WRITTEN: Final = _NOTED | {"session_info", "message_end"}
 
 
@@ -386,16 +367,16 @@ def note_losses(source: writing.SessionSource, program: str) -> None:
     for row in range(1, len(tree)):
         kind = tree.type_of(row)
         losses.uuid = tree.uuids[row]
-        if kind in LOSS_OF_TYPE:
-            losses.add(LOSS_OF_TYPE[kind])
+        if kind in writing.LOSS_OF_TYPE:
+            losses.add(writing.LOSS_OF_TYPE[kind])
             if row in systems:
-                losses.add(LOSS_OF_SYSTEM.format(program))
+                losses.add(writing.LOSS_OF_SYSTEM.format(program))
         elif kind == "message":
             _note_losses_of(source, source.stored(row), program)
         elif kind == "session_info" and "metadata" in source.stored(row):
             losses.add("metadata of the session is left out")
-        elif kind in _WRITTEN_KEYS:
-            losses.keys(source.stored(row), _WRITTEN_KEYS[kind])
+        elif kind in writing.WRITTEN_KEYS:
+            losses.keys(source.stored(row), writing.WRITTEN_KEYS[kind])
         elif kind not in _WHOLLY_WRITTEN:
             losses.add(f"a {one_line(kind, 40)} is left out")
     for lane, tips in writing.durable_lanes(source):
@@ -416,6 +397,6 @@ def _handles_of_systems(source: writing.SessionSource) -> set[int]:
 def _note_losses_of(source: writing.SessionSource, entry: Entry, program: str) -> None:
     message = entry.message_as_stored
     if isinstance(message, dict) and message.get("role") == "system":
-        source.losses.add(LOSS_OF_SYSTEM.format(program))
+        source.losses.add(writing.LOSS_OF_SYSTEM.format(program))
     written = ("message", "metadata") if entry.get("metadata") == {"isMeta": True} else ("message",)
     source.losses.keys(entry, written)

@@ -30,6 +30,29 @@ PIECES: Final = frozenset({"block", "message_end"})
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
 UNKNOWN: Final = "unknown"
 
+LOSS_OF_SYSTEM: Final = "a system message is left out: {} makes its own"
+"""With the name of the program."""
+
+LOSS_OF_TYPE: Final = {
+    "label": "a label is left out",
+    "custom": "a custom entry is left out",
+    "stack_push": "a stack_push is left out",
+    "merge": "a merge: its messages are repeated in its place",
+    "context_edit": "an edit: the conversation is as edited, the original content is left out",
+    "stack_summary": "a stack_summary is a user message",
+    "branch_summary": "a branch_summary is a user message",
+    "custom_message": "a custom_message is a user message",
+    "handle": "a handle is replaced by its current content",
+}
+"""What is lost of an entry in the files of agents that have no such entries, by its type."""
+
+WRITTEN_KEYS: Final = {
+    "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
+    "branch": (),
+    "block": ("messageUuid", "index", "block"),
+}
+"""The keys that are written, by type; other keys are losses."""
+
 OPENAI_BLOCKS: Final = frozenset(
     {
         *("input_text", "output_text", "input_image", "image_url", "refusal", "file"),

@@ -218,8 +218,12 @@ def test_show_of_an_entry_without_content_names_the_last_that_has_some(file: Pat
     write(file, [HEADER, *turns(1), line("branch", "b", "a1"), level])
     shown = run("show", file, "@")
     assert "thinking_level_change" in shown.stdout
-    assert "show the last entry that does, a1, with @~2" in shown.stderr
-    assert run("show", file, "@~2").stderr == ""
+    named = shown.stderr.strip().rpartition(" ")[2]
+    assert named == "a1"
+    assert (
+        done("show", file, named).splitlines()[-1]
+        == "I did it as you asked, and all of the tests pass 1"
+    )
 
 
 def test_escape_sequences_are_removed_whole() -> None:

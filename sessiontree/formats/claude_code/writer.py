@@ -42,26 +42,11 @@ _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOT_IN_ID: Final = re.compile(r"[^\w.\-]+")
 
 _LOSS_OF_TYPE: Final = {
-    "label": "a label is left out",
-    "custom": "a custom entry is left out",
+    **writing.LOSS_OF_TYPE,
     "usage": "usage without a message is left out",
-    "stack_push": "a stack_push is left out",
     "thinking_level_change": "a thinking level is left out",
-    "merge": "a merge: its messages are repeated in its place",
-    "context_edit": "an edit: the conversation is as edited, the original content is left out",
-    "stack_summary": "a stack_summary is a user message",
-    "branch_summary": "a branch_summary is a user message",
-    "custom_message": "a custom_message is a user message",
-    "handle": "a handle is replaced by its current content",
 }
-_LOSS_OF_SYSTEM: Final = "a system message is left out: Claude Code makes its own"
-_WRITTEN_KEYS: Final = {
-    "compaction": ("summary", "firstKeptEntryUuid", "tokensBefore", "state"),
-    "branch": (),
-    "block": ("messageUuid", "index", "block"),
-}
-"""The keys that are written, by type; other keys are losses."""
-
+_LOSS_OF_SYSTEM: Final = writing.LOSS_OF_SYSTEM.format("Claude Code")
 _WHOLLY_WRITTEN: Final = frozenset({"session_info", "model_change", "message_end"})
 
 _MOST_KEPT: Final = 32 << 20
@@ -151,8 +136,8 @@ class ClaudeCodeWriter:
                 self._note_losses_of(source.stored(row))
             elif kind == "session_info" and "metadata" in source.stored(row):
                 self._losses.add("metadata of the session is left out")
-            elif kind in _WRITTEN_KEYS:
-                self._losses.keys(source.stored(row), _WRITTEN_KEYS[kind])
+            elif kind in writing.WRITTEN_KEYS:
+                self._losses.keys(source.stored(row), writing.WRITTEN_KEYS[kind])
             elif kind not in _WHOLLY_WRITTEN:
                 self._losses.add(f"a {one_line(kind, 40)} is left out")
 

@@ -24,7 +24,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, begins_turn, is_generated, is_prompt
 from sessiontree.core.origin import origin_at
 from sessiontree.core.usage import Usage, usage_of
-from sessiontree.formats import branches, writing
+from sessiontree.formats import writing
 from sessiontree.formats.branches import (
     Branch,
     Branches,
@@ -133,7 +133,7 @@ class CodexWriter:
         note_losses(self._source, "Codex")
         at, header = self._source.header.uuid, self._source.header
         if "system" in header_settings(header.body) and not self._is_codex:
-            self._losses.at(at, branches.LOSS_OF_SYSTEM.format("Codex"))
+            self._losses.at(at, writing.LOSS_OF_SYSTEM.format("Codex"))
         if self._source.name is not None:
             self._losses.at(at, "the name is left out: Codex keeps names in a file of its own")
 

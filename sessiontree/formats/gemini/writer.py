@@ -30,7 +30,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.message import Message, calls_of, is_prompt, kind_of, result_ids
 from sessiontree.core.origin import origin_at
 from sessiontree.core.usage import usage_of
-from sessiontree.formats import branches, writing
+from sessiontree.formats import writing
 from sessiontree.formats.branches import Branch, Branches, Compacted, Log, Said, Step, note_losses
 from sessiontree.formats.gemini.messages import SNAPSHOT, is_ignored
 
@@ -92,7 +92,7 @@ class GeminiWriter:
         for row in source.tree.rows_of_type(*_LOST_NOTES):
             self._losses.at(source.tree.uuids[row], _LOST_NOTES[source.tree.type_of(row)])
         if "system" in header_settings(source.header.body):
-            self._losses.at(source.header.uuid, branches.LOSS_OF_SYSTEM.format("Gemini CLI"))
+            self._losses.at(source.header.uuid, writing.LOSS_OF_SYSTEM.format("Gemini CLI"))
         if not source.context(source.stored(source.leaf)):
             raise writing.no_message(source, "chat")
 
