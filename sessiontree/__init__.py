@@ -43,8 +43,8 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.operations.turns import SessionOutline as SessionOutline
     from sessiontree.operations.turns import Subagent as Subagent
     from sessiontree.operations.turns import Turn as Turn
-    from sessiontree.operations.turns import TurnEvent as TurnEvent
-    from sessiontree.operations.turns import Work as Work
+    from sessiontree.operations.work import TurnEvent as TurnEvent
+    from sessiontree.operations.work import Work as Work
     from sessiontree.recording.recorder import StreamAccumulator as StreamAccumulator
     from sessiontree.recording.stream import MessageStream as MessageStream
     from sessiontree.redact.redaction import Redaction as Redaction

@@ -40,6 +40,7 @@ from sessiontree.core.message import (
     text_of,
     typed_text,
 )
+from sessiontree.core.moment import seconds_of
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
 from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
@@ -221,10 +222,7 @@ def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:
 
 def moment(timestamp: str | None) -> float:
     """A stored time in seconds since 1970; 0 if it is not a time."""
-    try:
-        return datetime.fromisoformat(timestamp or "").timestamp()
-    except (ValueError, OverflowError, OSError):
-        return 0.0
+    return seconds_of(timestamp) or 0.0
 
 
 def by_time(one: SessionInfo) -> tuple[float, str]:

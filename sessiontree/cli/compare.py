@@ -10,8 +10,8 @@ from sessiontree.cli.outline import Part, asked_in, styled_parts, told_in, work_
 from sessiontree.cli.screen import Screen, columns_of, cut
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
+from sessiontree.core.moment import moment_of
 from sessiontree.operations.compare import Comparison, Side
-from sessiontree.operations.turns import moment_of
 from sessiontree.text.amounts import ago
 
 _BETWEEN: Final = " │ "

@@ -18,15 +18,9 @@ from typing import Final, NamedTuple
 from sessiontree.cli.screen import Screen, columns_of, cut, cut_start, filled
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
-from sessiontree.operations.turns import (
-    SessionOutline,
-    Subagent,
-    Turn,
-    TurnEvent,
-    Work,
-    moment_of,
-    total,
-)
+from sessiontree.core.moment import moment_of
+from sessiontree.operations.turns import SessionOutline, Subagent, Turn
+from sessiontree.operations.work import TurnEvent, Work, total
 from sessiontree.text.amounts import ago, dollars, in_short, lasting
 
 HERE: Final = "← you are here"

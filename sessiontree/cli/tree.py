@@ -19,8 +19,9 @@ from sessiontree.cli.turn import opened_turn, turns_named
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import decode_object
 from sessiontree.core.header import is_version_1
+from sessiontree.core.moment import moment_of
 from sessiontree.operations.labels import Label
-from sessiontree.operations.turns import SessionOutline, moment_of
+from sessiontree.operations.turns import SessionOutline
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
 

@@ -15,9 +15,10 @@ from sessiontree.core.activity import as_typed
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.core.message import Message, text_of
+from sessiontree.core.moment import moment_of
 from sessiontree.errors import RefError
 from sessiontree.operations.messages import is_typed, typed_in, with_messages
-from sessiontree.operations.turns import SessionOutline, Turn, moment_of
+from sessiontree.operations.turns import SessionOutline, Turn
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
 from sessiontree.text.preview import is_unclear, preview

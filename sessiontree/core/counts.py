@@ -12,7 +12,6 @@ Invariant: a handle is not resolved, and a blob is not read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -20,6 +19,7 @@ from msgspec.structs import astuple
 
 from sessiontree.core.entry import decode_object, is_of_subagent
 from sessiontree.core.message import begins_turn
+from sessiontree.core.moment import seconds_of
 from sessiontree.core.usage import Usage, usage_of
 
 
@@ -134,11 +134,8 @@ class Sums:
 
 
 def _milliseconds(time: Any) -> int | None:
-    try:
-        found = datetime.fromisoformat(time)
-        return int((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
-    except (ValueError, OverflowError, TypeError):
-        return None
+    seconds = seconds_of(time)
+    return None if seconds is None else int(seconds * 1000)
 
 
 ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}

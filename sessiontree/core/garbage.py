@@ -12,12 +12,13 @@ before a given moment.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final
 
 from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.moment import moment_of
 from sessiontree.errors import HandleError
 
 EntryAt = Callable[[int], Entry | None]  # takes a row of a tree, gives its entry
@@ -166,10 +167,5 @@ def _session_handle(entry: Entry, session_id: str) -> Handle | None:
 
 
 def _is_older(entry: Entry | None, before: datetime) -> bool:
-    if entry is None or entry.timestamp is None:
-        return False
-    try:
-        written = datetime.fromisoformat(entry.timestamp)
-    except ValueError:
-        return False
-    return (written if written.tzinfo is not None else written.replace(tzinfo=UTC)) < before
+    written = None if entry is None else moment_of(entry.timestamp)
+    return written is not None and written < before

@@ -40,6 +40,7 @@ from sessiontree.core.message import (
     system_text,
     text_of,
 )
+from sessiontree.core.moment import moment_of
 from sessiontree.core.usage import usage_of
 from sessiontree.formats import writing
 
@@ -345,7 +346,7 @@ class _Steps:
     def _add(self, source: str, message: Any, entry: Entry) -> Step:
         self.touched.append(self._taken)
         step: Step = {"step_id": len(self.touched)}
-        if writing.moment_of(entry.timestamp) is not None:
+        if moment_of(entry.timestamp) is not None:
             step["timestamp"] = entry.timestamp
         step.update(source=source, message=message, extra={"entry": entry.uuid})
         self.steps.append(step)

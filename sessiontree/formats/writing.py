@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, Final, NamedTuple, Protocol, cast
 
@@ -24,6 +23,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import Message
+from sessiontree.core.moment import seconds_of
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
 
 PIECES: Final = frozenset({"block", "message_end"})
@@ -284,18 +284,7 @@ def block_list(content: Any) -> list[Any]:
 
 def milliseconds(timestamp: str | None) -> int:
     """An RFC 3339 time as milliseconds since 1970; 0 for None."""
-    moment = moment_of(timestamp)
-    return round(moment.timestamp() * 1000) if moment else 0
-
-
-def moment_of(timestamp: Any) -> datetime | None:
-    if not isinstance(timestamp, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(timestamp)
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except ValueError:
-        return None
+    return round((seconds_of(timestamp) or 0) * 1000)
 
 
 class Room:

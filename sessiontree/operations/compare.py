@@ -15,18 +15,8 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.engine.cursor import Cursor
 from sessiontree.operations.messages import with_messages
-from sessiontree.operations.turns import (
-    TEXT,
-    Answers,
-    SessionOutline,
-    Tally,
-    Turn,
-    TurnEvent,
-    Work,
-    is_of_turn,
-    outline,
-    total,
-)
+from sessiontree.operations.turns import SessionOutline, Turn, is_of_turn, outline
+from sessiontree.operations.work import TEXT, Answers, Tally, TurnEvent, Work, total
 
 
 class Side(msgspec.Struct, frozen=True):

@@ -17,7 +17,8 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.engine.cursor import Cursor
 from sessiontree.operations.messages import with_messages
 from sessiontree.operations.outline import Outline, entries_by_row, path_rows
-from sessiontree.operations.turns import Turning, is_of_turn, told_by
+from sessiontree.operations.turns import Turning, is_of_turn
+from sessiontree.operations.work import told_by
 from sessiontree.text.preview import preview, role
 
 

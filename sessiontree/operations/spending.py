@@ -24,6 +24,7 @@ from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.blocks import role_of_entry
 from sessiontree.core.counts import ANSWERS
 from sessiontree.core.entry import Entry, decode_object
+from sessiontree.core.moment import moment_of
 from sessiontree.core.usage import Usage, reports_cost, usage_of, written_for_an_hour
 from sessiontree.operations.messages import with_messages
 from sessiontree.storage.lines import Backwards
@@ -194,7 +195,7 @@ def _time_before(entry: Entry, reader: TreeReader) -> datetime | None:
 
 
 def _moment(timestamp: Any) -> datetime | None:
-    with suppress(ValueError, OverflowError, TypeError):
-        found = datetime.fromisoformat(timestamp)
-        return (found if found.tzinfo else found.replace(tzinfo=UTC)).astimezone(UTC)
+    found = moment_of(timestamp)
+    with suppress(OverflowError):  # at the first or the last year
+        return None if found is None else found.astimezone(UTC)
     return None

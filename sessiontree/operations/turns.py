@@ -15,36 +15,27 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterator, Mapping
+from datetime import datetime
 from heapq import heapify, heappop, heappush
-from operator import add, sub
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
-from msgspec.structs import astuple
 
 from sessiontree.core.activity import (
     as_typed,
-    error_of,
-    files_of,
-    gist_of,
-    is_interruption,
-    is_note_of_program,
     outcomes_of,
 )
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
+from sessiontree.core.entry import CONTENT, SUMMARIES, Entry
 from sessiontree.core.index import NO_ROW, Branching, TreeIndex
 from sessiontree.core.message import (
     Message,
     calls_of,
     is_typed_command,
-    message_in,
-    result_ids,
     text_of,
 )
-from sessiontree.core.usage import Usage, usage_of
+from sessiontree.core.moment import moment_of
 from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError
@@ -63,93 +54,20 @@ from sessiontree.operations.outline import (
     is_named_by_agent,
     path_rows,
 )
+from sessiontree.operations.work import (
+    TEXT,
+    Answers,
+    Tally,
+    TurnEvent,
+    Work,
+    message_of,
+    total,
+)
 from sessiontree.text.preview import is_unclear, preview
-
-TEXT: Final = 500
-"""Characters of a prompt, an answer or an event that an outline keeps."""
 
 _MOST_NAMES: Final = 8
 _SIDE_AGENTS: Final = ("agent-acompact", "agent-aside_question", "agent-aprompt_suggestion")
 """The starts of lanes of agents that Claude Code starts by itself."""
-
-
-class Work(msgspec.Struct, frozen=True):
-    """What was done in a part of a session.
-
-    Attributes:
-        calls: the number of tool calls by the tool's name, the most used first.
-        failed: the number of calls whose results are errors.
-        refused: the number of calls that the user did not allow.
-        unanswered: the number of calls without a result.
-        files: the files that calls read or change, in order.
-        changed: those that calls changed: a call without a result, or with an error, changed none.
-        interruptions: how often the user interrupted the agent, or an answer broke off.
-        stopped: how often nothing of the agent followed such an interruption in its turn.
-        usage: the tokens and the reported cost.
-        models: the models that answered, the most used first.
-        started, ended: the first and the last timestamp as stored; None if there is none.
-    """
-
-    calls: dict[str, int]
-    failed: int
-    refused: int
-    unanswered: int
-    files: tuple[str, ...]
-    changed: tuple[str, ...]
-    interruptions: int
-    stopped: int
-    usage: Usage
-    models: tuple[str, ...]
-    started: str | None
-    ended: str | None
-
-    @property
-    def tokens(self) -> int:
-        """The tokens read and written, without those read from a cache."""
-        return self.usage.input + self.usage.output + self.usage.cache_write
-
-    @property
-    def seconds(self) -> float | None:
-        """The time from the first entry to the last; None where it is not known."""
-        first, last = moment_of(self.started), moment_of(self.ended)
-        if first is None or last is None:
-            return None
-        return max(0.0, (last - first).total_seconds())
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the JSON object that `diff --json` prints."""
-        return {
-            "calls": self.calls,
-            "failed": self.failed,
-            "refused": self.refused,
-            "unanswered": self.unanswered,
-            "files": self.files,
-            "changed": self.changed,
-            "interruptions": self.interruptions,
-            "stopped": self.stopped,
-            "usage": self.usage.as_dict(),
-            "models": self.models,
-            "started": self.started,
-            "ended": self.ended,
-            "seconds": self.seconds,
-        }
-
-
-class TurnEvent(msgspec.Struct, frozen=True):
-    """Something in a turn that is not a message of the conversation.
-
-    Attributes:
-        kind: `compaction`, `summary` (of a branch that was left), `merge`, `error` (an answer that
-            failed) or `interruption`.
-        uuid: the uuid of its entry.
-        text: its text on one line, at most 500 characters.
-        tokens: the tokens before a compaction, else None.
-    """
-
-    kind: str
-    uuid: str
-    text: str
-    tokens: int | None = None
 
 
 class Subagent(msgspec.Struct, frozen=True):
@@ -322,290 +240,6 @@ def entries_of(cursor: Cursor, turn: Turn) -> list[Entry]:
         return found
 
 
-def work_of(entries: Iterable[tuple[Entry, Message | None]]) -> Work:
-    """What some entries of one path did; each with the message that it is a handle of."""
-    tally, answers = Tally(), Answers()
-    for entry, message in entries:
-        tally.take(entry, message, answers)
-    return tally.work()
-
-
-def total(parts: Iterable[Work]) -> Work:
-    """The work of several parts together."""
-    whole = Tally()
-    for part in parts:
-        whole.include(part)
-    return whole.work()
-
-
-def moment_of(timestamp: str | None) -> datetime | None:
-    """A stored time; None if it is not a time."""
-    try:
-        moment = datetime.fromisoformat(timestamp or "")
-        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None
-
-
-class Answers:
-    """Counts the usage of each answer once, however many entries repeat it; the last counts."""
-
-    def __init__(self) -> None:
-        self._counted: dict[str, tuple[Tally, Usage]] = {}
-
-    def count(self, tally: Tally, id: Any, usage: Usage) -> None:
-        if isinstance(id, str) and id:
-            before = self._counted.get(id)
-            if before is not None:
-                if before[1] == usage:
-                    return
-                before[0].spend(before[1], sub)
-            self._counted[id] = tally, usage
-        tally.spend(usage)
-
-
-_BRIEF: Final = 160
-"""Characters of a text that says little after a longer one."""
-
-_SUBSTANTIAL: Final = 300
-"""Characters of a text that is more than a remark."""
-
-_FEW_CALLS: Final = 3
-
-
-class _Said:
-    """Which text of a turn says what came out of it."""
-
-    __slots__ = ("_calls", "_calls_of_note", "_last", "_long", "_to_note")
-
-    def __init__(self) -> None:
-        self._last = self._long = self._to_note = ""
-        self._calls = 0  # since the long one
-        self._calls_of_note: int | None = None  # since a note, if the model answers one
-
-    def ask(self, *, is_note: bool) -> None:
-        """The model gets a message of the user, or a note of a program."""
-        self._calls_of_note = 0 if is_note else None
-
-    def take(self, text: str) -> None:
-        """The model writes a text."""
-        if not text:
-            return
-        if self._calls_of_note is not None and self._calls_of_note <= _FEW_CALLS:
-            self._to_note = text[:TEXT]
-            return
-        self._last = text[:TEXT]
-        if len(text) >= _SUBSTANTIAL:
-            self._long, self._calls = self._last, 0
-
-    def call(self, count: int) -> None:
-        """The model calls tools."""
-        self._calls += count
-        if self._calls_of_note is not None:
-            self._calls_of_note += count
-
-    def best(self) -> str:
-        is_remark = len(self._last) < _BRIEF and self._calls <= _FEW_CALLS
-        return (self._long if is_remark else "") or self._last or self._to_note
-
-
-class Tally:
-    """Counts what entries did."""
-
-    __slots__ = (
-        *("_calls", "_changes", "_failed", "_files", "_is_stopped", "_models", "_open"),
-        *("_refused", "_said", "_stopped", "_streams", "_unanswered", "_usage"),
-        *("ended", "interruptions", "is_compacted", "started"),
-    )
-
-    def __init__(self) -> None:
-        self._calls: Counter[str] = Counter()
-        self._failed = self._refused = self._unanswered = self.interruptions = 0
-        self._files: dict[str, bool] = {}  # whether it was changed, by path
-        self._changes: dict[str, list[str]] = {}  # what a call changes if it is done, by its id
-        self._usage = Usage()
-        self._models: Counter[str] = Counter()
-        self._open: set[str] = set()  # the ids of calls without a result
-        self._streams = False  # whether the message that is being written has no end yet
-        self._said = _Said()
-        self._stopped = 0
-        self._is_stopped = False  # whether nothing of the agent followed the last interruption
-        self.is_compacted = False  # whether nothing of the agent followed the last compaction
-        self.started: str | None = None
-        self.ended: str | None = None
-
-    def include(self, work: Work) -> None:
-        """Add the work of another part."""
-        self._calls.update(work.calls)
-        self._failed += work.failed
-        self._refused += work.refused
-        self._unanswered += work.unanswered
-        self.interruptions += work.interruptions
-        self._stopped += work.stopped
-        for path in work.files:
-            self._files.setdefault(path, False)
-        self._files.update(dict.fromkeys(work.changed, True))
-        self.spend(work.usage)
-        self._models.update(work.models)
-        times = [(moment_of(time), time) for time in (self.started, work.started)]
-        known = [(moment, time) for moment, time in times if moment is not None]
-        self.started = min(known)[1] if known else None
-        times = [(moment_of(time), time) for time in (self.ended, work.ended)]
-        known = [(moment, time) for moment, time in times if moment is not None]
-        self.ended = max(known)[1] if known else None
-
-    def spend(self, usage: Usage, how: Any = add) -> None:
-        if any(astuple(usage)):
-            self._usage = Usage(*map(how, astuple(self._usage), astuple(usage)))
-
-    def take(self, entry: Entry, message: Message | None, answers: Answers) -> list[TurnEvent]:
-        """Count an entry; the events that it is."""
-        if entry.type == "usage":
-            answers.count(self, None, usage_of(entry.as_stored.get("usage")))
-            return []
-        if entry.type not in CONTENT:
-            if is_typed(entry):
-                self._note_time(entry)
-            return []
-        if entry.type == "compaction" or entry.type in SUMMARIES:
-            answers.count(self, None, usage_of(entry.as_stored.get("usage")))
-        if entry.type in ("compaction", "merge") or entry.type in SUMMARIES:
-            self.is_compacted = entry.type == "compaction"
-            return [_event(entry)]
-        self._note_time(entry)
-        return self._take_message(entry, message, answers)
-
-    def _note_time(self, entry: Entry) -> None:
-        if entry.timestamp is not None:
-            self.started = self.started or entry.timestamp
-            self.ended = entry.timestamp
-
-    def _take_message(
-        self, entry: Entry, message: Message | None, answers: Answers
-    ) -> list[TurnEvent]:
-        keys = entry.as_stored
-        fields = message if message is not None else _message_of(entry, keys)
-        if fields is None:
-            return []
-        if entry.type in PIECES:
-            self._streams = entry.type == "block"
-        calls = calls_of(fields)
-        for call in calls:
-            if call.id in self._open:  # a block written again
-                continue
-            self._calls[one_line(call.name, 60) or "?"] += 1
-            self._open.add(call.id)
-            for path, changes in files_of(call):
-                self._files.setdefault(path, False)
-                if changes:
-                    self._changes.setdefault(call.id, []).append(path)
-        results = result_ids(fields)
-        if results:
-            self._open.difference_update(results)
-            self._take_outcomes(fields)
-        is_model = entry.type in PIECES or fields.get("role") == "assistant"
-        if is_model and not results:
-            self._is_stopped = self.is_compacted = False
-            self._take_answer(entry, keys, fields, answers)
-        elif not results:
-            self._said.ask(is_note=is_note_of_program(fields))
-        self._said.call(len(calls))
-        return self._disturbed(entry, fields)
-
-    def _take_outcomes(self, fields: Message) -> None:
-        for call, outcome in outcomes_of(fields):
-            self._failed += outcome == "failed"
-            self._refused += outcome == "refused"
-            if outcome == "done":
-                self._files.update(dict.fromkeys(self._changes.pop(call, ()), True))
-
-    def _take_answer(
-        self, entry: Entry, keys: Mapping[str, Any], fields: Message, answers: Answers
-    ) -> None:
-        if fields.get("model") != "<synthetic>":
-            self._said.take(text_of(fields).strip())
-        model = fields.get("model")
-        if isinstance(model, str) and model and model != "<synthetic>":
-            self._models[one_line(model, 100)] += 1
-        usage = fields.get("usage", keys.get("usage"))
-        if isinstance(usage, dict):
-            id = keys.get("messageUuid") if entry.type == "message_end" else fields.get("id")
-            answers.count(self, id, usage_of(usage))
-
-    def _disturbed(self, entry: Entry, fields: Message) -> list[TurnEvent]:
-        if (cause := error_of(fields)) is not None:
-            return [TurnEvent("error", entry.uuid, one_line(cause, TEXT))]
-        if is_interruption(fields):
-            self.interruptions += 1
-            self._is_stopped = True
-            return [TurnEvent("interruption", entry.uuid, preview(entry, None, TEXT))]
-        return []
-
-    @property
-    def answer(self) -> str:
-        """The last text of substance; empty without a text."""
-        return self._said.best()
-
-    def work(self) -> Work:
-        broke_off = self._streams and not self.interruptions
-        return Work(
-            calls=dict(self._calls.most_common()),
-            failed=self._failed,
-            refused=self._refused,
-            unanswered=self._unanswered + len(self._open),
-            files=tuple(self._files),
-            changed=tuple(path for path, changed in self._files.items() if changed),
-            interruptions=self.interruptions + broke_off,
-            stopped=self._stopped + (self._is_stopped or broke_off),
-            usage=self._usage,
-            models=tuple(name for name, _ in self._models.most_common()),
-            started=self.started,
-            ended=self.ended,
-        )
-
-
-class Told(NamedTuple):
-    """What one entry tells of the work."""
-
-    tools: list[str]
-    usage: Usage | None
-    model: str | None
-
-
-def told_by(entry: Entry, message: Message | None) -> Told:
-    """What an entry tells; `message` is what a handle resolves to."""
-    keys = entry.as_stored
-    fields = (message if message is not None else _message_of(entry, keys)) or {}
-    tools = [one_line(call.name, 60) for call in calls_of(fields)]
-    if isinstance(answered := fields.get("toolName"), str):
-        tools.append(one_line(answered, 60))
-    usage, model = fields.get("usage", keys.get("usage")), fields.get("model")
-    return Told(
-        tools,
-        usage_of(usage) if isinstance(usage, dict) else None,
-        one_line(model, 100) if isinstance(model, str) and model else None,
-    )
-
-
-def _message_of(entry: Entry, keys: Mapping[str, Any]) -> Message | None:
-    if entry.type == "message_end":
-        return keys
-    if entry.type == "usage":
-        return {"model": keys.get("model")}
-    if entry.type == "handle":
-        return {"role": keys.get("role")}
-    return message_in(keys)
-
-
-def _event(entry: Entry) -> TurnEvent:
-    kind = "summary" if entry.type in SUMMARIES else entry.type
-    tokens = entry.as_stored.get("tokensBefore") if kind == "compaction" else None
-    before = tokens if isinstance(tokens, int) and not isinstance(tokens, bool) else None
-    summary = entry.as_stored.get("summary") if kind == "compaction" else None
-    gist = gist_of(summary) if isinstance(summary, str) and not entry.has_spilled else ""
-    return TurnEvent(kind, entry.uuid, one_line(gist, TEXT) or preview(entry, None, TEXT), before)
-
-
 class _Node:
     """A turn, or a part of one, while it is read."""
 
@@ -723,10 +357,10 @@ class Turning:
     def _note_task(self, entry: Entry, message: Message | None) -> None:
         """Note what a call of a subagent says of it; a subagent's own lines may lack that."""
         if self._called and b"tool_use_id" in entry.line:
-            self._note_refusal(message or _message_of(entry, entry.as_stored) or {})
+            self._note_refusal(message or message_of(entry, entry.as_stored) or {})
         if b"prompt" not in entry.line and message is None:
             return
-        for call in calls_of(message or _message_of(entry, entry.as_stored) or {}):
+        for call in calls_of(message or message_of(entry, entry.as_stored) or {}):
             given = call.arguments if isinstance(call.arguments, dict) else {}
             if "prompt" in given and ("description" in given or "subagent_type" in given):
                 name, task = _text(given.get("subagent_type")), _text(given.get("description"))

@@ -22,6 +22,7 @@ from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, begins_turn, is_generated, is_prompt
+from sessiontree.core.moment import moment_of
 from sessiontree.core.origin import origin_at
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.formats import writing
@@ -100,7 +101,7 @@ class CodexWriter:
 
     @property
     def default_name(self) -> str:
-        at = writing.moment_of(self._source.header.timestamp) or datetime.fromtimestamp(0, UTC)
+        at = moment_of(self._source.header.timestamp) or datetime.fromtimestamp(0, UTC)
         return f"rollout-{at.astimezone(UTC):%Y-%m-%dT%H-%M-%S}-{self.session_id}.jsonl"
 
     def beside(self, name: str) -> list[writing.SideFile]:
