@@ -14,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from heapq import merge
-from itertools import pairwise, takewhile
+from itertools import chain, pairwise, takewhile
 from operator import itemgetter
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar
 
@@ -86,6 +86,7 @@ class _Deep(Protocol):
 
 
 Unit = TypeVar("Unit", bound=_Deep)
+Made = TypeVar("Made")
 
 
 class Log(Generic[Unit]):
@@ -100,6 +101,29 @@ class Log(Generic[Unit]):
             if self.units and unit.depth < self.units[-1].depth:
                 self._early.append(len(self.units))
             self.units.append(unit)
+
+    def common(
+        self, made: Iterator[Made], again: Callable[[Unit, Made], Unit | None]
+    ) -> tuple[int, Iterator[Made]]:
+        """How many units are made again first, and the rest of what is made.
+
+        `again` gives a unit as it is on this branch, or None where something else is made. A merge
+        below has a message deeper than the branch that the message comes from.
+        """
+        count = 0
+        is_moved = False
+        for each in made:
+            unit = again(self.units[count], each) if count < len(self.units) else None
+            if unit is None:
+                made = chain([each], made)
+                break
+            is_moved = is_moved or unit.depth != self.units[count].depth
+            self.units[count] = unit
+            count += 1
+        if is_moved:
+            depths = [unit.depth for unit in self.units]
+            self._early = [n for n, (a, b) in enumerate(pairwise(depths), 1) if b < a]
+        return count, made
 
     def cut(self, count: int) -> list[Unit]:
         """Leave the first units; gives the others."""

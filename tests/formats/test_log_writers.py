@@ -105,6 +105,23 @@ def test_branches_stay_branches(to: str, folder: Path) -> None:
 
 
 @pytest.mark.parametrize("to", TARGETS)
+def test_a_merge_elsewhere_answers_no_call_of_the_current_branch(to: str, folder: Path) -> None:
+    session = in_memory()
+    talk(session, "one")
+    calls = session.append_message(call("c1"))
+    session.append_message(result("c1", "found"))
+    source = talk(session, "done")[-1]
+    session.branch(calls)
+    (above,) = talk(session, "two")
+    session.merge(source)
+    talk(session, "aside")
+    session.branch(above)
+    talk(session, "three", "four")
+    again = converted(session, to, folder)
+    assert flat(messages_of(again)) == flat(messages_of(session))
+
+
+@pytest.mark.parametrize("to", TARGETS)
 def test_a_branch_above_a_compaction_is_gone_on_with(to: str, folder: Path) -> None:
     session = in_memory()
     entries = talk(session, "one", "1", "two", "2")

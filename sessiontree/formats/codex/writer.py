@@ -15,7 +15,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
-from itertools import chain
 from typing import Any, Final, NamedTuple
 
 from sessiontree.context.settings import header_settings, model_of
@@ -166,7 +165,7 @@ class CodexWriter:
             steps = branch.steps if branch.is_whole else branch.whole()
             if common is None or self._has_merges:
                 steps = paired(list(steps))
-            common, steps = self._from_difference(iter(steps))
+            common, steps = self._log.common(iter(steps), self._again)
         for line in self._go_back(common):
             self._source.repeated.take(len(line))
             yield line
@@ -178,15 +177,14 @@ class CodexWriter:
             if not branch.is_last:
                 self._log.add([unit])
 
-    def _from_difference(self, steps: Iterator[Step]) -> tuple[int, Iterator[Step]]:
-        """How many units of the log the steps begin with, and the other steps."""
-        common = 0
-        for step in steps:
-            units = self._log.units
-            if common == len(units) or units[common].key != _key(step):
-                return common, chain([step], steps)
-            common += 1
-        return common, steps
+    def _again(self, unit: _Unit, step: Step) -> _Unit | None:
+        """A unit of the log as it is where a step is the same; None where the step is another."""
+        if unit.key != _key(step):
+            return None
+        depth = self._branches.depths[step.row]
+        if depth == unit.depth:
+            return unit
+        return unit._replace(depth=depth, place=self._source.tree.uuids[step.row])
 
     def _go_back(self, count: int) -> Iterator[bytes]:
         """Take back all but the first units of the log."""

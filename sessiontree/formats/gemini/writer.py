@@ -134,7 +134,7 @@ class GeminiWriter:
         if common is None or branch.is_whole or self._cuts(common, branch, opening):
             self._taken = set()
             whole = chain(opening, steps) if branch.is_whole else branch.whole()
-            common, new = self._from_difference(self._made(whole))
+            common, new = self._log.common(self._made(whole), _again)
         else:
             self._give_back(common)
             new = self._made(chain(opening, steps))
@@ -147,16 +147,6 @@ class GeminiWriter:
             yield line
             if not branch.is_last:
                 self._log.add([unit])
-
-    def _from_difference(self, made: Iterator[_Unit]) -> tuple[int, Iterator[_Unit]]:
-        """How many units of the log are made again first, and the other units."""
-        common = 0
-        for unit in made:
-            units = self._log.units
-            if common == len(units) or units[common].key != unit.key:
-                return common, chain([unit], made)
-            common += 1
-        return common, made
 
     def _cuts(self, count: int, branch: Branch, opening: list[Step]) -> bool:
         """Whether a branch goes on inside of a message of the chat."""
@@ -394,6 +384,10 @@ class GeminiWriter:
         except RecursionError:
             self._losses.add("an entry that is nested too deeply for JSON is left out")
             return b""
+
+
+def _again(unit: _Unit, made: _Unit) -> _Unit | None:
+    return made if made.key == unit.key else None
 
 
 class _OpenCalls:
