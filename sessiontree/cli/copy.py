@@ -130,7 +130,7 @@ def _tell_redaction(redaction: Redaction) -> None:
 @click.option(
     "--remote-images",
     is_flag=True,
-    help="Show an image that a text gives by its address as an image, not as a link.",
+    help="Keep an image that a message refers to by its address, instead of a link.",
 )
 @_redact_options
 @arguments.root
@@ -148,9 +148,9 @@ def export(
     the messages that a compaction replaced in the context. To share the session file with
     masked secrets, use 'export-branch --redact'.
 
-    An image that a text gives by its address becomes a link in the transcript. With
-    --remote-images, it stays an image: a viewer loads it, which tells the image's server who reads
-    the transcript, and when.
+    If a message refers to an image by its address, the transcript has a link instead of the
+    image. With --remote-images, the image stays: a viewer loads it, which tells the image's server
+    who reads the transcript, and when.
     """
     arguments.refuse_more(_EXPORT_BRANCH)
     if as_json and output is None:

@@ -384,11 +384,12 @@ def compact(
 ) -> None:
     """The entries stay in the file and in the tree. By default, about 20,000 tokens at the end of
     the context stay. Without a summary option, the built-in summarizer is used. If the context has
-    fewer tokens, a given summary replaces the whole context, and the built-in summarizer refuses
-    it. To replace a context of any size, give '--keep 0'.
+    fewer tokens, a summary that you give replaces the whole context; without a summary option, the
+    command fails. To replace a context of any size, give '--keep 0'.
 
-    With --plan, the command prints the text to send to a model, and how to write the answer of the
-    model as the summary. With --json, it also prints the entries that the summary replaces.
+    With --plan, the command prints the text to send to a model, and the command that stores the
+    model's answer as the summary. With --json, it also prints the entries that the summary
+    replaces.
 
     \b
     Example:
@@ -453,7 +454,8 @@ def cherry_pick(file: str, ref: str, other: str | None, as_json: bool) -> None:
 @_summary_options
 def merge(file: str, ref: str, given: _GivenSummary, as_json: bool) -> None:
     """After the merge, the context of the current path also has the entries of the other branch,
-    from the fork to REF. With a summary option, the context has a summary of these entries instead.
+    from the point where the branches separate, up to REF. With a summary option, the context has a
+    summary of these entries instead.
     """
     with writing(file, hold=not given.is_slow) as session:
         merged = session.entry(ref)
