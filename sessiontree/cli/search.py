@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
@@ -31,8 +30,10 @@ _ROLES: Final = (
 
 def _checked(roles: tuple[str, ...]) -> tuple[str, ...]:
     """Refuse a role that is a known one spelled wrongly; programs may store roles of their own."""
+    from difflib import get_close_matches  # only a search with roles needs it
+
     for role in roles:
-        near = difflib.get_close_matches(role.casefold(), _ROLES, 1, 0.75)
+        near = get_close_matches(role.casefold(), _ROLES, 1, 0.75)
         if near and role not in _ROLES:
             known = ", ".join(_ROLES)
             raise click.BadParameter(

@@ -295,7 +295,9 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
         return typed_text(keys) is not None
     if not is_prompt(message):
         return False
-    return is_typed_command(message) or not (is_generated(keys) or says_interrupted(message))
+    if is_generated(keys):
+        return is_typed_command(message)
+    return not says_interrupted(message)
 
 
 def is_generated(keys: Mapping[str, Any]) -> bool:

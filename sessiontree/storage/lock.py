@@ -31,7 +31,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -410,7 +409,7 @@ class WriterLock:
     def _name_owner(self) -> None:
         owner = {
             "pid": os.getpid(),
-            "host": socket.gethostname(),
+            "host": os.uname().nodename,
             "since": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         self._write_owner(orjson.dumps(owner))
