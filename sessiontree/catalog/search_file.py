@@ -141,7 +141,8 @@ class FileSearch:
 
     def hits(self) -> Iterator[SearchHit]:
         found: set[int] = set()
-        with closing(self._scanner.lines(self._file, self._find)) as lines:
+        lines = self._scanner.lines(self._file, self._find)
+        try:
             for offset, line in lines:
                 start = self._start or self._sniff(self._scanner.file)
                 if start.kind in _BY_PARTS:
@@ -151,6 +152,8 @@ class FileSearch:
                 if hit is not None:
                     found.add(offset)
                     yield hit
+        finally:
+            lines.close()
         if self._unread > MOST_FINDINGS:
             more = self._unread - MOST_FINDINGS
             self._report(f"{self._file}: {more:,} more lines may hold the pattern, likewise")

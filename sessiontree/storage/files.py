@@ -219,7 +219,7 @@ def session_files(folder: str, report: Report) -> Iterator[str]:
             report(str(problem))
             continue
         names = {entry.name for entry in found}
-        chats = set(map(chat_id_in, names))
+        chats = {chat_id_in(name) for name in names if name.startswith(_CHAT_START)}
         for entry in found:
             name = entry.name
             if is_session_name(name):
