@@ -60,7 +60,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Combine and copy": {
         "cherry-pick": ("write:cherry_pick", "Add a copy of one entry below the leaf."),
         "merge": ("write:merge", "Add the content of another branch to the current path."),
-        "fork": ("copy:fork", "Copy the path to an entry into a new session file."),
+        "fork": ("copy:fork", "Copy an entry and all entries above it into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Print a transcript for people to read."),
         "resume": ("resume:resume", "Continue a session in its agent, or in another agent."),
