@@ -38,7 +38,7 @@ READING_OS = {
     *("fspath", "getcwd", "getpid", "urandom", "path", "PathLike", "environ", "cpu_count"),
     *("listdir", "scandir", "walk", "stat", "lstat", "fstat", "access", "strerror", "sep"),
     *("getppid", "kill", "isatty", "get_terminal_size", "fsencode", "fsdecode", "devnull"),
-    *("register_at_fork", "fork", "waitpid", "sched_getaffinity"),
+    *("register_at_fork", "fork", "waitpid", "sched_getaffinity", "uname"),
     *("O_RDONLY", "O_RDWR", "O_WRONLY", "O_APPEND", "O_CREAT", "O_EXCL", "O_TRUNC", "SEEK_END"),
     *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "stat_result"),
     *("DirEntry", "name", "linesep", "curdir", "pardir", "readlink", "get_blocking"),

@@ -45,7 +45,7 @@ def steps_of(work: Callable[[], object]) -> int:
 
 
 @pytest.mark.parametrize("to", ["codex", "gemini"])
-@pytest.mark.parametrize("name", ["star_below_usage", "star_at_the_end"])
+@pytest.mark.parametrize("name", ["star_below_usage", "star_at_the_end", "one_uuid_below_itself"])
 def test_a_conversion_takes_steps_that_follow_the_size(name: str, to: Any, tmp_path: Path) -> None:
     steps = []
     for size in (60_000, 240_000):

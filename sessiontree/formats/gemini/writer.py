@@ -86,7 +86,7 @@ class GeminiWriter:
         self._log: Log[_Unit] = Log()
         self._units: list[_Unit] = []  # those that are made together
         self._callers: dict[str, _Unit] = {}
-        self._taken: set[str] = set()
+        self._ids = _Ids(source)
         self._counted: set[str] = set()
         note_losses(source, "Gemini CLI")
         for row in source.tree.rows_of_type(*_LOST_NOTES):
@@ -132,7 +132,7 @@ class GeminiWriter:
         steps = iter(branch.steps)
         opening = list(_up_to_said(steps))
         if common is None or branch.is_whole or self._cuts(common, branch, opening):
-            self._taken = set()
+            self._ids.keep(())
             whole = chain(opening, steps) if branch.is_whole else branch.whole()
             common, new = self._log.common(self._made(whole), _again)
         else:
@@ -172,9 +172,9 @@ class GeminiWriter:
         units = self._log.units
         after = units[count:]
         if any(unit.is_compaction for unit in after):
-            self._taken = {message["id"] for message in _in_force(units[:count])}
+            self._ids.keep(message["id"] for message in _in_force(units[:count]))
         else:
-            self._taken.difference_update(unit.line["id"] for unit in after)
+            self._ids.give_back(unit.line["id"] for unit in after)
 
     def _made(self, steps: Iterable[Step]) -> Iterator[_Unit]:
         """The units of steps; those before a prompt are given when no call is open there."""
@@ -210,7 +210,7 @@ class GeminiWriter:
         made: list[_Unit] = []
         self._units, self._callers = [], {}
         if compaction is not None:
-            self._taken = set()
+            self._ids.keep(())
             for message, (said, is_kept) in waiting:
                 if is_kept:
                     self._message(message, said)
@@ -250,12 +250,8 @@ class GeminiWriter:
                 self._answer(rest, said, message)
 
     def _unit(self, said: Said, message: Message, fields: Line) -> _Unit:
-        uuid, number = said.entry.uuid, 0
-        while uuid in self._taken:
-            number += 1
-            uuid = self._source.derived_uuid(said.entry.uuid, number)
-        self._taken.add(uuid)
-        line = {"id": uuid, "timestamp": self._time, **fields}
+        id = self._ids.take(said.entry.uuid)
+        line = {"id": id, "timestamp": self._time, **fields}
         depth = self._branches.depths[said.row]
         place = self._source.tree.uuids[said.row]
         unit = _Unit(depth, depth, _digest(b"", message, said), place, line, [line])
@@ -388,6 +384,37 @@ class GeminiWriter:
 
 def _again(unit: _Unit, made: _Unit) -> _Unit | None:
     return made if made.key == unit.key else None
+
+
+class _Ids:
+    """The ids of the messages in force: each is the uuid of an entry, or the next one derived."""
+
+    def __init__(self, source: writing.SessionSource) -> None:
+        self._source = source
+        self._made: dict[str, tuple[str, int]] = {}  # by id, the uuid and its number
+        self._taken: set[str] = set()
+        self._next: dict[str, int] = {}  # by uuid, a number below which all are taken
+
+    def take(self, uuid: str) -> str:
+        """The first id of a uuid that is free."""
+        number = self._next.get(uuid, 0)
+        while (id := self._source.derived_uuid(uuid, number) if number else uuid) in self._taken:
+            number += 1
+        self._made[id] = uuid, number
+        self._taken.add(id)
+        self._next[uuid] = number + 1
+        return id
+
+    def give_back(self, ids: Iterable[str]) -> None:
+        for id in ids:
+            uuid, number = self._made[id]
+            self._taken.discard(id)
+            self._next[uuid] = min(self._next.get(uuid, 0), number)
+
+    def keep(self, ids: Iterable[str]) -> None:
+        """Only these are in force."""
+        self._taken = set(ids)
+        self._next = {}
 
 
 class _OpenCalls:
