@@ -6,7 +6,15 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from sessiontree.cli.outline import Part, asked_in, styled_parts, told_in, work_in
+from sessiontree.cli.outline import (
+    Part,
+    asked_in,
+    outcome_parts,
+    outcomes_in,
+    styled_parts,
+    told_in,
+    work_in,
+)
 from sessiontree.cli.screen import Screen, columns_of, cut
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
@@ -72,7 +80,7 @@ def _head(side: Side, name: str, current: bool, width: int, screen: Screen) -> I
     if not side.turns:
         yield _line("nothing since", width, "dim", screen)
         return
-    first = [Part(f"{count:,} {'prompt' if count == 1 else 'prompts'}")]
+    first = [Part(f"{count:,} {'prompt' if count == 1 else 'prompts'}"), *outcomes_in(side.turns)]
     yield _parts(work_in(side.work, width, first), width, "", screen)
     yield _Line()
 
@@ -87,7 +95,7 @@ def _turns(side: Side, width: int, screen: Screen) -> Iterator[_Line]:
         styled = screen.styled(number, "number") + screen.styled(shown, "prompt")
         yield _Line(styled, columns_of(number) + columns_of(shown))
         indent = " " * columns_of(number)
-        did = work_in(turn.work, width - len(indent))
+        did = work_in(turn.work, width - len(indent), outcome_parts(turn))
         if did:
             yield _parts(did, width, indent, screen)
         if (turn.answer and turn.prompt is not None) or is_rest:

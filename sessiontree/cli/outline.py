@@ -9,7 +9,8 @@ Invariants: nothing here recurses; each line fits the screen.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
 from pathlib import PurePath
@@ -19,6 +20,7 @@ from sessiontree.cli.screen import Screen, columns_of, cut, cut_start, filled
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
 from sessiontree.core.moment import moment_of
+from sessiontree.operations.outcome import Outcome
 from sessiontree.operations.turns import SessionOutline, Subagent, Turn
 from sessiontree.operations.work import TurnEvent, Work, total
 from sessiontree.text.amounts import ago, dollars, in_short, lasting
@@ -29,11 +31,11 @@ _BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
 _MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn
 _MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of its column
 _MOST_LABELS: Final = 4
-_FEW: Final = 8  # turns; each then shows what came out of it
 _END_LINES: Final = 3  # of the answer at the leaf
 _PROMPT_LINES: Final = 3  # of a prompt below its row
 _MOST_ASKED: Final = 10_000  # columns, more than any prompt and its labels have
 _LAST_TURNS: Final = 3  # that the header tells, at most
+_LEAST_TOLD: Final = 20  # columns for what came out of a turn
 _TELLING: Final = 40  # characters of an answer that tells what came out
 _WIDE: Final = 160  # columns from which on the work gets a greater share
 _LEAST_WORK: Final = 24  # columns
@@ -62,8 +64,8 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     At most so many tools and changed files are named; with `words`, units are written out.
     """
     parts: list[Part] = []
-    if work.interruptions:
-        parts.append(_interrupted(work, words=words))
+    if often := work.interruptions - work.stopped:
+        parts.append(Part(_went_on(often, words=words), weight=6))
     if count := sum(work.calls.values()):
         parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
     if work.failed:
@@ -83,12 +85,38 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     return parts
 
 
-def _interrupted(work: Work, *, words: bool) -> Part:
-    """How often a turn was interrupted, and whether the agent went on."""
-    often = f" {work.interruptions:,} times" if work.interruptions > 1 else ""
-    if work.stopped:
-        return Part(f"interrupted{often}", "failure")
-    return Part(f"interrupted{often or (' once' if words else '')}, went on", weight=6)
+def _went_on(often: int, *, words: bool) -> str:
+    """How often the user interrupted an agent that went on in the same turn."""
+    times = f" {often:,} times" if often > 1 else " once" if words else ""
+    return f"interrupted{times}, went on"
+
+
+_OUTCOMES: Final[dict[Outcome | None, tuple[str, str, int]]] = {
+    "given up": ("given up", "failure", 9),
+    "no output": ("without output", "failure", 6),
+    "no answer": ("without an answer", "failure", 6),
+    "broke off": ("broke off", "failure", 6),
+    "steered": ("steered", "", 5),
+}
+"""How turns end without an answer: what is said of many, the colour, the weight of that."""
+
+
+def outcome_parts(turn: Turn) -> list[Part]:
+    """How a turn ended, where that is not by an answer; a failed answer has a row of its own."""
+    if turn.subagent or turn.outcome is None or turn.outcome not in _OUTCOMES:
+        return []
+    _, role, _ = _OUTCOMES[turn.outcome]
+    return [Part(turn.outcome, role)]
+
+
+def outcomes_in(turns: Iterable[Turn]) -> list[Part]:
+    """How many turns ended without an answer, and how."""
+    counts = Counter(turn.outcome for turn in turns if not turn.subagent)
+    return [
+        Part(f"{counts[outcome]:,} {words}", role, weight)
+        for outcome, (words, role, weight) in _OUTCOMES.items()
+        if counts[outcome]
+    ]
 
 
 def _tools(work: Work, most: int) -> str:
@@ -185,18 +213,15 @@ class Picture:
             for place in agent.turns
         }
         self._left = _left_midway(outline)
-        self._answered = self._with_answers()
+        own = {place for place, turn in enumerate(outline.turns) if not turn.subagent}
+        self._answered = own  # the turns that show what came out of them
+        self._replied = own  # those that show what the user replied to questions
         self._digits = max((len(turn.name) for turn in outline.turns), default=0)
         self._has_times = screen.width >= 60
         self._work = self._work_columns()
         self._deepest = max(2, (screen.width - self._work - 30) // 2)
         self._day = ""
         self._spare = 0  # rows that nothing needs
-
-    def _with_answers(self) -> set[int]:
-        """The places of the turns that show what came out of them, wherever they end."""
-        own = [place for place, turn in enumerate(self._outline.turns) if not turn.subagent]
-        return set(own) if len(own) <= _FEW else set()
 
     def _children(self) -> dict[int | None, list[int]]:
         """The turns below each; subagents' too, where they are opened."""
@@ -219,16 +244,20 @@ class Picture:
         return longest
 
     def lines(self) -> Iterator[str]:
-        """The outline; on a terminal it is made to fit, or its end is told at its start."""
+        """The outline; on a terminal it is made to fit, or its end is told at its start.
+
+        Where rows cost nothing, each turn shows what came out of it.
+        """
         height = self._screen.height
         if height is not None:
-            self._answered = set()
+            everything, self._answered, self._replied = self._answered, set(), set()
             rows = sum(1 for _ in islice(self._drawn(), height + 1))
             self._day = ""
             if rows > height:
+                self._answered = self._replied = everything
                 yield from self._drawn_long()
                 return
-            self._spare = self._answer_newest(height - rows)
+            self._spare = self._reply_newest(self._answer_newest(height - rows))
         yield from self._drawn()
 
     def _answer_newest(self, room: int) -> int:
@@ -238,6 +267,19 @@ class Picture:
         more = [at for at, turn in enumerate(turns) if at not in ends and self._has_end(turn)]
         self._answered = set(more[-room:] if room else ())
         return room - len(self._answered)
+
+    def _reply_newest(self, room: int) -> int:
+        """Show what the user replied in the newest turns, in so many rows; return what is left."""
+        for place in reversed(range(len(self._outline.turns))):
+            turn = self._outline.turns[place]
+            replies = sum(event.kind == "reply" for event in turn.events)
+            if turn.subagent or not replies:
+                continue
+            if replies > room:
+                break
+            self._replied.add(place)
+            room -= replies
+        return room
 
     def _drawn_long(self) -> Iterator[str]:
         """An outline that is longer than the screen."""
@@ -325,26 +367,29 @@ class Picture:
             inside += self._below.get(at, ())
         count = f"{len(inside):,} {'turn' if len(inside) == 1 else 'turns'}"
         work = total(turns[at].work for at in inside)
+        first = [Part(count, "branch"), *outcomes_in(turns[at] for at in inside)]
         yield self._row(
             turns[run.place],
             run.columns + run.joint,
-            work_in(work, self._work, [Part(count, "branch")]),
+            work_in(work, self._work, first),
         )
 
     def _turn(self, place: int, columns: str, below: str) -> Iterator[str]:
         turn = self._outline.turns[place]
         yield from self._new_day(turn, below)
         work = self._work_of(turn, self._work)
-        yield self._row(turn, columns, work)
+        is_here = place == self._outline.here
+        has_end_row = is_here or place in self._answered or self._is_end(place)
+        yield self._row(turn, columns, work, tells=not has_end_row)
         yield from self._rest_of_prompt(turn, columns, below, work)
         for event in turn.events:
             if event.kind in _SIGNS:
                 yield self._event(event, below)
+            elif event.kind == "reply" and place in self._replied:
+                yield self._reply(event, below)
         if not self._depth:
             yield from self._subagents(turn, below)
-        is_here = place == self._outline.here
-        ends = place in self._answered or self._is_end(place)
-        if is_here or (ends and self._has_end(turn)):
+        if is_here or (has_end_row and self._has_end(turn)):
             yield from self._end(turn, below, is_here=is_here)
 
     def _is_end(self, place: int) -> bool:
@@ -356,6 +401,7 @@ class Picture:
 
     def _work_of(self, turn: Turn, width: int) -> list[Part]:
         first = [Part("left midway", "failure")] if turn.uuid in self._left else []
+        first += outcome_parts(turn)
         return work_in(turn.work, width, first)
 
     def _rest_of_prompt(
@@ -382,13 +428,15 @@ class Picture:
         figures = min(self._work, _columns(work))
         return max(8, self._screen.width - before - figures - 2 - times)
 
-    def _row(self, turn: Turn, columns: str, work: list[Part]) -> str:
+    def _row(self, turn: Turn, columns: str, work: list[Part], *, tells: bool = False) -> str:
         screen = self._screen
         mark = "●" if turn.current else "○"
         number = turn.name if not turn.subagent else "↳"
         numbered = f"{number:<{self._digits}}  "
         room = self._room(columns, work)
         text = self._asked(turn, room)
+        if tells and self._has_end(turn):
+            text += self._told(turn, room - columns_of(_plain(text)))
         padding = " " * max(0, room - columns_of(_plain(text)))
         said = styled_parts(work, self._work, screen)
         line = (
@@ -431,6 +479,10 @@ class Picture:
                 kept.append(part._replace(text=text))
         return kept
 
+    def _told(self, turn: Turn, room: int) -> list[Part]:
+        """What came out of a turn, behind a short prompt."""
+        return [Part(cut(f"  → {told_in(turn)}", room), "dim")] if room >= _LEAST_TOLD else []
+
     def _clock(self, turn: Turn) -> str:
         moment = _local(turn.work.started)
         return "" if moment is None else moment.strftime("%H:%M")
@@ -453,6 +505,12 @@ class Picture:
             sign += f" at {in_short(event.tokens)} tokens"
         text = f"{sign}: {event.text}" if event.text else sign
         return self._note(text, columns, role)
+
+    def _reply(self, event: TurnEvent, columns: str) -> str:
+        indent = " " * (4 + self._digits)
+        room = self._screen.width - columns_of(columns) - len(indent)
+        said = reply_in(event, room, self._screen)
+        return self._screen.styled(columns, "dim") + indent + said
 
     def _note(self, text: str, columns: str, role: str) -> str:
         before = columns + " " * (4 + self._digits)
@@ -538,6 +596,15 @@ def _left_midway(outline: SessionOutline) -> set[str]:
     }
 
 
+def reply_in(event: TurnEvent, width: int, screen: Screen) -> str:
+    """A question of a tool and what the user replied; a long question leaves room for the reply."""
+    question = f"? {event.question} — "
+    least = max(width // 2, width - columns_of(event.text))
+    question = question if columns_of(question) <= least else cut(question[:-3], least - 3) + " — "
+    reply = cut(event.text, max(8, width - columns_of(question)))
+    return screen.styled(question, "dim") + screen.styled(reply, "prompt")
+
+
 def asked_in(turn: Turn) -> str:
     """The prompt of a turn; of one without a prompt, what it is."""
     if turn.prompt is not None:
@@ -604,6 +671,7 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
         parts.append(Part(f"{branches:,} branches, ○ off the current path"))
     if subagents:
         parts.append(Part(f"{subagents:,} {'subagent' if subagents == 1 else 'subagents'}"))
+    parts += outcomes_in(outline.turns)
     models = ", ".join(outline.work.models[:2]) + (", …" if len(outline.work.models) > 2 else "")
     if outline.turns:
         first = [*parts, Part(models, weight=0)] if models else parts

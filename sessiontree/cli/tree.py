@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 import click
+import msgspec
 from msgspec.structs import replace
 
 from sessiontree.cli import arguments
@@ -27,7 +28,9 @@ from sessiontree.text.amounts import ago
 
 
 @arguments.file_command(
-    "tree", json="a list of all entries in file order, or of the entries of --turn"
+    "tree",
+    json="a list of all entries in file order, or of the entries of --turn; the first entry of a "
+    "turn has the outcome of the turn",
 )
 @click.option(
     "--turn",
@@ -49,9 +52,19 @@ def tree(
     """Each row is a turn: the prompt, and what was done until the next prompt. ● marks a turn on
     the current path. ○ marks any other turn. The number of a turn does not change while the
     session grows. A row below a turn can show a compaction, a summary, a failed answer or a
-    subagent. A row with → shows what came out of a turn: the last answer of substance. The last
-    turn of each branch has this row. Other turns have it too, the newest first, if the rows fit on
-    the screen.
+    subagent. → shows what came out of a turn: the last answer of substance. ? shows a question that
+    a tool of the agent asked the user, and what the user replied. In a pager or a pipe, each turn
+    has these rows. On a screen, the newest turns have them, as many as fit, and → also follows a
+    short prompt.
+
+    A turn without an answer says how it ended:
+
+    \b
+    steered    the user typed the next prompt while the agent worked
+    given up   the user interrupted the agent, which did nothing more
+    no output  the agent gave neither a text nor a call
+    no answer  the agent wrote nothing after its last call
+    broke off  the answer has no end
 
     If an outline is longer than the terminal, rows with 'last:' at its top repeat the last turn,
     and each side branch is one row. --depth 9 shows the side branches whole.
@@ -69,10 +82,14 @@ def tree(
 
 
 def _rows(session: Session, turn: str | None) -> Iterator[object]:
-    if turn is None:
-        return session.tree()
-    uuids = {entry.uuid for one in turns_named(session, turn) for entry in session.turn(one)}
-    return (row for row in session.tree() if row.uuid in uuids)
+    """The rows of the entries; the first one of a turn says how the turn ended."""
+    outline = session.outline()
+    outcomes = {one.uuid: one.outcome for one in outline.turns}
+    opened = [] if turn is None else turns_named(session, outline, turn)
+    wanted = {entry.uuid for one in opened for entry in session.turn(one)}
+    for row in session.tree():
+        if turn is None or row.uuid in wanted:
+            yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
 
 
 def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool) -> Iterator[str]:

@@ -7,7 +7,14 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from sessiontree.cli.outline import Part, styled_parts, without_path, work_in, work_parts
+from sessiontree.cli.outline import (
+    Part,
+    reply_in,
+    styled_parts,
+    without_path,
+    work_in,
+    work_parts,
+)
 from sessiontree.cli.output import speaker
 from sessiontree.cli.screen import Screen, cut, path_in
 from sessiontree.cli.terminal import short
@@ -19,6 +26,7 @@ from sessiontree.core.moment import moment_of
 from sessiontree.errors import RefError
 from sessiontree.operations.messages import is_typed, typed_in, with_messages
 from sessiontree.operations.turns import SessionOutline, Turn
+from sessiontree.operations.work import TurnEvent
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
 from sessiontree.text.preview import is_unclear, preview
@@ -26,16 +34,23 @@ from sessiontree.text.preview import is_unclear, preview
 _PROMPT_LINES: Final = 40
 _ROLE_WIDTH: Final = 11
 _NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
+_OUTCOMES: Final = {
+    "steered": "the user typed the next prompt while the agent worked",
+    "given up": "the user interrupted the agent, which did nothing more here",
+    "no output": "the agent gave neither a text nor a call",
+    "no answer": "the agent wrote nothing after its last call",
+    "broke off": "the answer has no end",
+}
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 
-def turns_named(session: Session, name: str) -> list[Turn]:
+def turns_named(session: Session, outline: SessionOutline, name: str) -> list[Turn]:
     """The turn with a number, such as `3` or `3.1`, or the turn that has the entry of a ref.
 
     Raises:
         RefError: there is none.
     """
-    return [turn for _, turn in _found(session, session.outline(), name)]
+    return [turn for _, turn in _found(session, outline, name)]
 
 
 def _found(session: Session, outline: SessionOutline, name: str) -> list[tuple[int, Turn]]:
@@ -74,11 +89,17 @@ def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
         entries = session.turn(turn)
         agents = {agent.caller: agent for agent in turn.subagents if agent.caller}
         labels = dict(turn.labels)
+        replies: dict[str, list[TurnEvent]] = {}
+        for event in turn.events:
+            if event.kind == "reply":
+                replies.setdefault(event.uuid, []).append(event)
         for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
             if entry.type not in CONTENT and not is_typed(entry):
                 continue
             if entry.uuid == turn.uuid and turn.prompt is not None:
                 yield from _prompt(entry, message, turn, labels, screen)
+            elif entry.uuid in replies:
+                yield from _replies(entry, replies[entry.uuid], screen)
             else:
                 yield _row(entry, message, labels, screen)
             if agent := agents.get(entry.uuid):
@@ -101,6 +122,8 @@ def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[st
     parts += turn.work.models[:3]
     parts += [] if turn.current else ["not on the current path"]
     yield screen.styled(cut(" · ".join(parts), screen.width), "title")
+    if told := _OUTCOMES.get(turn.outcome or ""):
+        yield screen.styled(cut(f"{turn.outcome}: {told}", screen.width), "failure")
     did = work_parts(turn.work, tools=20, files=0, words=True)
     if did:
         said = " · ".join(part.text for part in did)
@@ -151,6 +174,15 @@ def _row(entry: Entry, message: Message | None, labels: dict[str, str], screen: 
     body = screen.styled(words, "dim") if role == "dim" else words
     uuid = screen.styled(f"{short(entry.uuid):<8}", "dim")
     return f"{uuid}  {screen.styled(named, role) if role else named}  {body}".rstrip()
+
+
+def _replies(entry: Entry, replies: list[TurnEvent], screen: Screen) -> Iterator[str]:
+    """What the user replied to the questions of a tool."""
+    for at, event in enumerate(replies):
+        before = screen.styled(f"{short(entry.uuid) if at == 0 else '':<8}", "dim")
+        who = screen.styled(f"{'user' if at == 0 else '':<{_ROLE_WIDTH}}", "prompt")
+        said = reply_in(event, screen.width - 10 - _ROLE_WIDTH - 2, screen)
+        yield f"{before}  {who}  {said}".rstrip()
 
 
 def _following(outline: SessionOutline, place: int, screen: Screen) -> Iterator[str]:

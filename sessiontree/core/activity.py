@@ -18,12 +18,17 @@ from sessiontree.core.message import (
     is_partial,
     is_result_block,
     kind_of,
+    numbered_blocks,
     result_ids,
     says_interrupted,
     slash_command,
     text_of,
 )
 
+SYNTHETIC: Final = "<synthetic>"
+"""The model of a message that Claude Code writes in the model's place."""
+
+_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _MOST_FILES: Final = 100  # of one call
 _LONGEST_PATH: Final = 300
 _PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
@@ -73,6 +78,19 @@ def is_interruption(message: Message) -> bool:
     return says_interrupted(message) if message.get("role") == "user" else is_partial(message)
 
 
+def is_output(message: Message) -> bool:
+    """Whether a message of a model has more than thoughts: a text, a call, an image."""
+    if message.get("tool_calls") or message.get("refusal"):
+        return True
+    blocks = numbered_blocks(message)
+    return any(kind_of(block) not in _THOUGHTS and not _is_blank(block) for block in blocks)
+
+
+def _is_blank(block: Mapping[str, Any]) -> bool:
+    text = block.get("text")
+    return isinstance(text, str) and not text.strip()
+
+
 def is_note_of_program(message: Message) -> bool:
     """Whether a message of the user is a note that Claude Code gives the model of a task."""
     return message.get("role") == "user" and beginning_of(message).lstrip().startswith(_NOTE)
@@ -83,7 +101,7 @@ def error_of(message: Message) -> str | None:
     given = message.get("errorMessage")
     if message.get("stopReason") == "error":
         return given if isinstance(given, str) and given else "the answer ended with an error"
-    if message.get("model") == "<synthetic>" and (text := text_of(message)):
+    if message.get("model") == SYNTHETIC and (text := text_of(message)):
         return text if "error" in text[:LOOK].lower() else None
     return None
 
@@ -100,6 +118,18 @@ def outcomes_of(message: Message) -> Iterator[tuple[str, Outcome]]:
             yield id, "refused"
         else:
             yield id, "failed" if _is_failure(block, text) else "done"
+
+
+def results_of(message: Message) -> Iterator[tuple[str, str]]:
+    """The ids of the calls whose results a message has, and the text of each result."""
+    for id, block in zip(result_ids(message), _results(message), strict=False):
+        output = block.get("output")
+        yield (
+            id,
+            output
+            if isinstance(output, str)
+            else text_of({"content": output or block.get("content")}),
+        )
 
 
 def _results(message: Message) -> Iterator[Mapping[str, Any]]:

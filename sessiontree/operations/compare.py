@@ -144,4 +144,12 @@ def _turns(
 
 def _done(turn: Turn, tally: Tally, events: list[TurnEvent], last: str) -> Turn:
     answer = one_line(tally.answer, TEXT)
-    return replace(turn, work=tally.work(), events=tuple(events), leaf=last, answer=answer)
+    outcome = turn.outcome if last == turn.leaf else None  # a part of a turn has none
+    return replace(
+        turn,
+        work=tally.work(),
+        events=tuple(events),
+        leaf=last,
+        answer=answer,
+        outcome=outcome,
+    )

@@ -46,6 +46,7 @@ from sessiontree.operations.messages import (
     typed_in,
     with_messages,
 )
+from sessiontree.operations.outcome import End, Outcome, outcome_of
 from sessiontree.operations.outline import (
     Outline,
     agent_of,
@@ -115,9 +116,16 @@ class Turn(msgspec.Struct, frozen=True):
         current: whether it is on the path to the session's leaf.
         names: the branch names that begin here.
         labels: the uuids of labelled entries with their labels.
-        events: compactions, summaries, merges, errors and interruptions, in order.
+        events: compactions, summaries, merges, errors, interruptions and the user's replies to
+            questions of tools, in order.
         subagents: the subagents that were started here.
         work: what was done, without the work of subagents.
+        outcome: how it ended: `answered`; `steered` (the user typed the next prompt while the agent
+            worked, and the agent went on with that one); `given up` (the user interrupted the
+            agent, which did nothing more here); `no output` (the agent gave neither a text nor a
+            call); `no answer` (the agent wrote nothing after its last call); `broke off` (an
+            answer without its end); `failed` (an answer that ended with an error). None where no
+            answer was due.
     """
 
     number: int
@@ -137,6 +145,7 @@ class Turn(msgspec.Struct, frozen=True):
     events: tuple[TurnEvent, ...]
     subagents: tuple[Subagent, ...]
     work: Work
+    outcome: Outcome | None = None
 
     @property
     def name(self) -> str:
@@ -152,6 +161,7 @@ class Turn(msgspec.Struct, frozen=True):
             "leaf": self.leaf,
             "prompt": self.prompt,
             "answer": self.answer,
+            "outcome": self.outcome,
             **self.work.as_dict(),
         }
 
@@ -261,6 +271,10 @@ class _Node:
         self.events: list[TurnEvent] = []
         self.subagents: list[Subagent] = []
         self.tally = Tally()
+
+    def end(self) -> End:
+        did = self.tally
+        return End(did.ending, self.prompt, did.reached_model, did.started, did.ended)
 
 
 class _Agent:
@@ -466,7 +480,11 @@ class Turning:
         current = self._outline.current(self._branching.content)
         here = self._node_of[current] if current != NO_ROW else NO_ROW
         on_path = path_rows(self._tree, self._outline.leaf)
-        turns = tuple(self._turn(node, bool(on_path[node.first])) for node in self._nodes)
+        outcomes = self._outcomes()
+        turns = tuple(
+            self._turn(node, bool(on_path[node.first]), outcome)
+            for node, outcome in zip(self._nodes, outcomes, strict=True)
+        )
         return SessionOutline(
             id=str(header.get("id", "")),
             name=self._outline.names.name,
@@ -477,6 +495,15 @@ class Turning:
             leaf=None if current == NO_ROW else self._tree.uuids[current],
             work=total(turn.work for turn in turns),
         )
+
+    def _outcomes(self) -> list[Outcome | None]:
+        ends = [node.end() for node in self._nodes]
+        following: dict[int, End] = {}  # by the last row of the turn above
+        for node, end in zip(self._nodes, ends, strict=True):
+            if end.prompt is not None and not node.subagent:
+                following.setdefault(node.fork, end)
+        lasts = (node.last for node in self._nodes)
+        return [outcome_of(end, following.get(last)) for end, last in zip(ends, lasts, strict=True)]
 
     def _hang_subagents(self) -> None:
         """Put each subagent below the turn that started it."""
@@ -575,7 +602,7 @@ class Turning:
             work=total(node.tally.work() for node in nodes),
         )
 
-    def _turn(self, node: _Node, current: bool) -> Turn:
+    def _turn(self, node: _Node, current: bool, outcome: Outcome | None) -> Turn:
         uuids = self._tree.uuids
         above = self._nodes[node.above] if node.above != NO_ROW else None
         return Turn(
@@ -596,6 +623,7 @@ class Turning:
             events=tuple(node.events),
             subagents=tuple(node.subagents),
             work=node.tally.work(),
+            outcome=outcome,
         )
 
 

@@ -15,19 +15,24 @@ import msgspec
 from msgspec.structs import astuple
 
 from sessiontree.core.activity import (
+    SYNTHETIC,
     error_of,
     files_of,
     gist_of,
     is_interruption,
     is_note_of_program,
+    is_output,
     outcomes_of,
+    results_of,
 )
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
-from sessiontree.core.message import Message, calls_of, message_in, result_ids, text_of
+from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
 from sessiontree.core.moment import moment_of
+from sessiontree.core.questions import Asked, answers_in, questions_of
 from sessiontree.core.usage import Usage, usage_of
 from sessiontree.operations.messages import is_typed
+from sessiontree.operations.outcome import Ending
 from sessiontree.text.preview import preview
 
 TEXT: Final = 500
@@ -40,6 +45,9 @@ _SUBSTANTIAL: Final = 300
 """Characters of a text that is more than a remark."""
 
 _FEW_CALLS: Final = 3
+
+_CALLS_TO_LOOK: Final = 1
+"""Calls by which a model looks at what a note of a program is about, and does no work."""
 
 
 class Work(msgspec.Struct, frozen=True):
@@ -109,16 +117,18 @@ class TurnEvent(msgspec.Struct, frozen=True):
 
     Attributes:
         kind: `compaction`, `summary` (of a branch that was left), `merge`, `error` (an answer that
-            failed) or `interruption`.
+            failed), `interruption` or `reply` (of the user, to a question of a tool).
         uuid: the uuid of its entry.
         text: its text on one line, at most 500 characters.
         tokens: the tokens before a compaction, else None.
+        question: the question that a reply is to, on one line; else None.
     """
 
     kind: str
     uuid: str
     text: str
     tokens: int | None = None
+    question: str | None = None
 
 
 def total(parts: Iterable[Work]) -> Work:
@@ -164,10 +174,10 @@ class _Said:
         """The model writes a text."""
         if not text:
             return
-        if self._calls_of_note is not None and self._calls_of_note <= _FEW_CALLS:
-            self._to_note = text[:TEXT]
+        if self._calls_of_note is not None and self._calls_of_note <= _CALLS_TO_LOOK:
+            self._to_note = text[: TEXT + 1]
             return
-        self._last = text[:TEXT]
+        self._last = text[: TEXT + 1]  # one more, so that a cut one is marked
         if len(text) >= _SUBSTANTIAL:
             self._long, self._calls = self._last, 0
 
@@ -186,9 +196,19 @@ class Tally:
     """Counts what entries did."""
 
     __slots__ = (
-        *("_calls", "_changes", "_failed", "_files", "_is_stopped", "_models", "_open"),
-        *("_refused", "_said", "_stopped", "_streams", "_unanswered", "_usage"),
-        *("ended", "interruptions", "is_compacted", "started"),
+        *(
+            "_asked",
+            "_calls",
+            "_changes",
+            "_failed",
+            "_files",
+            "_has_output",
+            "_is_failed",
+            "_is_stopped",
+        ),
+        *("_models", "_open", "_owes", "_refused", "_said", "_stopped", "_streams"),
+        *("_unanswered", "_usage"),
+        *("ended", "interruptions", "is_compacted", "reached_model", "started"),
     )
 
     def __init__(self) -> None:
@@ -196,6 +216,7 @@ class Tally:
         self._failed = self._refused = self._unanswered = self.interruptions = 0
         self._files: dict[str, bool] = {}  # whether it was changed, by path
         self._changes: dict[str, list[str]] = {}  # what a call changes if it is done, by its id
+        self._asked: dict[str, list[Asked]] = {}  # what a call asks the user, by its id
         self._usage = Usage()
         self._models: Counter[str] = Counter()
         self._open: set[str] = set()  # the ids of calls without a result
@@ -203,6 +224,10 @@ class Tally:
         self._said = _Said()
         self._stopped = 0
         self._is_stopped = False  # whether nothing of the agent followed the last interruption
+        self._is_failed = False  # whether the last answer failed
+        self._has_output = False  # whether the agent wrote more than thoughts
+        self._owes = False  # whether the agent wrote nothing since its last call or the result
+        self.reached_model = False  # whether the model wrote anything, also an answer that failed
         self.is_compacted = False  # whether nothing of the agent followed the last compaction
         self.started: str | None = None
         self.ended: str | None = None
@@ -272,18 +297,33 @@ class Tally:
                 self._files.setdefault(path, False)
                 if changes:
                     self._changes.setdefault(call.id, []).append(path)
+            if asked := questions_of(call):
+                self._asked[call.id] = asked
         results = result_ids(fields)
+        replies: list[TurnEvent] = []
         if results:
             self._open.difference_update(results)
             self._take_outcomes(fields)
-        is_model = entry.type in PIECES or fields.get("role") == "assistant"
+            replies = self._replies(entry, fields) if self._asked else []
+        self._owes = self._owes or bool(calls or results)
+        is_model = entry.type in PIECES or role_of(fields) == "assistant"
         if is_model and not results:
-            self._is_stopped = self.is_compacted = False
+            self._take_output(entry, fields, is_call=bool(calls))
             self._take_answer(entry, keys, fields, answers)
         elif not results:
             self._said.ask(is_note=is_note_of_program(fields))
         self._said.call(len(calls))
-        return self._disturbed(entry, fields)
+        return [*replies, *self._disturbed(entry, fields)]
+
+    def _replies(self, entry: Entry, fields: Message) -> list[TurnEvent]:
+        """What the user answered to questions of a tool."""
+        ended = dict(outcomes_of(fields))
+        return [
+            TurnEvent("reply", entry.uuid, one_line(answer, TEXT), None, one_line(question, TEXT))
+            for id, text in results_of(fields)
+            if ended.get(id) == "done"
+            for question, answer in answers_in(text, self._asked.pop(id, ()))
+        ]
 
     def _take_outcomes(self, fields: Message) -> None:
         for call, outcome in outcomes_of(fields):
@@ -292,13 +332,22 @@ class Tally:
             if outcome == "done":
                 self._files.update(dict.fromkeys(self._changes.pop(call, ()), True))
 
+    def _take_output(self, entry: Entry, fields: Message, *, is_call: bool) -> None:
+        if fields.get("model") == SYNTHETIC:
+            return
+        self._is_stopped = self._is_failed = self.is_compacted = False
+        self.reached_model = True
+        if entry.type == "handle" or is_output(fields):
+            self._has_output = True
+            self._owes = is_call
+
     def _take_answer(
         self, entry: Entry, keys: Mapping[str, Any], fields: Message, answers: Answers
     ) -> None:
-        if fields.get("model") != "<synthetic>":
+        if fields.get("model") != SYNTHETIC:
             self._said.take(text_of(fields).strip())
         model = fields.get("model")
-        if isinstance(model, str) and model and model != "<synthetic>":
+        if isinstance(model, str) and model and model != SYNTHETIC:
             self._models[one_line(model, 100)] += 1
         usage = fields.get("usage", keys.get("usage"))
         if isinstance(usage, dict):
@@ -307,6 +356,7 @@ class Tally:
 
     def _disturbed(self, entry: Entry, fields: Message) -> list[TurnEvent]:
         if (cause := error_of(fields)) is not None:
+            self._is_failed = self.reached_model = True
             return [TurnEvent("error", entry.uuid, one_line(cause, TEXT))]
         if is_interruption(fields):
             self.interruptions += 1
@@ -318,6 +368,19 @@ class Tally:
     def answer(self) -> str:
         """The last text of substance; empty without a text."""
         return self._said.best()
+
+    @property
+    def ending(self) -> Ending:
+        """How the entries end, without what follows them."""
+        if self._streams and not self.interruptions:
+            return "broke off"
+        if self._is_stopped:
+            return "interrupted" if self._has_output else "no output"
+        if self._is_failed:
+            return "failed"
+        if self._owes:
+            return "no answer"
+        return "answered" if self._has_output else "silent"
 
     def work(self) -> Work:
         broke_off = self._streams and not self.interruptions

@@ -52,12 +52,50 @@ def turns(count: int, answer: str = DONE) -> list[Line]:
     return lines
 
 
-def test_every_turn_tells_what_came_out_of_it_while_the_screen_has_room(file: Path) -> None:
+def test_every_turn_tells_what_came_out_of_it_while_rows_are_free(file: Path) -> None:
     with opened(file, *turns(9)) as session:
-        told = [row for row in drawn(session) if "→" in row]
-        assert len(told) == 9
+        for height in (23, None, 9):  # it fits, it is piped, it goes to a pager
+            told = [row for row in drawn(session, height=height) if row.startswith("     →")]
+            assert len(told) == 9
         assert sum("→" in row for row in drawn(session, height=14)) == 3
-        assert sum("→" in row for row in drawn(session, height=None)) == 1
+
+
+def test_a_short_prompt_is_followed_by_what_came_out_where_rows_are_few(file: Path) -> None:
+    short = [message("q", "a2", "ok", "user"), message("b", "q", DONE, "assistant")]
+    after = [{**one, "uuid": f"x{one['uuid']}"} for one in turns(3)]
+    for one, above in zip(after, ["b", *(one["uuid"] for one in after)], strict=False):
+        one["parentUuid"] = above
+    with opened(file, *turns(2), *short, *after) as session:
+        rows = drawn(session, height=10)
+        assert len(rows) == 10
+        assert rows[4] == f"● 3  ok  → {DONE} 1"[: len(rows[4])]
+
+
+QUESTION = "Which of the two stores do you want to use for the sessions of the users?"
+
+
+def asked_and_replied(uuid: str, above: str) -> list[Line]:
+    ask = {"questions": [{"question": QUESTION}]}
+    call = {"type": "tool_use", "id": "c", "name": "AskUserQuestion", "input": ask}
+    reply = f'User has answered your questions: "{QUESTION}"="the small one". You can now continue'
+    found = {"type": "tool_result", "tool_use_id": "c", "content": reply}
+    said = [message(f"{uuid}1", above, "", "assistant"), message(f"{uuid}2", f"{uuid}1", "")]
+    said[0]["message"]["content"], said[1]["message"]["content"] = [call], [found]
+    return [*said, message(f"{uuid}3", f"{uuid}2", DONE, "assistant")]
+
+
+def test_what_the_user_replied_to_a_question_is_a_row_while_rows_are_free(file: Path) -> None:
+    question = message("q", "a2", "Store them", "user")
+    with opened(file, *turns(2), question, *asked_and_replied("r", "q")) as session:
+        row = next(row for row in drawn(session) if "?" in row)
+        assert row == f"     ? {QUESTION[:56]}… — the small one"
+        assert max(map(cell_len, drawn(session, 40))) <= 40
+        for height, count in ((8, 0), (None, 1), (5, 1)):
+            rows = drawn(session, height=height)
+            assert sum("— the small one" in row for row in rows) == count
+    opened_turn = done("tree", file, "--turn", "3")
+    assert "r2        user         ? Which of the two" in opened_turn
+    assert "— the small one" in opened_turn
 
 
 def test_a_prompt_is_shown_whole_while_the_screen_has_room(file: Path) -> None:
@@ -130,6 +168,7 @@ def test_paths_are_relative_and_lose_their_start() -> None:
 SAID: dict[str, tuple[list[Any], str]] = {
     "a note of a task": ([LONG, NOTE, "An old task ended."], LONG),
     "a note and a look": ([LONG, NOTE, 1, "Nothing is new."], LONG),
+    "a note and a little work": ([LONG, NOTE, 2, LONG[::-1]], LONG[::-1]),
     "only a note": ([NOTE, "It ended."], "It ended."),
     "work after a note": (["Wait.", NOTE, 5, "Now it passes."], "Now it passes."),
     "a remark": ([LONG, 1, "Shall I go on?"], LONG),
@@ -162,7 +201,7 @@ STOP = "[Request interrupted by user]"
 
 @pytest.mark.parametrize(
     ("end", "said", "stopped"),
-    [([STOP], "interrupted", 1), ([STOP, "went"], "interrupted once, went on", 0)],
+    [([STOP], "given up", 1), ([STOP, "went"], "interrupted once, went on", 0)],
 )
 def test_a_turn_that_went_on_says_so(end: list[str], said: str, stopped: int, file: Path) -> None:
     roles = {STOP: "user", "went": "assistant"}
