@@ -6,13 +6,15 @@ import contextlib
 import functools
 import os
 import shlex
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import click
 
 from sessiontree.cli import output, terminal
 from sessiontree.cli.arguments import is_path
+from sessiontree.core.damage import Damage
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.engine.opening import KEPT_AS, Migrate
@@ -26,7 +28,28 @@ def reading(file: str, root: str | None = None) -> Iterator[Session]:
     """Open a session to read; report at the end the damage that the command met."""
     with Session.open(file, readonly=True, root=root) as session:
         yield session
-        terminal.tell_each("Damage", session.damage)
+        if found := session.damage:
+            terminal.tell(_damage_line(file, found))
+
+
+_LEAST_CAUSE = 20
+_LONGEST_FILE = 24
+"""Columns of the name of a file that a line on a terminal has room for."""
+
+
+def _damage_line(file: str, found: Sequence[Damage]) -> str:
+    """What is wrong in a file, on one line: how much, the first finding, and where the rest is."""
+    first, named = found[0], shlex.quote(file)
+    start = "Damage: " + (f"{len(found):,} findings; " if len(found) > 1 else "")
+    if not terminal.is_terminal(sys.stderr):
+        place = f"{first.file}, line {first.line} (byte {first.offset}): {first.cause}"
+        return f"{start}{place}; see 'sessiontree verify {named}'"
+    start += f"line {first.line}: "
+    end = f"; see 'sessiontree verify {named if len(named) <= _LONGEST_FILE else 'FILE'}'"
+    from sessiontree.cli.screen import cut, screen  # few files are damaged
+
+    room = max(_LEAST_CAUSE, screen().width - len(start) - len(end))
+    return start + cut(first.cause, room) + end
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 import click
 
@@ -44,8 +44,10 @@ def out_marked(before: str, marked: str, after: str) -> None:
     write("".join(parts) + "\n")
 
 
-def is_terminal() -> bool:
-    return sys.stdout is not None and sys.stdout.isatty()
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a stream, by default standard output, is a terminal."""
+    stream = stream or sys.stdout
+    return stream is not None and stream.isatty()
 
 
 def tell(text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
+from tests.cli.test_tree import in_terminal
 from tests.support.sessions import chat as chat_of
 from tests.support.terminal import done, driving, lines, printed_json, run, said
 
@@ -200,16 +201,23 @@ def test_reading_commands_leave_the_folder_unchanged(
     assert {path: path.read_bytes() for path in file.parent.iterdir()} == before
 
 
-def test_at_most_ten_findings_of_damage_are_printed(chat: Path) -> None:
+def test_damage_is_one_line_with_a_count_the_first_finding_and_where_all_are(chat: Path) -> None:
     with chat.open("ab") as file:
         file.write(b"{no json}\n" * 13)
     result = run("tree", chat)
-    told = [line for line in result.stderr.splitlines() if line.startswith("Damage: ")]
+    (told,) = (line for line in result.stderr.splitlines() if line.startswith("Damage: "))
     assert result.exit_code == 0
-    assert len(told) == 11
-    assert f"{chat}, line 6 (byte " in told[0]
-    assert told[-1] == "Damage: and 3 more"
+    assert told.startswith(f"Damage: 13 findings; {chat}, line 6 (byte ")
+    assert told.endswith(f": the line is not JSON; see 'sessiontree verify {chat}'")
     assert "Damage" not in result.stdout
+    assert len(run("verify", chat).stdout.splitlines()) == 13
+    (told,) = (
+        row for row in in_terminal("tree", str(chat), COLUMNS="80").splitlines() if "Damage" in row
+    )
+    assert len(told) <= 80
+    assert (
+        told == "Damage: 13 findings; line 6: the line is not JSON; see 'sessiontree verify FILE'"
+    )
 
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202egnp\u2028\x7f\r\x00\u200b"
