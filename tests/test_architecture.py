@@ -258,6 +258,7 @@ LATE: Final = {
     },
     "cli.opening": {
         "catalog.homes": "few files are of version 1",
+        "cli.screen": "slow to import, and few files are damaged",
     },
     "cli.store": {
         "operations.outline": "heavy, and seldom asked for",

@@ -36,7 +36,7 @@ _LONGEST_ID: Final = 24
 """Columns of an id; a longer one is shown by --json, and where there is no screen."""
 
 _DROPPED: Final = ("Size", "Cost", "Model", "Turns", "Project", "Id", "Agent")
-_SHORT_AGENTS: Final = {"claude-code": "claude", OWN: "own"}
+_SHORT_AGENTS: Final = {"claude-code": "claude"}
 _DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 _STYLES: Final = {
     "When": "dim",

@@ -19,7 +19,7 @@ from sessiontree.cli.terminal import short, tell
 from sessiontree.cli.turn import opened_turn, turns_named
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import decode_object
-from sessiontree.core.header import is_version_1
+from sessiontree.core.header import is_version_1, says_pi
 from sessiontree.core.moment import moment_of
 from sessiontree.operations.labels import Label
 from sessiontree.operations.turns import SessionOutline
@@ -104,12 +104,14 @@ def _of_agent(outline: SessionOutline, session: Session) -> SessionOutline:
     """The outline with the agent that a file of version 1 belongs to, as a list says it."""
     if outline.agent is not None or session.file is None:
         return outline
-    if not is_version_1(decode_object(session.original(session.header))):
+    header = decode_object(session.original(session.header))
+    if not is_version_1(header):
         return outline
     from sessiontree.catalog.homes import agent_at  # few files are of version 1
 
     format = agent_at(session.file)
-    return outline if format is None else replace(outline, agent=format.name)
+    agent = format.name if format is not None else "pi" if says_pi(header) else None
+    return replace(outline, agent=agent)
 
 
 def _every_entry(session: Session, on: Screen) -> Iterator[str]:

@@ -27,6 +27,11 @@ def is_version_1(header: Mapping[str, Any]) -> bool:
     return "format" not in header and "uuid" not in header and header.get("version", 1) == 1
 
 
+def says_pi(header: Mapping[str, Any]) -> bool:
+    """Whether the header of a session of version 1 has the model as pi wrote it there."""
+    return "provider" in header and "modelId" in header
+
+
 def check_header(line: bytes, file: str, place: str) -> dict[str, Any]:
     """The keys of the first line that is not blank; errors name the file and the place in it.
 

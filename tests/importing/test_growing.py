@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
+from sessiontree.catalog.listing import facts_of
 from sessiontree.importing import import_session
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import NO_CORPUS, SESSION
@@ -232,6 +233,27 @@ def test_an_import_follows_a_version_1_file_that_pi_migrates(tmp_path: Path, out
     assert done.file == target
     assert messages(target) == messages(file)
     assert import_session(touched(file), out).is_up_to_date
+
+
+@pytest.mark.parametrize("of_pi", ["by its folder", "by its header", ""])
+def test_an_import_of_version_1_says_that_it_is_of_pi(
+    of_pi: str, tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path / ".pi" / "agent"))
+    header: Line = {"type": "session", "id": "s", "cwd": "/project"}
+    if "header" in of_pi:
+        header |= {"provider": "anthropic", "modelId": "claude"}
+    folder = tmp_path / (".pi/agent/sessions/--project--" if "folder" in of_pi else "else")
+    folder.mkdir(parents=True)
+    file = folder / "s.jsonl"
+    line_of_user = {"type": "message", "message": {"role": "user", "content": "x"}}
+    file.write_bytes(b"".join(encoded([header, line_of_user])))
+    agent = "pi" if of_pi else None
+    assert facts_of(str(file)).made_by == agent
+    done = import_session(file, out)
+    assert facts_of(done.file).made_by == agent
+    with Session.open(done.file, readonly=True) as session:
+        assert session.outline().agent == agent
 
 
 @pytest.mark.slow
