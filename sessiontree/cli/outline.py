@@ -65,7 +65,7 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     """
     parts: list[Part] = []
     if often := work.interruptions - work.stopped:
-        parts.append(Part(_went_on(often, words=words), weight=6))
+        parts.append(Part(_went_on(often, words=words), weight=4))
     if count := sum(work.calls.values()):
         parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
     if work.failed:
@@ -96,7 +96,7 @@ _OUTCOMES: Final[dict[Outcome | None, tuple[str, str, int]]] = {
     "no output": ("without output", "failure", 6),
     "no answer": ("without an answer", "failure", 6),
     "broke off": ("broke off", "failure", 6),
-    "steered": ("steered", "", 5),
+    "steered": ("steered", "", 6),
 }
 """How turns end without an answer: what is said of many, the colour, the weight of that."""
 
