@@ -10,7 +10,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from sessiontree.context.compaction import TokenCounter, estimate_tokens
+from sessiontree.context.pairing import Joined
 from sessiontree.core.callback import check_never_awaited
+from sessiontree.core.codec import Chain
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
 from sessiontree.errors import UsageError
@@ -25,17 +27,16 @@ class Context:
     Attributes:
         leaf: the entry at the end of the path.
         messages: the messages in order. Do not change the messages: the session uses them too.
-        entries: for each message, the entry that the message comes from.
         warnings: texts about corrections and missing content.
     """
 
-    __slots__ = ("_count", "_settings", "_tokens", "entries", "leaf", "messages", "warnings")
+    __slots__ = ("_count", "_entries", "_settings", "_tokens", "leaf", "messages", "warnings")
 
     def __init__(
         self,
         leaf: Entry,
         messages: list[Message],
-        entries: list[Entry],
+        entries: list[Entry] | Joined[Entry],
         warnings: list[str],
         settings: Callable[[str], Any],
         count: TokenCounter = estimate_tokens,
@@ -44,11 +45,18 @@ class Context:
             check_never_awaited("count", count)
         self.leaf = leaf
         self.messages = messages
-        self.entries = entries
+        self._entries = entries
         self.warnings = warnings
         self._settings = settings
         self._count = count
         self._tokens = -1
+
+    @property
+    def entries(self) -> list[Entry]:
+        """For each message, the entry that the message comes from."""
+        if not isinstance(self._entries, list):
+            self._entries = list(self._entries)
+        return self._entries
 
     @property
     def tokens(self) -> int:
@@ -100,10 +108,22 @@ class Context:
         return self._request(chat.request if api == "chat" else responses.request)
 
     def _request(self, request: Callable[..., Request]) -> Request:
-        uuids = [entry.uuid for entry in self.entries]
+        uuids = self._uuids()
         model = self.model
         model_id = model.get("modelId") if model else None
         return request(self.messages, uuids, system=self.system, model=model_id)
+
+    def _uuids(self) -> list[str]:
+        """The uuids of the entries, which are not made for that."""
+        if isinstance(self._entries, list):
+            return [entry.uuid for entry in self._entries]
+        found: list[str] = []
+        for entries in self._entries.sequences():
+            if isinstance(entries, Chain):
+                found += entries.uuids()
+            else:
+                found += [entry.uuid for entry in entries]
+        return found
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `context --json` prints."""

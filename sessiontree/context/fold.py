@@ -11,14 +11,16 @@ A fold is kept between two contexts: an entry that only adds to the end costs th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, Final, Protocol
 
 from msgspec import UNSET
 
 from sessiontree.context.compaction import Piece
-from sessiontree.context.pairing import Pairing
+from sessiontree.context.pairing import Joined, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
 from sessiontree.core.blocks import Blocks, Contents, Resolve
+from sessiontree.core.codec import Chain
 from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
 from sessiontree.errors import TooMuchError
@@ -91,23 +93,29 @@ class Part:
 
     __slots__ = ("are_texts", "entries", "messages", "model", "sources", "types")
 
-    def __init__(self, entries: list[Entry]) -> None:
+    def __init__(self, entries: Sequence[Entry]) -> None:
+        read = entries.read if isinstance(entries, Chain) else entries
         self.entries = entries
-        self.types = {entry.type for entry in entries}
+        self.types = {entry.type for entry in read}
         self.messages: list[Message] = []
         self.sources = entries
         self.are_texts = False
         self.model: dict[str, Any] | None = None
         if self.types == {"message"}:
-            self._note_messages()
+            self._note_messages(read)
         elif self.types - _SILENT == {"message"}:
             if any(e.spilled_value is not UNSET for e in entries if e.type != "message"):
                 return  # what is spilled may be missing
             self.sources = [entry for entry in entries if entry.type == "message"]
-            self._note_messages()
+            self._note_messages(self.sources)
 
-    def _note_messages(self) -> None:
-        messages = [entry.message_value for entry in self.sources]
+    def let_go(self) -> None:
+        """Let the entries go where the messages are enough; they are made again if asked for."""
+        if self.are_texts and isinstance(self.sources, Chain):
+            self.sources.let_go(self.messages)
+
+    def _note_messages(self, sources: Sequence[Entry]) -> None:
+        messages = [entry.message_value for entry in sources]
         others = [
             message
             for message in messages
@@ -134,9 +142,13 @@ class Part:
 class PathRead(Protocol):
     """A path as far as a context needs it."""
 
-    # Oldest first, the leaf last; from the first kept entry of the latest compaction, or from the
-    # top where there is none.
-    entries: list[Entry]
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries, oldest first, the leaf last.
+
+        They begin at the first kept entry of the latest compaction, or at the top if there is none.
+        """
+
     compaction: Entry | None  # the latest compaction among them
     whole: bool  # whether the entries reach the top of the path
     cut_above: bool  # whether the file itself ends above them, as in a subtree export
@@ -147,7 +159,7 @@ class _Verbatim:
 
     def __init__(self) -> None:
         self._messages: list[Message] = []
-        self._sources: list[Entry] = []
+        self._sources: Joined[Entry] = Joined()
 
     def take(self, message: Message, source: Entry) -> None:
         self._messages.append(message)
@@ -155,11 +167,11 @@ class _Verbatim:
 
     def take_all(self, messages: Sequence[Message], sources: Sequence[Entry]) -> None:
         self._messages += messages
-        self._sources += sources
+        self._sources.extend(sources)
 
     take_texts = take_all
 
-    def result(self) -> tuple[list[Message], list[Entry], list[str]]:
+    def joined(self) -> tuple[list[Message], Joined[Entry], list[str]]:
         return self._messages.copy(), self._sources.copy(), []
 
 
@@ -189,19 +201,24 @@ class Fold:
         self._warnings: list[str] = []
         self._unknown: set[str] = set()
         self._contents = Contents(resolve, strict, self._warnings)
-        visible = _visible(path, self._warnings)
-        compacted = visible[:1] if path.compaction is not None else []
-        parts = [Part(visible[1:])] if compacted else parts or [Part(visible)]
+        first: list[Entry] = []
+        if path.compaction is not None:
+            visible = _visible(path, self._warnings)
+            first, parts = visible[:1], [Part(visible[1:])]
+        parts = parts or [Part(path.entries)]
         types = {kind for part in parts for kind in part.types}
+        plain = _REBUILD.isdisjoint(types)
+        self._edits: dict[str, Any] = {}
+        self._blocks = Blocks((), self._warnings)
+        if not plain or "handle" in types:
+            visible = [*first, *chain.from_iterable(part.entries for part in parts)]
         if "handle" in types:
             self._contents.prepare(visible)
-        plain = _REBUILD.isdisjoint(types)
-        self._edits = {} if plain else _edits(visible)
         if plain:
-            self._blocks = Blocks((), self._warnings)
-            for part in [Part(compacted), *parts]:
+            for part in [Part(first), *parts]:
                 self._take_part(part)
         else:
+            self._edits = _edits(visible)
             visible = [self._contents.whole(entry) for entry in visible]
             self._blocks = Blocks(visible, self._warnings)
             for _, message, source in self._contributions(visible):
@@ -366,7 +383,12 @@ class Fold:
 
     def result(self) -> tuple[list[Message], list[Entry], list[str]]:
         """The messages, the entry each came from, and the warnings, in fresh lists."""
-        messages, entries, warnings = self._out.result()
+        messages, entries, warnings = self.joined()
+        return messages, list(entries), warnings
+
+    def joined(self) -> tuple[list[Message], Joined[Entry], list[str]]:
+        """The same, the entries not made yet where only their messages were read."""
+        messages, entries, warnings = self._out.joined()
         return messages, entries, self._warnings + warnings
 
     def pieces(self, path: PathRead) -> list[Piece]:

@@ -23,7 +23,8 @@ stands before it: then all messages are paired again, once, when the result is a
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Generic, TypeVar
 
@@ -107,17 +108,49 @@ class Group(Generic[Source]):
         return added
 
 
+class Joined(Generic[Source]):
+    """Sequences one after the other; a lazy one is not read before all are."""
+
+    __slots__ = ("_before", "_last")
+
+    def __init__(
+        self, before: Iterable[Sequence[Source]] = (), last: Iterable[Source] = ()
+    ) -> None:
+        self._before = list(before)
+        self._last = list(last)
+
+    def append(self, one: Source) -> None:
+        self._last.append(one)
+
+    def extend(self, more: Sequence[Source]) -> None:
+        if isinstance(more, list):
+            self._last += more
+        else:
+            self._before += (self._last, more)
+            self._last = []
+
+    def copy(self) -> Joined[Source]:
+        return Joined(self._before, self._last)
+
+    def sequences(self) -> list[Sequence[Source]]:
+        """The sequences, those that were joined from a list maybe as one."""
+        return [*self._before, self._last]
+
+    def __iter__(self) -> Iterator[Source]:
+        return chain.from_iterable(self.sequences())
+
+
 class Pairing(Generic[Source]):
     """Takes messages, and gives them back with calls and results paired."""
 
     def __init__(self) -> None:
         self._taken: list[Message] = []
-        self._taken_sources: list[Source] = []
+        self._taken_sources: Joined[Source] = Joined()
         self._start_over()
 
     def _start_over(self) -> None:
         self._messages: list[Message] = []
-        self._sources: list[Source] = []
+        self._sources: Joined[Source] = Joined()
         self._warnings: list[_Noted] = []
         self._tail: Group[Source] | None = None
         self._given_up: set[str] = set()
@@ -165,22 +198,22 @@ class Pairing(Generic[Source]):
                 self.take(messages[at], sources[at])
                 at += 1
         self._taken += messages[at:]
-        self._taken_sources += sources[at:]
+        self._taken_sources.extend(sources[at:])
 
     def take_texts(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
         """Take messages that have a role and a text, and nothing else."""
         if self._is_unsettled:
             self._taken += messages
-            self._taken_sources += sources
+            self._taken_sources.extend(sources)
             return
         self._settle_tail()  # a message without an id goes on in no response
         self._pass_on(messages, sources)
 
     def _pass_on(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
         self._taken += messages
-        self._taken_sources += sources
+        self._taken_sources.extend(sources)
         self._messages += messages
-        self._sources += sources
+        self._sources.extend(sources)
 
     def _closes_tail(self, id: str) -> bool:
         """Whether this answers the only open call, as most results do; closes it then."""
@@ -219,7 +252,7 @@ class Pairing(Generic[Source]):
             return
         messages, sources, warnings = _answered(tail)
         self._messages += messages
-        self._sources += sources
+        self._sources.extend(sources)
         self._warnings += [(tail.first, warning) for warning in warnings]
         self._given_up |= tail.open
         self._tail = None
@@ -244,13 +277,20 @@ class Pairing(Generic[Source]):
 
         A result made for an unanswered call has the source of the call.
         """
+        messages, sources, warnings = self.joined()
+        return messages, list(sources), warnings
+
+    def joined(self) -> tuple[list[Message], Joined[Source], list[str]]:
+        """The same, the sources not read yet."""
         if self._is_unsettled:
             self._look_again()
         if self._tail is None:
             return self._messages.copy(), self._sources.copy(), _in_order(self._warnings)
-        messages, sources, warnings = _answered(self._tail)
+        messages, more, warnings = _answered(self._tail)
         noted = self._warnings + [(self._tail.first, warning) for warning in warnings]
-        return self._messages + messages, self._sources + sources, _in_order(noted)
+        sources = self._sources.copy()
+        sources.extend(more)
+        return self._messages + messages, sources, _in_order(noted)
 
 
 def _end_of_paired(messages: Sequence[Message], start: int) -> int:

@@ -20,11 +20,11 @@ from __future__ import annotations
 import re
 import sys
 from array import array
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from io import BytesIO
 from itertools import accumulate, repeat, takewhile
 from operator import itemgetter
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, overload
 
 import msgspec
 import orjson
@@ -32,7 +32,15 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
-from sessiontree.core.entry import HEADER, MAIN, Entry, decode_leniently, stored, with_fetch
+from sessiontree.core.entry import (
+    HEADER,
+    MAIN,
+    Block,
+    Entry,
+    decode_leniently,
+    stored,
+    with_fetch,
+)
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.spill import Fetch
 
@@ -221,25 +229,95 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
     return decode
 
 
+class Chain(Sequence[Entry]):
+    """Entries of lines that follow each other in the file, each the parent of the next.
+
+    A context needs the messages of a long path, and seldom the entries. So an entry learns its
+    place when the entries are first asked for, and `let_go` keeps only the lines and the messages:
+    half of the memory. The entries are then decoded again, once, from the same bytes.
+
+    Attributes:
+        top: the first entry.
+        read: the entries as decoded, which do not know their place yet; empty after `let_go`.
+    """
+
+    __slots__ = ("_block", "_entries", "_fetch", "_messages", "read", "top")
+
+    def __init__(self, block: Block, read: list[Entry], fetch: Fetch | None) -> None:
+        self._block = block
+        self._fetch = fetch
+        self._entries: list[Entry] = []
+        self._messages: list[Any] = []
+        self.top = stored(read[0], block, block.offset)
+        self.read = read
+
+    def let_go(self, messages: list[Any]) -> None:
+        """Keep the lines and the messages, of which each entry has one, in place of the entries."""
+        self._messages = messages
+        self.read = self._entries
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries, made the first time. Do not change the list."""
+        if not self._entries:
+            self._entries = self.read = self._made()
+            self._messages = []
+        return self._entries
+
+    def uuids(self) -> list[str]:
+        """The uuids of the entries, which are not made for that."""
+        heads = self.read or map(_decode_head, ended_lines(self._block.lines))
+        return [head.uuid for head in heads]
+
+    def _made(self) -> list[Entry]:
+        lines = ended_lines(self._block.lines)
+        entries, messages = self.read, self._messages
+        if not entries:
+            entries = list(map(_decode_entry, lines))
+            any(map(force_setattr, entries, repeat("message_value"), messages))
+            _put_right(entries, self._fetch)
+            entries[0] = self.top
+        offsets = accumulate(map(len, lines), initial=self._block.offset)
+        any(map(force_setattr, entries, repeat("_line"), repeat(self._block)))
+        any(map(force_setattr, entries, repeat("_at"), offsets))
+        return entries
+
+    def __len__(self) -> int:
+        return len(self.read) or len(self._messages)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[Entry]: ...
+    def __getitem__(self, at: int | slice) -> Entry | list[Entry]:
+        return self.top if at == 0 else self.entries[at]
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self.entries)
+
+    def __reversed__(self) -> Iterator[Entry]:
+        return reversed(self.entries)
+
+
 class DecodeChain(Protocol):
     """Gives the entries at the end of a block, each the parent of the next."""
 
-    def __call__(self, block: bytes, offset: int, uuid: str, /) -> list[Entry] | None:
+    def __call__(self, block: bytes, offset: int, uuid: str, /) -> Chain | None:
         """Decode the end of a block of whole lines, given with the offset of its first byte.
 
-        The last entry has the uuid; entries are in file order. The result is empty where the last
-        line has another uuid, and None where a line is not as this version writes it: `Decode`
-        then decodes the lines one by one, and reports the damage.
+        The last entry has the uuid; entries are in file order. The result is None where the last
+        line has another uuid, and where a line is not as this version writes it: `Decode` then
+        decodes the lines one by one, and reports the damage.
         """
 
 
 def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
     """A function that decodes many lines in a few calls, each for all lines; see `decoder`."""
 
-    def decode_chain(block: bytes, offset: int, uuid: str, /) -> list[Entry] | None:
+    def decode_chain(block: bytes, offset: int, uuid: str, /) -> Chain | None:
         lines = ended_lines(block)
         if not lines or quoted(uuid) not in lines[-1]:
-            return []
+            return None
         try:
             entries = list(map(_decode_entry, lines))
         except _REFUSED:
@@ -248,30 +326,36 @@ def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
             return None
         uuids = [entry.uuid for entry in entries]
         above = len(uuids) - _length_of_chain(entries, uuids, uuid)
+        if above == len(uuids):
+            return None
         if above:
-            offset += sum(map(len, lines[:above]))
+            skipped = sum(map(len, lines[:above]))
+            block, offset = block[skipped:], offset + skipped
             del lines[:above], entries[:above], uuids[:above]
         if b"\\" in block and not _are_spelled_plainly(lines, entries, uuids):
             return None
-        any(map(force_setattr, entries[1:], repeat("parent_uuid"), uuids))  # equal: one is enough
-        any(map(force_setattr, entries, repeat("_line"), lines))
-        any(map(force_setattr, entries, repeat("_at"), accumulate(map(len, lines), initial=offset)))
-        for entry in [
-            entry
-            for entry in entries
-            if entry.message_value is UNSET
-            or entry.spilled_value is not UNSET
-            or entry.lane is not None
-            or entry.type == HEADER
-        ]:
-            if entry.type == HEADER and entry is not entries[0]:
-                return None
-            if entry.lane == MAIN:
-                force_setattr(entry, "lane", None)
-            with_fetch(entry, fetch)
-        return entries
+        if HEADER in {entry.type for entry in entries[1:]}:
+            return None
+        _put_right(entries, fetch)
+        return Chain(Block(block, offset), entries, fetch)
 
     return decode_chain
+
+
+def _put_right(entries: list[Entry], fetch: Fetch | None) -> None:
+    """Do for the fresh entries of a chain what `decoder` does for one, where it is needed."""
+    uuids = [entry.uuid for entry in entries]
+    any(map(force_setattr, entries[1:], repeat("parent_uuid"), uuids))  # equal: one is enough
+    for entry in [
+        entry
+        for entry in entries
+        if entry.message_value is UNSET
+        or entry.spilled_value is not UNSET
+        or entry.lane is not None
+    ]:
+        if entry.lane == MAIN:
+            force_setattr(entry, "lane", None)
+        with_fetch(entry, fetch)
 
 
 def _length_of_chain(entries: list[Entry], uuids: list[str], uuid: str) -> int:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 
 import msgspec
 import orjson
@@ -48,6 +48,22 @@ CONTENT: Final = (
     SUMMARIES | PIECES | {*("message", "handle", "compaction", "merge", "custom_message")}
 )
 KNOWN: Final = CONTENT | MARKERS | SETTINGS | {HEADER, "context_edit", "custom"}
+
+
+class Block(NamedTuple):
+    """Lines that follow each other in a file, each with its LF, and the offset of the first.
+
+    The entries of many short lines share one, at most some 32 KB: that is less memory than a copy
+    of each line. An entry keeps all of it, so a block has only lines of entries that were read.
+    """
+
+    lines: bytes
+    offset: int
+
+    def line_at(self, offset: int) -> bytes:
+        """The line at an offset of the file, without its LF."""
+        start = offset - self.offset
+        return self.lines[start : self.lines.index(b"\n", start)]
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
@@ -81,8 +97,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def line(self) -> bytes:
         """The line as stored, without its newline."""
-        line: bytes = self._line  # type: ignore[assignment]  # a cast is a call
-        return line[:-1] if line[-1:] == b"\n" else line  # lines of a block have their LF
+        line: bytes | Block = self._line  # type: ignore[assignment]  # a cast is a call
+        return line.line_at(self.offset) if isinstance(line, Block) else line
 
     @property
     def offset(self) -> int:
@@ -170,7 +186,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return self.type in CONTENT
 
 
-def stored(entry: Entry, line: bytes, offset: int, body: Mapping[str, Any] | None = None) -> Entry:
+def stored(
+    entry: Entry, line: bytes | Block, offset: int, body: Mapping[str, Any] | None = None
+) -> Entry:
     """Set the line, the offset and, where known, the decoded keys of a fresh entry."""
     force_setattr(entry, "_line", line)
     force_setattr(entry, "_at", offset)

@@ -8,10 +8,11 @@ its end, so a model gets the same bytes again, even if the handle's target chang
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from itertools import chain, takewhile
+from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.context.compaction import Piece, TokenCounter, estimate_tokens
@@ -38,6 +39,9 @@ if TYPE_CHECKING:
 
 _NEAR: Final = 32
 """The entries at the end of a path that are looked at before an index of it is made."""
+
+_KEPT: Final = 10_000
+"""The entries at the end of a path that stay in memory; of those above, some have messages only."""
 
 Passed = Callable[[int, Entry], object]
 """Takes 0 or 1, the way on which an entry is, and the entry."""
@@ -103,7 +107,7 @@ class Cursor:
             return []
         if size == view.size:
             return []
-        if self._path is not None and self._path.whole and self._path.entries[0].type != HEADER:
+        if self._path is not None and self._path.whole and self._path.top.type != HEADER:
             self._path = None  # a missing parent may be there now
         return list(view.grow(size))
 
@@ -192,19 +196,20 @@ class Cursor:
             path = [leaf, *self.reader.up(leaf)]
             path.reverse()
             return path
-        known = self.context_path()
-        known.complete(view.walk())
-        return known.entries.copy()
+        if self._path is None:
+            self._path = self.read_path(self.leaf, keep=sys.maxsize)
+        self._path.complete(view.walk())
+        return self._path.entries.copy()
 
     def up(self, entry: Entry | None = None) -> Iterator[Entry]:
         """Yield an entry, by default the leaf, and its ancestors; for one thread at a time."""
         walk = self.reader.ready().walk()
         path = self._path
         if path is not None and (entry is None or entry == self.leaf):
-            known = path.entries.copy()
-            yield from reversed(known)
-            if not path.whole:
-                yield from walk.up(known[0])
+            top, whole = path.top, path.whole
+            yield from path.up()
+            if not whole:
+                yield from walk.up(top)
             return
         first = self.leaf if entry is None else entry
         yield first
@@ -280,7 +285,7 @@ class Cursor:
                 path = self.read_path(leaf)
                 resolver = self.resolve if resolve else None
                 fold = Fold(path, self.segment, resolver, verbatim=verbatim, strict=strict)
-            messages, entries, warnings = fold.result()
+            messages, entries, warnings = fold.joined()
         settings = self._settings(path, dict(fold.settings), fold.contents(warnings))
         return Context(leaf, messages, entries, warnings, settings, count)
 
@@ -316,15 +321,18 @@ class Cursor:
             self._path = self.read_path(self.leaf)
         return self._path
 
-    def read_path(self, leaf: Entry) -> Path:
-        """Read the part of the path to an entry that its context needs."""
-        return Path(leaf, self.reader.ready().walk(), self.reader.header)
+    def read_path(self, leaf: Entry, keep: int = _KEPT) -> Path:
+        """Read the part of the path to an entry that its context needs.
+
+        Above the lowest `keep` entries, some are made only when they are asked for.
+        """
+        return Path(leaf, self.reader.ready().walk(), self.reader.header, keep)
 
     def _settings(
         self, path: Path, settings: dict[str, Any], contents: Contents
     ) -> Callable[[str], Any]:
         """Return a function that gives a setting; it reads above `path` only if it must."""
-        above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.entries[0])
+        above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.top)
         in_force = InForce(settings, above, self.reader.header.body, contents)
 
         def setting(key: str) -> Any:
@@ -377,26 +385,48 @@ class Path:
         leaf: the last entry of the path.
         walk: reads the entries above.
         header: the session's header.
+        keep: how many of the lowest entries stay in memory.
     """
 
-    def __init__(self, leaf: Entry, walk: Walk, header: Entry) -> None:
+    def __init__(self, leaf: Entry, walk: Walk, header: Entry, keep: int) -> None:
         with gc_paused():
-            self._parts, compaction = _read(leaf, walk)
-            entries = [entry for part in self._parts for entry in part.entries]
+            self._parts, compaction = _read(leaf, walk, keep)
         until = compaction.get("firstKeptEntryUuid") if compaction else None
-        top = entries[0]
-        self.entries = entries
+        self._entries: list[Entry] = []  # all of them, once they were asked for
+        self._added: list[Entry] = []  # those below the parts
+        self._leaf = leaf
+        self.top = top = self._parts[0].entries[0]
         self.compaction = compaction
         self.whole = top.type == HEADER or compaction is None or top.uuid != until
-        self.cut_above = self.whole and is_cut_above(entries, header)
+        highest = chain.from_iterable(part.entries for part in self._parts)
+        self.cut_above = self.whole and is_cut_above(list(islice(highest, 2)), header)
         self._fold: Fold | None = None
-        self._folded = 0
+        self._folded = 0  # how many of those added are in it
         self._resolved: dict[str, Shown] = {}
         self._by_uuid: dict[str, Entry] | None = None
 
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries that were read, the leaf last; made now where only messages were read."""
+        if not self._entries:
+            with gc_paused():
+                self._entries = [entry for part in self._parts for entry in part.entries]
+            self._entries += self._added
+        return self._entries
+
+    def up(self) -> Iterator[Entry]:
+        """Yield the entries that were read up to now, the leaf first."""
+        if self._entries:
+            yield from reversed(self._entries.copy())
+            return
+        added, parts = self._added.copy(), self._parts
+        yield from reversed(added)
+        for part in reversed(parts):
+            yield from reversed(part.entries)
+
     def find(self, uuid: str) -> Entry | None:
         """Return the lowest entry with a uuid among those that were read, or None."""
-        for entry in self.entries[: -_NEAR - 1 : -1]:
+        for entry in islice(self.up(), _NEAR):
             if entry.uuid == uuid:
                 return entry
         if self._by_uuid is None:
@@ -411,8 +441,9 @@ class Path:
         """Read the rest of the path, up to the root."""
         if self.whole:
             return
-        above = list(walk.parts_up(self.entries[0]))
+        above = list(walk.parts_up(self.top))
         self.entries[:0] = chain.from_iterable(reversed(above))
+        self.top = self.entries[0]
         self._parts = []
         self._by_uuid = None
         self.whole = True
@@ -422,15 +453,13 @@ class Path:
         """Return the fold of all entries; extend the earlier one if possible."""
         if self._fold is not None and not self._fold.complete:
             self._fold = None  # missing content may be there now
-        while self._fold is not None and self._folded < len(self.entries):
-            if self._fold.take(self.entries[self._folded]):
-                self._folded += 1
-            else:
+        for entry in self._added[self._folded :]:
+            if self._fold is not None and not self._fold.take(entry):
                 self._fold = None
         if self._fold is None:
-            self._fold = Fold(self, segment, self._once(resolve), self._parts)
-            self._parts = []
-        self._folded = len(self.entries)
+            parts = [*self._parts, Part(self._added)] if self._parts else []
+            self._fold = Fold(self, segment, self._once(resolve), parts)
+        self._folded = len(self._added)
         return self._fold
 
     def _once(self, resolve: Resolve) -> Resolve:
@@ -454,9 +483,8 @@ class Path:
         if leaf.type == "compaction":
             return False
         self._by_uuid = None
-        self._parts = []
-        entries = self.entries
-        if leaf.parent_uuid != entries[-1].uuid:
+        if leaf.parent_uuid != self._leaf.uuid:
+            entries = self.entries
             places = range(len(entries) - 1, -1, -1)
             above = next((i for i in places if entries[i].uuid == leaf.parent_uuid), None)
             if above is None or any(entry is self.compaction for entry in entries[above + 1 :]):
@@ -464,19 +492,29 @@ class Path:
             for entry in entries[above + 1 :]:
                 self._resolved.pop(entry.uuid, None)
             del entries[above + 1 :]
+            self._parts = []
             self._fold = None
-        entries.append(leaf)
+        if self._entries:
+            self._entries.append(leaf)
+        self._added.append(leaf)
+        self._leaf = leaf
         return True
 
 
-def _read(leaf: Entry, walk: Walk) -> tuple[list[Part], Entry | None]:
-    """Return the entries that a context needs, oldest first, and the latest compaction."""
+def _read(leaf: Entry, walk: Walk, keep: int) -> tuple[list[Part], Entry | None]:
+    """Return the entries that a context needs, oldest first, and the latest compaction.
+
+    Where there is none, entries above the lowest `keep` are let go if their messages are enough.
+    """
     parts = _Parts()
     compaction: Entry | None = None
     until: Any = None
     for entries in chain(([leaf],), walk.parts_up(leaf)):
         types = parts.add(entries)
         above = len(entries)
+        keep -= above
+        if keep < 0 and compaction is None and above > _NEAR:
+            parts.let_go_highest()
         if compaction is None and "compaction" in types:
             above = max(at for at, entry in enumerate(entries) if entry.type == "compaction")
             compaction = entries[above]
@@ -497,7 +535,7 @@ class _Parts:
         self._parts: list[Part] = []
         self._small: list[Entry] = []  # not in a part yet, the lowest first
 
-    def add(self, entries: list[Entry]) -> set[str]:
+    def add(self, entries: Sequence[Entry]) -> set[str]:
         """Add the entries above those so far; returns their types."""
         if len(entries) == 1:  # as in most files
             self._small.append(entries[0])
@@ -512,6 +550,10 @@ class _Parts:
             self._join()
         self._small.extend(reversed(entries))
         return {entry.type for entry in entries}
+
+    def let_go_highest(self) -> None:
+        """Let the entries of the highest part go."""
+        self._parts[-1].let_go()
 
     def leave_out(self, count: int) -> None:
         """Leave out so many of the highest entries."""

@@ -13,7 +13,7 @@ Invariants: the walk and the index always give the same answer.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from sessiontree.core.codec import Decode, DecodeChain, head, quoted
@@ -138,7 +138,7 @@ class Walk:
         for part in self.parts_up(entry):
             yield from reversed(part)
 
-    def parts_up(self, entry: Entry) -> Iterator[list[Entry]]:
+    def parts_up(self, entry: Entry) -> Iterator[Sequence[Entry]]:
         """Yield the ancestors of an entry in parts, each in file order; the last is the nearest.
 
         Where short lines stand one below the other, a part is a block of them. The blocks begin
@@ -158,7 +158,7 @@ class Walk:
                 chain = self._decode_chain(block, top, uuid)
                 if chain:
                     yield chain
-                    entry = chain[0]
+                    entry = chain.top
                     is_in_row = True
                 gained = offset - entry.offset if chain else 0
                 offset -= gained

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -14,7 +15,8 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import RefError, Session
-from sessiontree.core.codec import encode, seal
+from sessiontree.context.fold import Part
+from sessiontree.core.codec import Chain, encode, seal
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine import walk
@@ -279,6 +281,10 @@ def test_lines_decoded_together_are_those_decoded_one_by_one(
             singly.read(entry.offset)
             found = [facts(above) for above in together.walk().up(start)]
             assert found == [facts(above) for above in singly.walk().up(start)]
+            let_go = list(together.walk().parts_up(start))
+            for part in let_go:
+                Part(part).let_go()
+            assert found == [facts(above) for part in let_go for above in reversed(part)]
             assert [above[6] for above in found] == [
                 entries[at].offset for at in oracle_up(parents, row)[1:]
             ]
@@ -330,6 +336,29 @@ def test_a_chain_is_decoded_together_with_its_lanes_and_blobs(file: Path) -> Non
         assert {entry.lane for part in parts for entry in part} == {None}
         texts = [message["content"] for message in reader.context().messages]
     assert texts == [f"a text of more than ten characters {number}" for number in range(60)]
+
+
+def test_entries_that_a_long_context_did_not_need_are_made_when_asked_for(file: Path) -> None:
+    with Session.create(file) as session, session.batch():
+        for number in range(12_000):
+            session.append_message(user(f"text {number}"))
+    with Session.open(file) as session, Session.open(file, readonly=True) as other:
+        session.context()
+        parts = [part.entries for part in session.cursor.context_path()._parts]
+        session.append_message(user("one more"))
+        context = session.context()
+        context.to_anthropic()
+        let_go = [part for part in parts if isinstance(part, Chain) and not part.read]
+        assert len(let_go) > 3
+        uuids = [part.uuids() for part in let_go]
+        assert not any(part.read for part in let_go)
+        assert uuids == [[entry.uuid for entry in part] for part in let_go]
+        path = other.path()
+        assert list(map(facts, session.path()[:-1])) == list(map(facts, path))
+        assert context.entries == session.path()[1:]
+        messages = [entry["message"] for entry in context.entries]
+        assert all(map(operator.is_, messages, context.messages))
+        assert other.context().messages == context.messages[:-1]
 
 
 @pytest.mark.slow
