@@ -197,7 +197,7 @@ class Cursor:
             path.reverse()
             return path
         if self._path is None:
-            self._path = self.read_path(self.leaf, keep=sys.maxsize)
+            self._path = self.read_path(self.leaf)
         self._path.complete(view.walk())
         return self._path.entries.copy()
 
@@ -282,7 +282,7 @@ class Cursor:
                 path = self.context_path()
                 fold = path.fold(self.segment, self.resolve)
             else:
-                path = self.read_path(leaf)
+                path = self.read_path(leaf, keep=_KEPT)
                 resolver = self.resolve if resolve else None
                 fold = Fold(path, self.segment, resolver, verbatim=verbatim, strict=strict)
             messages, entries, warnings = fold.joined()
@@ -306,7 +306,7 @@ class Cursor:
     def messages_at(self, leaf: Entry, resolve: Resolve) -> list[Message]:
         """Return the messages of the context at an entry, with another resolver of handles."""
         self.reader.ready()
-        messages, _, _ = Fold(self.read_path(leaf), self.segment, resolve).result()
+        messages, _, _ = Fold(self.read_path(leaf, keep=_KEPT), self.segment, resolve).joined()
         return messages
 
     def pieces(self) -> list[Piece]:
@@ -318,10 +318,10 @@ class Cursor:
     def context_path(self) -> Path:
         """Return the part of the path to the leaf that its context needs."""
         if self._path is None:
-            self._path = self.read_path(self.leaf)
+            self._path = self.read_path(self.leaf, keep=_KEPT)
         return self._path
 
-    def read_path(self, leaf: Entry, keep: int = _KEPT) -> Path:
+    def read_path(self, leaf: Entry, keep: int = sys.maxsize) -> Path:
         """Read the part of the path to an entry that its context needs.
 
         Above the lowest `keep` entries, some are made only when they are asked for.
