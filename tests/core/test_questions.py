@@ -19,7 +19,7 @@ BOTH = [('Which "store"?', "SQLite"), ("How many?", "2, or 3")]
 
 def told(name: str, arguments: Any, result: str) -> list[tuple[str, str]]:
     asked = questions_of(Call("c", name, arguments, "tool_use"))
-    return [tuple(each) for each in answers_in(result, asked)]
+    return [(question, reply) for question, reply in answers_in(result, asked)]
 
 
 @pytest.mark.parametrize(
