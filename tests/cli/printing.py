@@ -63,7 +63,12 @@ blob ls FILE
 handle resolve FILE
 convert FILE --to pi -o -
 convert FILE --to claude-code -o new.jsonl
+convert FILE --to codex -o new.jsonl
+convert FILE --to gemini -o new.jsonl
 convert FILE --to atif -o new.json --json
+tree FILE --turn 2 --json
+diff FILE @ @~3 --json
+stats FILE --by model --json
 """
 
 WRITING: Final = """
@@ -103,6 +108,8 @@ record FILE < events.jsonl; convert FILE --to claude-code -o new.jsonl; verify F
 CONVERTING: Final = """
 convert FILE --to pi -o new.jsonl
 convert FILE --to claude-code -o new.jsonl
+convert FILE --to codex -o new.jsonl
+convert FILE --to gemini -o new.jsonl
 convert FILE --to atif -o new.json
 export FILE
 context FILE --json
@@ -253,6 +260,22 @@ follow nope.jsonl
 IMPORTING: Final = """
 import FILE -o made; import FILE -o made
 import FILE --dry-run --json
+show FILE --json
+tree FILE --all
+tree FILE --json
+labels FILE
+path FILE --json
+context FILE --json
+context FILE --to anthropic
+stats FILE --json
+verify FILE --json
+export FILE --redact
+search e FILE --json
+ls . --json
+convert FILE --to pi -o new.jsonl
+convert FILE --to claude-code -o new.jsonl
+convert FILE --to codex -o new.jsonl
+convert FILE --to gemini -o new.jsonl
 """
 
 MORE: Final = {

@@ -1,0 +1,222 @@
+"""Another writer may come in wherever an operation does not hold the lock.
+
+Each operation runs once for each time that it takes the lock or lets it go, and another thread of
+the session, or another process, acts right before or after. A lock that is not held around steps
+that belong together is then taken for each of them, and the other comes between.
+"""
+
+from __future__ import annotations
+
+import io
+import shutil
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sessiontree import Entry, Session, SessionTreeError
+from sessiontree.storage.fs import Disk
+from tests.support.conversation import said, talk, user
+
+Step = Callable[[Session], Any]
+LARGE = user("w" * 2_000)
+LATER = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def streamed(session: Session) -> Entry:
+    with session.stream_message(granularity="block") as message:
+        message.add({"type": "text", "text": "one"})
+        message.add({"type": "text", "text": "two"})
+    return message.entries[-1]
+
+
+def batched(session: Session) -> Entry:
+    with session.batch():
+        session.append_message(user("in a batch"))
+        session.label("@", "batch")
+        return session.append_message(user("and on"))
+
+
+def kept(session: Session) -> Entry:
+    with session.scratch() as trial:
+        trial.append_message(user("tried"))
+        return trial.keep()
+
+
+OPERATIONS: dict[str, Step] = {
+    "append": lambda session: session.append_message(user("on")),
+    "spill": lambda session: session.append_message(LARGE),
+    "uuid": lambda session: session.append("custom", uuid="chosen", customType="x"),
+    "attach": lambda session: session.attach(io.BytesIO(b"a note"), "text/plain"),
+    "label": lambda session: session.label("@", "mine"),
+    "rename": lambda session: session.rename("title"),
+    "branch": lambda session: session.branch("@~1", summary="left"),
+    "switch": lambda session: session.switch("p1"),
+    "rewind": lambda session: session.rewind(),
+    "push": lambda session: session.push(),
+    "pop": lambda session: session.pop(summary="so far"),
+    "compact": lambda session: session.compact("so far", first_kept="@"),
+    "merge": lambda session: session.merge("other"),
+    "edit": lambda session: session.edit_context("@", "edited"),
+    "stream": streamed,
+    "batch": batched,
+    "keep": kept,
+    "refresh": lambda session: session.refresh(),
+    "context": lambda session: session.context(),
+    "gc": lambda session: session.gc(now=LATER),
+    "repair": lambda session: session.repair(),
+}
+
+
+def copied(session: Session) -> None:
+    """Put a copy in the place of the file, as a restored backup does."""
+    assert session.file
+    shutil.copyfile(session.file, f"{session.file}.copy")
+    Path(f"{session.file}.copy").replace(session.file)
+
+
+INTRUDERS: dict[str, Step] = {
+    "append": lambda session: session.append_message(user("intruded")),
+    "spill": lambda session: session.append_message(user("w" * 3_000)),
+    "uuid": lambda session: session.append("custom", uuid="chosen", customType="y"),
+    "label": lambda session: session.label("@", "mine"),
+    "lane": lambda session: session.lane("side").append_message(user("aside")),
+    "gc": lambda session: session.gc(now=LATER),
+    "copy": copied,
+}
+
+
+class Intrusion:
+    """Acts right before the lock is taken, or after it is let go, for the nth time."""
+
+    def __init__(self, act: Callable[[], Any], nth: int) -> None:
+        self._act = act
+        self._nth = nth
+        self.times = 0
+        self.done: Any = None
+
+    def come(self) -> None:
+        self.times += 1
+        if self.times == self._nth:
+            with suppress(SessionTreeError):
+                self.done = self._act()
+
+
+class Guard:
+    """What lets an intrusion come where a lock is free."""
+
+    depth = 0
+    intrusion: Intrusion | None = None
+
+    @classmethod
+    def come(cls) -> None:
+        if cls.intrusion is not None and not cls.depth:
+            cls.intrusion.come()
+
+
+class Opened:
+    """A lock of threads at which another thread comes in."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()
+
+    def __enter__(self) -> None:
+        Guard.come()
+        self._lock.acquire()
+        Guard.depth += 1
+
+    def __exit__(self, *_: object) -> None:
+        Guard.depth -= 1
+        self._lock.release()
+        Guard.come()
+
+
+class Shared(Disk):
+    """A disk at whose locks another process comes in."""
+
+    def lock(self, fd: int) -> bool:
+        Guard.come()
+        taken = super().lock(fd)
+        Guard.depth = int(taken)
+        return taken
+
+    def unlock(self, fd: int) -> None:
+        super().unlock(fd)
+        Guard.depth = 0
+        Guard.come()
+
+
+def made(file: Path) -> None:
+    with Session.create(file, durability="os") as session:
+        first, _ = talk(session, "p1", "a1")
+        session.label(first, "p1")
+        session.label(talk(session, "p2", "a2")[1], "other")
+        session.branch(first)
+        session.push()
+        talk(session, "p3", "a3")
+        with session.lane("scratch/old") as old:
+            old.append_message(user("never kept"))
+
+
+def played(file: Path, name: str, intruder: str, is_thread: bool, nth: int) -> int:
+    """Run an operation with an intrusion; how often one could come."""
+    options: dict[str, Any] = {"durability": "os", "spill_over": 1_000}
+    disk = Disk() if is_thread else Shared()
+    with Session.open(file, fs=disk, **options) as session, Session.open(file, **options) as other:
+        intrusion = Intrusion(lambda: INTRUDERS[intruder](session if is_thread else other), nth)
+        leaf, done = session.leaf, None
+        Guard.intrusion = intrusion
+        try:
+            with suppress(SessionTreeError):
+                done = OPERATIONS[name](session)
+        finally:
+            Guard.intrusion = None
+        told = [entry for entry in (done, intrusion.done) if isinstance(entry, Entry)]
+        check(session, told)
+        if name == intruder == "append" and intrusion.done:
+            below = {entry.parent_uuid for entry in told}
+            assert leaf.uuid in below
+            assert len(below) == (2 if is_thread else 1)
+    return intrusion.times
+
+
+def check(session: Session, told: list[Entry]) -> None:
+    """What was acknowledged is there once, and the session sees what a new reader sees."""
+    assert session.file
+    session.refresh()
+    leaf = session.leaf.uuid
+    with Session.open(session.file, readonly=True) as reader:
+        assert not reader.verify()
+        uuids = [entry.uuid for entry in reader.entries()]
+        assert len(uuids) == len(set(uuids))
+        assert {entry.uuid for entry in told} <= set(uuids)
+        assert [entry.uuid for entry in session.entries()] == uuids
+        assert said(session.context()) == said(reader.context(leaf))
+        for entry in session.entries():
+            assert entry.get("message") == reader.entry(entry.uuid).get("message")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("who", ["thread", "process"])
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_nothing_is_lost_whenever_another_writer_comes_between(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, who: str
+) -> None:
+    source, file = tmp_path / "source.jsonl", tmp_path / "chat.jsonl"
+    made(source)
+    if who == "thread":
+        threads = SimpleNamespace(RLock=Opened, get_ident=threading.get_ident)
+        monkeypatch.setattr("sessiontree.storage.lock.threading", threads)
+    for intruder in INTRUDERS:
+        nth, times = 0, 1
+        while nth < times:
+            for each in tmp_path.glob("chat.jsonl*"):
+                shutil.rmtree(each) if each.is_dir() else each.unlink()
+            shutil.copyfile(source, file)
+            nth += 1
+            times = played(file, name, intruder, who == "thread", nth)
