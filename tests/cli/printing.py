@@ -285,8 +285,35 @@ MORE: Final = {
 }
 """The commands that write, where they meet the most."""
 
-ALONE: Final = {"stream": RECORDING, "any": CONVERTING, "shaped": CONVERTING}
-"""The commands of the other cases. `any` and `shaped` grew at random."""
+ODD: Final = """
+convert FILE --to pi -o new.jsonl
+convert FILE --to claude-code -o new.jsonl
+convert FILE --to codex -o new.jsonl
+convert FILE --to gemini -o new.jsonl
+convert FILE --to atif -o new.json
+export FILE --redact
+context FILE
+context FILE --to anthropic
+context FILE --to openai-responses
+context FILE --to openai-chat
+search [a-z] FILE --regex --json
+search zap . --json
+stats FILE --json
+tree FILE
+verify FILE
+handle resolve FILE
+"""
+
+ALONE: Final = {
+    "stream": RECORDING,
+    "any": CONVERTING,
+    "shaped": CONVERTING,
+    "odd": ODD,
+}
+"""The commands of the other cases. `any` and `shaped` grew at random.
+
+`odd` has a message of each shape of each API and program, also those that none should write.
+"""
 
 LENGTH: Final = 150
 """How long the path of the folder is: files that name it have a size that is printed."""
@@ -350,7 +377,8 @@ def _said(line: str) -> str:
     for name, content in _files():
         if (old := before.pop(name, None)) != content:
             start = len(old) if old and content.startswith(old) else 0
-            added = content[start:].decode("utf-8", "backslashreplace").replace("\0", "\\0")
+            added = content[start:].decode("utf-8", "backslashreplace")
+            added = added.replace("\0", "\\0").replace("\r", "\\r")
             said.append(f"--- {name} from {start}\n{added}\n")
     said += [f"--- {name} is gone\n" for name in before]
     return "".join(said)
