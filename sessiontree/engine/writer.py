@@ -435,7 +435,8 @@ class EntryWriter:
     def holding(self) -> Iterator[None]:
         """Hold the log, and read what others wrote."""
         moved_to = None
-        with self.log.hold():
+        # `gc` of another thread may replace the log while this thread waits to be alone.
+        with self.log.alone(), self.log.hold():
             if not self._is_batching() and not self.log.still_ends_at(self.reader.view.size):
                 self.catch_up()
             moved_to, self._moved_to = self._moved_to, None

@@ -25,6 +25,7 @@ from tests.support.conversation import said, talk, user
 
 Step = Callable[[Session], Any]
 LARGE = user("w" * 2_000)
+ALWAYS = 0
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
 
 
@@ -91,20 +92,37 @@ INTRUDERS: dict[str, Step] = {
 }
 
 
+REFUSED = {
+    ("attach", "process"): {"gc: BlobMissingError"},
+    ("attach", "thread"): {"gc: BlobMissingError"},
+    ("edit", "thread"): {"uuid: UsageError"},  # the leaf is an entry without content then
+    ("keep", "process"): {"gc: NothingToDoError"},
+    ("keep", "thread"): {"gc: NothingToDoError"},
+    ("uuid", "process"): {"uuid: EntryError"},
+    ("uuid", "thread"): {"uuid: EntryError"},
+}
+"""The operations that another writer may make impossible, with what it does and the error."""
+
+
 class Intrusion:
-    """Acts right before the lock is taken, or after it is let go, for the nth time."""
+    """Acts right before the lock is taken, or after it is let go, for the nth time or always."""
 
     def __init__(self, act: Callable[[], Any], nth: int) -> None:
         self._act = act
         self._nth = nth
+        self._is_acting = False
         self.times = 0
-        self.done: Any = None
+        self.done: list[Any] = []
 
     def come(self) -> None:
+        if self._is_acting:
+            return
         self.times += 1
-        if self.times == self._nth:
+        if self._nth in (self.times, ALWAYS):
+            self._is_acting = True
             with suppress(SessionTreeError):
-                self.done = self._act()
+                self.done.append(self._act())
+            self._is_acting = False
 
 
 class Guard:
@@ -163,26 +181,27 @@ def made(file: Path) -> None:
             old.append_message(user("never kept"))
 
 
-def played(file: Path, name: str, intruder: str, is_thread: bool, nth: int) -> int:
-    """Run an operation with an intrusion; how often one could come."""
+def played(file: Path, name: str, intruder: str, is_thread: bool, nth: int) -> tuple[int, str]:
+    """Run an operation with an intrusion; how often one could come, and the error."""
     options: dict[str, Any] = {"durability": "os", "spill_over": 1_000}
     disk = Disk() if is_thread else Shared()
     with Session.open(file, fs=disk, **options) as session, Session.open(file, **options) as other:
         intrusion = Intrusion(lambda: INTRUDERS[intruder](session if is_thread else other), nth)
-        leaf, done = session.leaf, None
+        leaf, done, refused = session.leaf, None, ""
         Guard.intrusion = intrusion
         try:
-            with suppress(SessionTreeError):
-                done = OPERATIONS[name](session)
+            done = OPERATIONS[name](session)
+        except SessionTreeError as error:
+            refused = type(error).__name__
         finally:
             Guard.intrusion = None
-        told = [entry for entry in (done, intrusion.done) if isinstance(entry, Entry)]
+        told = [entry for entry in (done, *intrusion.done) if isinstance(entry, Entry)]
         check(session, told)
-        if name == intruder == "append" and intrusion.done:
+        if name == intruder == "append" and len(told) == 2:
             below = {entry.parent_uuid for entry in told}
             assert leaf.uuid in below
             assert len(below) == (2 if is_thread else 1)
-    return intrusion.times
+    return intrusion.times, refused
 
 
 def check(session: Session, told: list[Entry]) -> None:
@@ -212,11 +231,15 @@ def test_nothing_is_lost_whenever_another_writer_comes_between(
     if who == "thread":
         threads = SimpleNamespace(RLock=Opened, get_ident=threading.get_ident)
         monkeypatch.setattr("sessiontree.storage.lock.threading", threads)
+    refused = set()
     for intruder in INTRUDERS:
-        nth, times = 0, 1
-        while nth < times:
+        nth, times = ALWAYS, 0
+        while nth <= times:
             for each in tmp_path.glob("chat.jsonl*"):
                 shutil.rmtree(each) if each.is_dir() else each.unlink()
             shutil.copyfile(source, file)
-            nth += 1
-            times = played(file, name, intruder, who == "thread", nth)
+            found, error = played(file, name, intruder, who == "thread", nth)
+            nth, times = nth + 1, times if nth == ALWAYS and times else max(times, found)
+            if error:
+                refused.add(f"{intruder}: {error}")
+    assert refused == REFUSED.get((name, who), set())
