@@ -15,7 +15,7 @@ from sessiontree import Session, Store
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import session_files
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import make_folders
+from sessiontree.storage.move import bring_sidecars, make_folders
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
 TEXT = "a text too large for a line " * 2000
@@ -101,6 +101,60 @@ def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
             move(Store(root), file)
         (end,) = wholes(root)
         assert Path(f"{end}.v1").read_text() == "the original", fault
+
+
+class Guarded(FaultyDisk):
+    """A disk that notes whether another process could write a session while its names change."""
+
+    def __init__(self, root: Path, *, links: bool) -> None:
+        super().__init__()
+        self._root = root
+        self._links = links
+        self.changed = 0
+        self.free: list[str] = []
+
+    def replace(self, source: str, target: str) -> None:
+        self._look(source, target)
+        super().replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        if not self._links:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+        self._look(source, target)
+        super().link(source, target)
+
+    def _look(self, *names: str) -> None:
+        if "_one" not in names[0]:
+            return  # a folder is renamed at once
+        self.changed += not names[0].endswith(".lock")
+        for lock in self._root.rglob("*_one.jsonl.lock"):
+            fd = DISK.open(str(lock), os.O_RDWR)
+            if DISK.lock(fd):
+                self.free.append(f"{lock.parent.name}/{lock.name} for {names}")
+                DISK.unlock(fd)
+            DISK.close(fd)
+
+
+@pytest.mark.parametrize("links", [True, False])
+@pytest.mark.parametrize("move", [trash, restore, rename])
+def test_no_other_process_can_write_a_session_whose_names_change(
+    tmp_path: Path, move: Move, links: bool
+) -> None:
+    disk = Guarded(tmp_path, links=links)
+    file = made(tmp_path, move)
+    move(Store(tmp_path, fs=disk), file)
+    assert (disk.free, disk.changed > 2) == ([], True)
+
+
+def test_no_other_process_can_write_a_session_that_gets_its_sidecars_back(tmp_path: Path) -> None:
+    file = made(tmp_path, trash)
+    parted = str(tmp_path / "parted_one.jsonl")
+    for ending in (".blobs", ".v1"):
+        os.rename(file + ending, parted + ending)
+    disk = Guarded(tmp_path, links=True)
+    bring_sidecars(disk, parted, file)
+    assert (disk.free, disk.changed) == ([], 2)
+    assert list(wholes(tmp_path)) == [file]
 
 
 @pytest.mark.parametrize("move", [trash, rename])

@@ -302,6 +302,8 @@ stats FILE --json
 tree FILE
 verify FILE
 handle resolve FILE
+ls . --json
+diff FILE h0000000 @ --json
 """
 
 ALONE: Final = {

@@ -254,6 +254,11 @@ def test_what_was_kept_aside_of_a_damaged_blob_goes_thirty_days_later(file: Path
         told = main.gc(now=NOW + timedelta(days=32), dry_run=True)
         assert (told.aside, told.freed) == ([aside.name], len(b"bit rot"))
         assert aside.exists()
+        undated = aside.with_name(f"{aside.name.partition('.')[0]}.damaged-2026-02-31-1")
+        undated.write_bytes(b"at no date of the calendar")
+        assert main.gc().aside == []
+        age(undated, 400)
+        assert main.gc(now=NOW + timedelta(days=29)).aside == [undated.name]
         assert main.gc(now=NOW + timedelta(days=32)).as_dict()["aside"] == [aside.name]
         assert [path.name for path in blob.parent.iterdir()] == [blob.name]
         assert main.verify() == []

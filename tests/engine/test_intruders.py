@@ -43,6 +43,13 @@ def batched(session: Session) -> Entry:
         return session.append_message(user("and on"))
 
 
+def batched_beside(session: Session) -> Entry:
+    with session.lane("side") as other, session.batch():
+        session.append_message(user("in a batch"))
+        other.append_message(user("beside the batch"))
+        return session.append_message(user("and on"))
+
+
 def kept(session: Session) -> Entry:
     with session.scratch() as trial:
         trial.append_message(user("tried"))
@@ -66,6 +73,7 @@ OPERATIONS: dict[str, Step] = {
     "edit": lambda session: session.edit_context("@", "edited"),
     "stream": streamed,
     "batch": batched,
+    "batch and lane": batched_beside,
     "keep": kept,
     "refresh": lambda session: session.refresh(),
     "context": lambda session: session.context(),

@@ -586,3 +586,11 @@ def test_an_index_goes_on_behind_a_last_line_that_had_no_newline(file: Path) -> 
         reader.refresh()
         assert [row.preview for row in reader.tree() if row.type == "message"] == ["one", "two"]
         assert reader.verify() == reader.damage == []
+
+
+def test_the_last_entry_of_a_lane_is_found_also_where_its_name_is_escaped() -> None:
+    said = b'{"type":"message","uuid":"%b","parentUuid":"%b","lane":"%b","message":{}}'
+    lines = [HEADER, said % (b"a", b"root", b"side"), said % (b"b", b"a", rb"\u0073ide")]
+    memory = in_memory(b"\n".join([*lines, b""]), FILE)
+    with Session.open(FILE, readonly=True, fs=memory, lane="side") as session:
+        assert session.leaf.uuid == "b"

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +50,23 @@ def test_a_handle_goes_to_the_resolver_of_its_version() -> None:
     found = resolve_many(registry, *wanted)
     assert [each.data["content"] for each in found] == ["old", "new", "new"]
     assert [resolve(registry, each).data["content"] for each in wanted] == ["old", "new", "new"]
+
+
+def test_threads_that_ask_at_once_get_one_default_registry(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    meeting, built_in = threading.Barrier(2), Registry.built_in
+
+    def built_together() -> Any:
+        with suppress(threading.BrokenBarrierError):
+            meeting.wait(0.2)
+        return built_in()
+
+    monkeypatch.setattr(Registry, "_default", None)
+    monkeypatch.setattr(Registry, "built_in", built_together)
+    with ThreadPoolExecutor(2) as pool:
+        one, other = [pool.submit(Registry.default) for _ in range(2)]
+    assert one.result() is other.result()
 
 
 def test_the_latest_registered_goes_first() -> None:

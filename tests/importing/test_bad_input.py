@@ -98,6 +98,8 @@ def test_references_to_missing_entries_are_mended_and_reported(tmp_path: Path, o
         assert session.entry("e4")["fromUuid"] == session.header.uuid
         assert session.entry("e2")["original"]["firstKeptEntryUuid"] == "gone"
         assert session.entry("e6")["data"]["label"] == "mark"
+        kinds = [session.entry(f"e{number}").get("customType") for number in (6, 7)]
+        assert kinds == ["pi:label", "pi:context_edit"]
 
 
 def test_an_import_cuts_cycles_where_reading_in_place_cuts_them(tmp_path: Path) -> None:

@@ -23,6 +23,21 @@ from tests.importing.test_formats import REAL
 from tests.support.transcripts import Line, assistant, encoded, line, result, user, written
 
 
+def test_a_fork_of_an_import_gets_nothing_of_what_its_source_adds(
+    tmp_path: Path, out: Path
+) -> None:
+    lines = [user("a", None), assistant("b", "a", "m")]
+    source = written(tmp_path / "t" / "s.jsonl", lines)
+    made = imported(source, out).file
+    with Session.open(made, readonly=True) as session:
+        forks = [session.fork(out / name) for name in ("0.jsonl", "z.jsonl")]
+    before = [Path(fork).read_bytes() for fork in forks]
+    written(source, [*lines, user("c", "b")])
+    again = import_session(source, out)
+    assert (again.file, again.new) == (made, 1)
+    assert [Path(fork).read_bytes() for fork in forks] == before
+
+
 def grown(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / name

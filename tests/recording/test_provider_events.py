@@ -383,6 +383,16 @@ def test_an_error_in_the_stream_is_told_and_what_came_is_kept(session: Session) 
     assert session.leaf["message"]["stopReason"] == "aborted"
 
 
+def test_an_item_that_broke_off_before_its_first_word_is_kept_as_it_came(session: Session) -> None:
+    search = {"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
+    with session.stream_message() as answer:
+        answer.feed({"type": "response.output_item.added", "output_index": 0, "item": search})
+        with pytest.warns(SessionTreeWarning, match="broken"):
+            answer.feed({"type": "response.failed", "response": response("failed", error="broken")})
+    kept = session.leaf["message"]
+    assert (kept["content"], kept["partial"]) == ([search], True)
+
+
 def test_what_is_no_event_is_refused(session: Session) -> None:
     with session.stream_message() as answer:
         chunk = {"object": "chat.completion.chunk", "choices": []}

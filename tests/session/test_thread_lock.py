@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -104,6 +105,27 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "locked": (1, lambda session, _: locked(session)),
     "plan": (1, lambda session, _: session.compaction_plan()),
     "conversation": (1, lambda session, _: list(session.conversation())),
+    "turns": (1, lambda session, _: session.turns()),
+    "block": (1, lambda session, _: session.block("@~1", 0)),
+    "resolved_path": (1, lambda session, _: session.resolved_path()),
+    "resolved_tree": (14, lambda session, _: session.resolved_tree()),
+    "edit_context": (4, lambda session, _: session.edit_context("@", "edited")),
+    "append_usage": (1, lambda session, _: session.append_usage({"input": 1}, kind="summary")),
+    "attach": (1, lambda session, _: session.attach(io.BytesIO(b"note"), "text/plain")),
+    "rename": (1, lambda session, _: session.rename("title")),
+    "update_metadata": (1, lambda session, _: session.update_metadata(a=1)),
+    "metadata": (1, lambda session, _: session.metadata),
+    "name": (1, lambda session, _: session.name),
+    "damage": (1, lambda session, _: session.damage),
+    "notes": (0, lambda session, _: session.notes),
+    "leaf": (0, lambda session, _: session.leaf),
+    "entry": (1, lambda session, _: session.entry("other")),
+    "verify": (0, lambda session, _: session.verify()),
+    "scratch": (3, lambda session, _: session.scratch("@~1").close()),
+    "lane at an entry": (3, lambda session, _: session.lane("side", "@~2").close()),
+    "compact by a plan": (3, lambda session, _: session.compact(lambda *_: "so far", keep=1)),
+    "needs_compaction": (2, lambda session, _: session.needs_compaction(100, 1)),
+    "branch by a summarizer": (4, lambda session, _: session.branch("@~1", lambda *_: "left")),
 }
 
 
@@ -116,6 +138,9 @@ AFTERWARDS: Final = (
     "keep",
     "convert",
     "to_markdown",
+    "verify",
+    "scratch",
+    "lane at an entry",
 )
 """What reads lines that never change without the lock."""
 
