@@ -38,6 +38,16 @@ def test_a_fork_of_an_import_gets_nothing_of_what_its_source_adds(
     assert [Path(fork).read_bytes() for fork in forks] == before
 
 
+def test_the_transcript_of_a_subagent_names_the_session_of_its_agent(
+    tmp_path: Path, out: Path
+) -> None:
+    lines = [user("a", None, agentId="abc", isSidechain=True)]
+    made = imported(written(tmp_path / "t" / "agent-abc.jsonl", lines), out)
+    with Session.open(made.file, readonly=True) as session:
+        assert session.id == f"{SESSION}.agent-abc"
+        assert session.metadata["agentSessionId"] == SESSION
+
+
 def grown(folder: Path, content: bytes, name: str = "s.jsonl") -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     file = folder / name

@@ -205,7 +205,7 @@ class GeminiWriter:
                 pairing.take(said.message, (said, is_kept))
         messages, sources, warnings = pairing.result()
         for warning in warnings:
-            self._losses.add(warning)
+            self._losses.at("", warning)  # the pairing names no entry
         waiting = list(zip(messages, sources, strict=True))
         made: list[_Unit] = []
         self._units, self._callers = [], {}
