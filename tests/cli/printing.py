@@ -306,15 +306,28 @@ ls . --json
 diff FILE h0000000 @ --json
 """
 
+ODD_OF_OTHERS: Final = """
+import FILE -o made
+show FILE --json
+tree FILE --all
+verify FILE
+context FILE --json
+stats FILE --json
+search [a-z] FILE --regex --json
+ls . --json
+"""
+
 ALONE: Final = {
     "stream": RECORDING,
     "any": CONVERTING,
     "shaped": CONVERTING,
     "odd": ODD,
+    **{f"odd-{agent}": ODD_OF_OTHERS for agent in ("claude-code", "codex", "gemini", "pi")},
 }
 """The commands of the other cases. `any` and `shaped` grew at random.
 
-`odd` has a message of each shape of each API and program, also those that none should write.
+`odd` has a message of each shape of each API and program, also those that none should write. The
+sessions of other agents have their lines in each shape.
 """
 
 LENGTH: Final = 150
