@@ -49,6 +49,44 @@ def test_the_arguments_are_the_same(plain: Any, other: Any) -> None:
             assert list(given[0].values()) == list(given[1].values()), name
 
 
+READING = (
+    *("header", "id", "lane_name", "leaf", "name", "metadata", "damage", "notes", "file"),
+    *("entries", "path", "context", "turns", "branches", "tree", "outline", "labels"),
+    *("render", "conversation", "stats", "resolved_path", "resolved_tree", "verify", "conflict"),
+    *("to_markdown", "compaction_plan"),
+)
+
+
+@in_each_loop
+async def test_each_word_that_reads_says_what_it_says_of_a_session(file: Path) -> None:
+    with Session.create(file, cwd="/project") as session:
+        prompt = session.append_message(user("p1"))
+        session.append_message(assistant("a1"))
+        session.label(prompt, "here")
+        session.branch("here", summary="left")
+        session.append_message(user("p2"))
+    async with AsyncSession.open(file, readonly=True) as other:
+        with Session.open(file, readonly=True) as plain:
+            for name in READING:
+                expected, found = getattr(plain, name), getattr(other, name)
+                expected = expected() if callable(expected) else expected
+                found = found() if callable(found) else found
+                if inspect.iscoroutine(found):
+                    found = await found
+                if hasattr(found, "__aiter__"):
+                    found = [each async for each in found]
+                assert plain_form(found) == plain_form(expected), name
+
+
+def plain_form(value: Any) -> Any:
+    """A value that can be compared: contexts and entries by what they hold."""
+    if isinstance(value, str | dict | Entry) or value is None:
+        return value
+    if hasattr(value, "as_dict"):
+        return value.as_dict()
+    return [repr(each) for each in value] if hasattr(value, "__iter__") else repr(value)
+
+
 @in_each_loop
 async def test_a_conversation_is_the_same_as_of_a_session(path: Path) -> None:
     async with AsyncSession.open(path) as session:

@@ -306,6 +306,28 @@ ls . --json
 diff FILE h0000000 @ --json
 """
 
+ODD_TREES: Final = """
+convert FILE --to pi -o new.jsonl
+convert FILE --to claude-code -o new.jsonl
+convert FILE --to codex -o new.jsonl
+convert FILE --to gemini -o new.jsonl
+convert FILE --to atif -o new.json
+export FILE
+context FILE
+tree FILE
+tree FILE --all
+branches FILE
+labels FILE
+verify FILE
+stats FILE
+repair FILE --dry-run --json
+search [a-z] FILE --regex
+switch FILE t0000007; context FILE
+merge FILE side; context FILE; pop FILE --summary popped
+keep FILE scratch/a; gc FILE --as-of 2030-01-01; verify FILE
+export-branch FILE t0000002 new.jsonl; verify new.jsonl; convert new.jsonl --to pi -o pi.jsonl
+"""
+
 ODD_OF_OTHERS: Final = """
 import FILE -o made
 show FILE --json
@@ -322,12 +344,14 @@ ALONE: Final = {
     "any": CONVERTING,
     "shaped": CONVERTING,
     "odd": ODD,
+    "odd-trees": ODD_TREES,
     **{f"odd-{agent}": ODD_OF_OTHERS for agent in ("claude-code", "codex", "gemini", "pi")},
 }
 """The commands of the other cases. `any` and `shaped` grew at random.
 
-`odd` has a message of each shape of each API and program, also those that none should write. The
-sessions of other agents have their lines in each shape.
+`odd` has a message of each shape of each API and program, also those that none should write.
+`odd-trees` has compactions, edits and merges in each place. The sessions of other agents have their
+lines in each shape.
 """
 
 LENGTH: Final = 150
@@ -370,7 +394,8 @@ def printed(case: Path) -> str:
 def _played(case: Path, line: str) -> str:
     """What some commands print, and the files that differ afterwards."""
     with copied(case) as here:
-        said = re.sub(f"{re.escape(here.rstrip('x'))}x+", "HERE", _said(line))  # or its start
+        start = re.escape(here.rstrip("x")).replace("_", r"\\?_")  # Markdown escapes it
+        said = re.sub(f"{start}x+", "HERE", _said(line))  # or its start
     return steady(said, case)
 
 

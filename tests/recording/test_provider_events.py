@@ -383,6 +383,35 @@ def test_an_error_in_the_stream_is_told_and_what_came_is_kept(session: Session) 
     assert session.leaf["message"]["stopReason"] == "aborted"
 
 
+@either
+def test_the_citations_of_a_text_are_kept_in_the_order_they_came(
+    session: Session, granularity: Granularity
+) -> None:
+    one, two, three = ({"type": "char_location", "cited_text": text} for text in "abc")
+    cited = [{"type": "citations_delta", "citation": each} for each in (two, three)]
+    text = block(0, {"type": "text", "text": "", "citations": [one]}, TEXT[1]["delta"], *cited)
+    with session.stream_message(granularity=granularity) as answer:
+        for event in ({"type": "message_start", "message": START}, *text, *END):
+            answer.feed(event)
+    (kept,) = session.context().messages[-1]["content"]
+    assert kept == {"type": "text", "text": "I'll ", "citations": [one, two, three]}
+
+
+def test_a_delta_of_no_block_begins_one_or_is_refused(session: Session) -> None:
+    def delta(index: int, **fields: Any) -> dict[str, Any]:
+        return {"type": "content_block_delta", "index": index, "delta": fields}
+
+    with session.stream_message() as answer:
+        answer.feed({"type": "message_start", "message": START})
+        answer.feed(delta(0, type="text_delta", text="begun by its first words"))
+        with pytest.raises(UsageError, match="content block has no 'next_delta'"):
+            answer.feed(delta(0, type="next_delta", text="x"))
+        with pytest.raises(UsageError, match="a signature_delta belongs to no block"):
+            answer.feed(delta(1, type="signature_delta", signature="s"))
+    (kept,) = session.leaf["message"]["content"]
+    assert kept == {"type": "text", "text": "begun by its first words"}
+
+
 def test_an_item_that_broke_off_before_its_first_word_is_kept_as_it_came(session: Session) -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "in_progress"}
     with session.stream_message() as answer:

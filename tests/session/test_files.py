@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import ReadOnlyError, Session, StorageError
 from sessiontree.core.entry import Entry
-from sessiontree.errors import SessionExistsError, SessionNotFoundError
+from sessiontree.errors import NotASessionError, SessionExistsError, SessionNotFoundError
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 from tests.support.files import HELLO, VERSION_1
@@ -156,3 +156,19 @@ def test_a_medium_that_cannot_be_read_is_an_error_that_names_the_place(path: Pat
             StorageError, match=r"cannot read .*s\.jsonl at byte 0: Input/output error"
         ):
             session.branches()
+
+
+@pytest.mark.parametrize("blank", [b"\n", b"  \n", b"\r\n", b" " * 5_000 + b"\n"])
+def test_a_header_is_found_behind_any_number_of_blank_lines(tmp_path: Path, blank: bytes) -> None:
+    path = tmp_path / "blank.jsonl"
+    with Session.create(path) as session:
+        session.append_message({"role": "user", "content": "p1"})
+    lines = path.read_bytes()
+    for count in (1, 4_095, 4_096, 4_097, 9_000):
+        path.write_bytes(blank * min(count, 3_000_000 // len(blank)) + lines)
+        with Session.open(path, readonly=True) as session:
+            assert [message["content"] for message in session.context().messages] == ["p1"]
+            assert session.header.offset == path.read_bytes().index(b"{")
+    path.write_bytes(blank * 5_000 if len(blank) < 10 else blank)
+    with pytest.raises(NotASessionError, match="it holds no entry"):
+        Session.open(path, readonly=True)
