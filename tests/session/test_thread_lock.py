@@ -12,6 +12,7 @@ from typing import Any, Final
 import pytest
 
 from sessiontree import Entry, Handle, InvalidNameError, Session, UsageError
+from sessiontree.engine.view import View
 from sessiontree.storage.fs import Disk, Stat
 from tests.support.conversation import talk
 
@@ -34,10 +35,27 @@ class Counted:
         self._lock.release()
 
 
-def count_locks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have sessions that are opened from here on take locks that count."""
+def count_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Have sessions that are opened from here on take locks that count.
+
+    Returns:
+        What is asked of a view without the lock; it is empty at first.
+    """
     threads = SimpleNamespace(RLock=Counted, get_ident=threading.get_ident)
     monkeypatch.setattr("sessiontree.storage.lock.threading", threads)
+    unlocked: list[str] = []
+
+    def watched(real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(view: View, *arguments: Any) -> Any:
+            if not Counted.depth:
+                unlocked.append(real.__name__)
+            return real(view, *arguments)
+
+        return call
+
+    for name in ("tree", "walk", "read", "holds", "grow", "appended", "entry_lines"):
+        monkeypatch.setattr(View, name, watched(getattr(View, name)))
+    return unlocked
 
 
 class Watched(Disk):
@@ -199,12 +217,14 @@ def test_an_operation_reads_and_writes_under_one_lock(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     made(file)
-    count_locks(monkeypatch)
+    unlocked = count_locks(monkeypatch)
     most, operation = OPERATIONS[name]
     disk = Watched()
     with Session.open(file, fs=disk) as session:
         disk.unlocked, Counted.times = 0, 0
+        unlocked.clear()
         operation(session, tmp_path)
+        assert unlocked == [] or name in AFTERWARDS
         assert (name, Counted.times) == (name, most)
         assert disk.unlocked == 0 or name in AFTERWARDS
 
