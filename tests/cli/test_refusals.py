@@ -226,6 +226,31 @@ def test_wrong_usage_exits_with_2(chat: Path, words: tuple[str, ...], error: str
     assert error in is_misused(chat.parent, words[0], chat, *words[1:])
 
 
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [
+        (PermissionError(13, "Permission denied", "x"), "x: Permission denied"),
+        (OSError("no words of the system"), "no words of the system"),
+        (
+            UnicodeEncodeError("utf-8", "\ud800", 0, 1, "surrogates not allowed"),
+            "the text is not valid Unicode: 'utf-8' codec can't encode character '\\ud800' in "
+            "position 0: surrogates not allowed",
+        ),
+        (RecursionError("deep"), "an entry is nested too deeply to be shown"),
+        (MemoryError(), "there is not enough memory for this"),
+        (KeyError("x"), "a fault in sessiontree, please report it: KeyError: 'x'"),
+    ],
+)
+def test_an_error_of_any_kind_is_one_line(
+    chat: Path, monkeypatch: pytest.MonkeyPatch, fault: Exception, said: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr("sessiontree.session.Session.open", fail)
+    assert refused("show", chat) == f"Error: {said}\n"
+
+
 def test_an_unknown_command_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     assert "did you mean 'switch'?" in is_misused(tmp_path, "swich", "x")
     assert "'--help' lists the commands" in is_misused(tmp_path, "\x1b[31m", "x")

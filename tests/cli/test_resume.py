@@ -232,6 +232,8 @@ def test_gemini_gets_a_free_short_name_and_one_that_is_known_is_used(home: Path)
     tmp = home / ".gemini" / "tmp"
     (tmp / "my-project").mkdir(parents=True)
     (tmp / "my-project" / ".project_root").write_text("/another/my project")
+    nameless = {"projects": {os.getcwd(): "", "/another": 5}}
+    (home / ".gemini" / "projects.json").write_text(json.dumps(nameless))
     made = printed_json("resume", ours(home), "--in", "gemini")
     assert Path(made["file"]).parent == tmp / "my-project-1" / "chats"
     assert (tmp / "my-project-1" / ".project_root").read_text() == os.getcwd()
