@@ -135,7 +135,11 @@ def test_names_mean_without_the_index_what_they_mean_with_it(
     content: bytes, blocks: Blocks, near: int
 ) -> None:
     whole = from_index(content)
-    with blocks_of(*blocks), patch.object(naming, "_NEAR", near):
+    with (
+        blocks_of(*blocks),
+        patch.object(naming, "_NEAR", near),
+        patch.object(naming, "_FEW_ESCAPES", 1),
+    ):
         assert facts(reader(content).names()) == facts(whole.names())
         for name in {*NAMES, *UUIDS, "nobody"}:
             assert meant(reader(content), name) == meant(whole, name)

@@ -339,3 +339,20 @@ def test_wrong_parents_are_reported_and_every_message_is_found(
         assert all(f"{file}" in said or "call" in said for said in done.stderr.splitlines())
         assert "last" in done.stdout or command in ("ls", "verify")
     everything_of(file)
+
+
+@pytest.mark.parametrize(
+    ("record", "named"),
+    [
+        ({"session_id": "s", "ts": 1, "text": "t"}, "the list of prompts of Codex"),
+        ({"id": "s", "thread_name": "n", "updated_at": "t"}, "the list of names of Codex"),
+        ({"display": "d", "timestamp": 1, "project": "/p"}, "the list of prompts of Claude Code"),
+    ],
+)
+def test_a_record_of_an_agent_is_named_as_what_it_is(
+    tmp_path: Path, record: dict[str, object], named: str
+) -> None:
+    file = tmp_path / "record.jsonl"
+    file.write_text(json.dumps(record) + "\n")
+    with pytest.raises(SessionTreeError, match=named):
+        Session.open(file, readonly=True)

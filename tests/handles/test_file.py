@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sessiontree import Session
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
 from sessiontree.errors import (
@@ -223,3 +224,14 @@ def test_no_descriptor_is_left_open(root: Path) -> None:
 def test_a_path_that_the_system_cannot_spell_is_a_typed_error(root: Path) -> None:
     with pytest.raises(SessionTreeError):
         read(root, Handle.file("lone \ud800 surrogate"))
+
+
+def test_a_context_has_the_content_once_it_is_there(tmp_path: Path) -> None:
+    with Session.create(tmp_path / "chat.jsonl", root=tmp_path) as session:
+        session.append_handle("file@1.0.0::path:note.md")
+        first = session.context()
+        (tmp_path / "note.md").write_text("the note")
+        session.append_message({"role": "user", "content": "on"})
+        then = session.context()
+    assert "cannot be resolved" in str(first.messages[0])
+    assert "the note" in str(then.messages[0])

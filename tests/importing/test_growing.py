@@ -32,9 +32,11 @@ def test_a_fork_of_an_import_gets_nothing_of_what_its_source_adds(
     with Session.open(made, readonly=True) as session:
         forks = [session.fork(out / name) for name in ("0.jsonl", "z.jsonl")]
     before = [Path(fork).read_bytes() for fork in forks]
+    same = import_session(source, out)
+    assert (same.file, same.made, same.new, same.blobs) == (made, False, 0, 0)
     written(source, [*lines, user("c", "b")])
     again = import_session(source, out)
-    assert (again.file, again.new) == (made, 1)
+    assert (again.file, again.new, again.blobs) == (made, 1, 0)
     assert [Path(fork).read_bytes() for fork in forks] == before
 
 

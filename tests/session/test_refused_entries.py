@@ -203,3 +203,17 @@ def test_an_object_without_plain_data_is_refused_with_a_hint(session: Session) -
 
 def calls_in(session: Session) -> list[Call]:
     return [call for message in session.context().messages for call in calls_of(message)]
+
+
+def test_an_object_that_fails_as_json_is_refused_and_not_dumped_otherwise(tmp_path: Path) -> None:
+    class Message:
+        def model_dump(self, **how: str) -> dict[str, object]:
+            if how:
+                raise ValueError("a field has no JSON")
+            return {"role": "user", "content": "a form that is not for JSON"}
+
+    with (
+        Session.create(tmp_path / "s.jsonl") as session,
+        pytest.raises(EntryError, match="a field has no JSON"),
+    ):
+        session.append_message(Message())
