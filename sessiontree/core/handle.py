@@ -14,6 +14,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -38,6 +39,9 @@ _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _TOKEN: Final = r"[A-Za-z0-9!#$&^_.+-]+"
 MEDIA_TYPE: Final = rf"{_TOKEN}/{_TOKEN}(?: ?;[ -~]+)?"
 """A media type with its parameters, as RFC 6838 spells one."""
+
+_LONGEST_CODE: Final = 13
+"""The most characters of a text form for each one of a part: four bytes, and what separates it."""
 
 _ENCODED: Final = frozenset("%:@")
 _DRIVING: Final = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
@@ -66,8 +70,9 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
         if isinstance(self.meta, str) or not isinstance(self.meta, Iterable):
             message = f"the meta of a handle must be a list of strings, not {_short(self.meta)}"
             raise HandleError(message, "meta")
-        force_setattr(self, "meta", tuple(self.meta))
-        for name, part in self._parts():
+        force_setattr(self, "meta", tuple(islice(self.meta, LONGEST + 1)))
+        parts = self._parts()
+        for name, part in parts:
             if not isinstance(part, str) or not part:
                 message = f"the {name} of a handle must be a non-empty string"
                 raise HandleError(f"{message}, not {_short(part)}", name)
@@ -77,12 +82,9 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
                 "such as 1.0.0",
                 "version",
             )
-        if sum(len(part) for _, part in self._parts()) > LONGEST or len(str(self)) > LONGEST:
-            raise HandleError(
-                f"a handle of {self.plugin:.40} has more than {LONGEST:,} characters; "
-                "store the content elsewhere, and point the handle to it",
-                "meta",
-            )
+        size = sum(len(part) for _, part in parts)
+        if size > LONGEST or (size * _LONGEST_CODE > LONGEST and len(str(self)) > LONGEST):
+            raise _too_long(self.plugin)
 
     def _parts(self) -> list[tuple[str, str]]:
         named = [("plugin", self.plugin), ("version", self.version), ("method", self.method)]
@@ -110,6 +112,8 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     def _of_text(cls, text: str) -> Handle:
         head, colons, after = text.partition("::")
         plugin, at, version = head.partition("@")
+        if at and colons and len(text) > LONGEST * _LONGEST_CODE:
+            raise _too_long(plugin)
         if not at or not colons:
             raise HandleError(
                 f"{_short(text)} is not a handle; give plugin@version::method:meta, such as "
@@ -312,6 +316,14 @@ def _unquoted(part: str, name: str) -> str:
 
 def _byte(escape: re.Match[bytes]) -> bytes:
     return bytes((int(escape[1] or b"", 16),))  # ValueError without two digits
+
+
+def _too_long(plugin: str) -> HandleError:
+    return HandleError(
+        f"a handle of {plugin:.40} has more than {LONGEST:,} characters; "
+        "store the content elsewhere, and point the handle to it",
+        "meta",
+    )
 
 
 def _short(value: Any) -> str:
