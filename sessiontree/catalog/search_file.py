@@ -279,7 +279,7 @@ class FileSearch:
         if line == self._last_unread:  # a file may have millions of lines alike
             self._note_unread(line, offset)
             return None
-        entry = decode(line, offset, ignore)
+        entry = decode(line, offset, ignore) if line[0] in _BEGINS_ENTRY else None
         if entry is not None:
             return self._hit(entry, _restored(entry, lambda handle: b""))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
@@ -429,6 +429,9 @@ _RENAMED: Final = frozenset({"user", "toolResult", "assistant"})
 
 _BY_PARTS: Final = ("foreign", "version 1")
 """The kinds of files whose lines are not entries as they are."""
+
+_BEGINS_ENTRY: Final = frozenset(b"{\0\xef\t\r ")
+"""The first bytes of lines that may be entries: what may stand before the object, and its own."""
 
 _CHAT: Final = b'"projectHash"'
 _CHAT_WITHIN: Final = 4096
