@@ -250,6 +250,9 @@ class SessionResolver:
         near = ""
         for session in _sessions(handle, scope):
             within = scope.within(session)
+            step = within.step(handle)
+            if step is not None:
+                return within.follow(*step)
             entry = _entry_of(session, handle.meta[1], within)
             if handle.method == "block":
                 message = block_of(handle, session.reader, entry, within)

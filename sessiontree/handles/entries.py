@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sessiontree.context.resolved import ResolvedHandle, is_shown, message_of, only_named
 from sessiontree.core.blob import blob_of
@@ -13,7 +12,9 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.media import base_type
 from sessiontree.errors import SessionTreeError, UsageError
-from sessiontree.handles.registry import Resolution, Scope
+from sessiontree.handles.registry import Resolution, Scope, Step
+
+_Pointer = Step | SessionTreeError
 
 
 class ResolvedEntry:
@@ -38,7 +39,7 @@ class ResolvedEntry:
         return f"<ResolvedEntry {self.entry!r} {self.error or self.resolved!r:.80}>"
 
 
-def pointer_of(entry: Entry) -> tuple[Handle, Mapping[str, Any]]:
+def pointer_of(entry: Entry) -> Step:
     """The handle of a `handle` entry, in any stored form, and the metadata of the entry.
 
     Raises:
@@ -52,7 +53,13 @@ def pointer_of(entry: Entry) -> tuple[Handle, Mapping[str, Any]]:
 
 def resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
     """The entries, each with the content of its handle or the error; resolved together."""
-    pointers = [_pointer(entry) if entry.type == "handle" else None for entry in entries]
+    return _resolved_by(entries, [_pointer_if_any(entry) for entry in entries], scope)
+
+
+def _resolved_by(
+    entries: Sequence[Entry], pointers: Sequence[_Pointer | None], scope: Scope
+) -> list[ResolvedEntry]:
+    """The same, with what each entry points to."""
     wanted = [one for one in pointers if isinstance(one, tuple)]
     found = iter(scope.resolve_all([one[0] for one in wanted], [one[1] for one in wanted]))
     return [
@@ -66,9 +73,10 @@ def messages(entries: Sequence[Entry], scope: Scope) -> list[Contribution]:
 
     A blob of which a model gets the name only is not read.
     """
-    named = [_only_named(entry) for entry in entries]
-    unread = [entry for entry, message in zip(entries, named, strict=True) if message is None]
-    found = resolved_entries(unread, scope)
+    pointers = [_pointer_if_any(entry) for entry in entries]
+    named = [_only_named(*one) for one in zip(entries, pointers, strict=True)]
+    unread = [n for n, message in enumerate(named) if message is None]
+    found = _resolved_by([entries[n] for n in unread], [pointers[n] for n in unread], scope)
     contributions = iter(
         error_of(one) if one.resolved is None else message_of(one.resolved, one.entry)
         for one in found
@@ -81,17 +89,19 @@ def error_of(found: ResolvedEntry) -> SessionTreeError:
     return found.error or UsageError(f"entry {found.entry.uuid} has no handle to resolve")
 
 
-def _pointer(entry: Entry) -> tuple[Handle, Mapping[str, Any]] | SessionTreeError:
+def _pointer_if_any(entry: Entry) -> _Pointer | None:
+    """What an entry points to, or why that cannot be told; None for another type of entry."""
+    if entry.type != "handle":
+        return None
     try:
         return pointer_of(entry)
     except SessionTreeError as error:
         return error.with_traceback(None)  # whose frames hold the session's handles
 
 
-def _only_named(entry: Entry) -> Shown | None:
+def _only_named(entry: Entry, pointer: _Pointer | None) -> Shown | None:
     """The message of a blob that a model gets the name of only; None for any other handle."""
-    pointer = _pointer(entry)
-    if isinstance(pointer, SessionTreeError):
+    if not isinstance(pointer, tuple):
         return None
     handle = pointer[0]
     if (handle.plugin, handle.method) != ("blob", "sha256"):

@@ -21,6 +21,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from sessiontree.context.resolved import ResolvedHandle
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
 ENTRY_POINTS: Final = "sessiontree.handles"  # the group of the entry points
 DEEPEST: Final = 16  # the longest chain of handles that lead to one another
 Resolution = ResolvedHandle | SessionTreeError
+Step = tuple[Handle, Mapping[str, Any]]  # the handle of an entry, and the entry's metadata
 _ALONE: Final = object()  # in place of the data of a handle that is resolved by itself
 
 
@@ -114,6 +116,7 @@ class Scope:
     ) -> None:
         self._registry = registry
         self._session = session
+        self._session_id = session.id if session else ""
         self._root = root
         self._chain: list[tuple[str, Handle]] = []  # never changed in place
         self._depth = 0
@@ -171,6 +174,7 @@ class Scope:
         scope = self._copy()
         if session is not self._session:
             scope._session = session
+            scope._session_id = session.id
             scope.kept = self.found.setdefault((Scope.within, id(session)), {})
         return scope
 
@@ -188,14 +192,18 @@ class Scope:
 
         A step that an earlier handle made is known, and not resolved again.
         """
-        known: dict[Handle, tuple[Handle, Mapping[str, Any]]]
-        known = self.kept.setdefault(Scope.follow, {})
+        known: dict[Handle, Step] = self.kept.setdefault(Scope.follow, {})
         known[self._chain[-1][1]] = handle, metadata
         steps: list[Handle] = []
         while (step := known.get(handle)) is not None and len(steps) <= DEEPEST:
             steps.append(handle)
             handle, metadata = step
         return self._registry.resolve(handle, self.entered(*steps), metadata)
+
+    def step(self, handle: Handle) -> Step | None:
+        """What a handle of an entry of this session leads to, where an earlier handle passed it."""
+        known: dict[Handle, Step] = self.kept.get(Scope.follow, {})
+        return known.get(handle)
 
     def about(self, metadata: Mapping[Handle, Mapping[str, Any]]) -> Self:
         """This scope, a fresh one, with the metadata of the handles that are being resolved."""
@@ -209,22 +217,24 @@ class Scope:
             HandleCycleError: they lead back to themselves, or are too many.
         """
         scope = self._copy()
-        session = self._session.id if self._session else ""
-        chain = [*self._chain]
-        seen = set(chain)
-        for handle in handles:
-            step = (session, handle)
-            chain.append(step)
-            if step in seen:
-                way = " → ".join(str(above) for _, above in chain[chain.index(step) :])
-                raise HandleCycleError(f"handles lead back to themselves: {way}", str(handle))
-            seen.add(step)
-            scope._depth += 1
-            if scope._depth > DEEPEST:
-                scope._chain = chain
-                raise scope._too_deep()
-        scope._chain = chain
+        scope._chain = chain = [*self._chain, *zip(repeat(self._session_id), handles)]
+        scope._depth += len(handles)
+        if scope._depth > DEEPEST or len(set(chain)) < len(chain):
+            raise scope._endless(len(self._chain))
         return scope
+
+    def _endless(self, start: int) -> HandleCycleError:
+        """Why the handles of the chain from a place on are not resolved."""
+        chain = self._chain
+        for place in range(start, len(chain)):
+            if (first := chain.index(chain[place])) < place:
+                way = " → ".join(str(handle) for _, handle in chain[first : place + 1])
+                message = f"handles lead back to themselves: {way}"
+                return HandleCycleError(message, str(chain[place][1]))
+            if self._depth - (len(chain) - 1 - place) > DEEPEST:
+                self._chain = chain[: place + 1]
+                break
+        return self._too_deep()
 
     def deeper(self) -> Scope:
         """The same scope, one step further from the first handle, up to `DEEPEST` steps."""
@@ -349,8 +359,7 @@ class Registry:
         """
         resolver, schema = self._found(handle)
         schema.check(handle)
-        within = scope.entered(handle).about({handle: metadata} if metadata else {})
-        return _resolved(handle, schema, _asked(resolver.resolve, handle, within))
+        return _alone(resolver, schema, handle, scope, metadata)
 
     def resolve_many(
         self,
@@ -396,27 +405,8 @@ class Registry:
             else:
                 groups.setdefault(id(resolver), (resolver, {}))[1][handle] = schema
         for resolver, schemas in groups.values():
-            done.update(self._batch(resolver, schemas, scope, metadata))
+            done.update(_batch(resolver, schemas, scope, metadata))
         return done
-
-    def _batch(
-        self,
-        resolver: Resolver,
-        schemas: Mapping[Handle, HandleSchema],
-        scope: Scope,
-        metadata: Mapping[Handle, Mapping[str, Any]],
-    ) -> Iterator[tuple[Handle, Resolution]]:
-        """Resolve distinct handles of one resolver: at once, or else one by one."""
-        handles = list(schemas)
-        found = _together(resolver, handles, scope, metadata)
-        for handle, data in zip(handles, found, strict=True):
-            try:
-                if data is _ALONE:
-                    yield handle, self.resolve(handle, scope, metadata[handle])
-                else:
-                    yield handle, _resolved(handle, schemas[handle], data)
-            except SessionTreeError as error:
-                yield handle, error.with_traceback(None)
 
     def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
         """The resolver of a handle, and its schema; raises UnknownHandleError without one."""
@@ -513,6 +503,25 @@ def _check_resolver(resolver: Any) -> None:
     raise UsageError(f"{resolver!r:.80} is not a resolver: {fault}")
 
 
+def _batch(
+    resolver: Resolver,
+    schemas: Mapping[Handle, HandleSchema],
+    scope: Scope,
+    metadata: Mapping[Handle, Mapping[str, Any]],
+) -> Iterator[tuple[Handle, Resolution]]:
+    """Resolve distinct handles of one resolver: at once, or else one by one."""
+    handles = list(schemas)
+    found = _together(resolver, handles, scope, metadata)
+    for handle, data in zip(handles, found, strict=True):
+        try:
+            if data is _ALONE:
+                yield handle, _alone(resolver, schemas[handle], handle, scope, metadata[handle])
+            else:
+                yield handle, _resolved(handle, schemas[handle], data)
+        except SessionTreeError as error:
+            yield handle, error.with_traceback(None)
+
+
 def _together(
     resolver: Resolver,
     handles: list[Handle],
@@ -529,6 +538,18 @@ def _together(
     except Exception:  # one of them failed; the others are resolved alone
         return alone
     return found if len(found) == len(handles) else alone
+
+
+def _alone(
+    resolver: Resolver,
+    schema: HandleSchema,
+    handle: Handle,
+    scope: Scope,
+    metadata: Mapping[str, Any] | None,
+) -> ResolvedHandle:
+    """What a handle resolves to by itself."""
+    within = scope.entered(handle).about({handle: metadata} if metadata else {})
+    return _resolved(handle, schema, _asked(resolver.resolve, handle, within))
 
 
 def _asked(resolve: Callable[[Handle, Scope], Any], handle: Handle, scope: Scope) -> Any:
