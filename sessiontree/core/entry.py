@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, NamedTuple, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
 import orjson
@@ -103,7 +103,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     @property
     def offset(self) -> int:
         """The byte offset of the line in the file; -1 until the entry is written."""
-        return cast(int, self._at)
+        at: int = self._at  # type: ignore[assignment]
+        return at
 
     def __getitem__(self, key: str) -> Any:
         """The value of a key, with spilled strings put back.
@@ -134,12 +135,14 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
         If a part of a value is in a blob that cannot be read, reading the key raises BlobError.
         """
-        if self._body is None:
-            body: Mapping[str, Any] = decode_object(self.line)
-            if self.spilled_value is not UNSET:
-                body = SpilledBody(body, cast(Fetch | None, self._fetch))
-            force_setattr(self, "_body", body)
-        return cast(Mapping[str, Any], self._body)
+        known: Mapping[str, Any] | None = self._body
+        if known is not None:
+            return known
+        body: Mapping[str, Any] = decode_object(self.line)
+        if self.spilled_value is not UNSET:
+            body = SpilledBody(body, self._fetch)
+        force_setattr(self, "_body", body)
+        return body
 
     @property
     def as_stored(self) -> Mapping[str, Any]:

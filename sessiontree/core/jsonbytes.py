@@ -6,12 +6,15 @@ import math
 from enum import Enum
 from typing import Any, Final, Protocol
 
+import msgspec
 import orjson
 
 from sessiontree.errors import EntryError
 
 _DEEPEST: Final = 254  # levels of nesting that orjson writes
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+_FLOAT: Final = b"\xcb"
+"""The byte before each float in MessagePack; a length or a text may have it too."""
 
 
 def dumps(value: Any) -> bytes:
@@ -30,9 +33,31 @@ def dumps(value: Any) -> bytes:
             body = orjson.dumps(value, option=_OPTIONS)
         except (TypeError, ValueError, RecursionError) as error:
             raise _no_json(error) from error
-    if _find(body, b"null") >= 0:  # orjson writes NaN and infinities as null
+    # orjson writes NaN and infinities as null
+    if _find(body, b"null") >= 0 and may_have_floats(value):
         _refuse_non_finite(value)
     return body
+
+
+def sorted_ascii(value: Any) -> bytes | None:
+    """What `json.dumps` writes of a value with sorted keys and no spaces, in a tenth of its time.
+
+    None where the two differ, or may differ: beyond ASCII, for floats, and for what is not JSON.
+    """
+    try:
+        body = orjson.dumps(value, option=_OPTIONS | orjson.OPT_SORT_KEYS)
+    except TypeError:
+        return None
+    is_ascii = body.isascii() and b"\x7f" not in body
+    return body if is_ascii and not may_have_floats(value) else None
+
+
+def may_have_floats(value: Any) -> bool:
+    """Whether a value may have a float in it; told in a fraction of the time of a walk."""
+    try:
+        return _FLOAT in msgspec.msgpack.encode(value)
+    except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
+        return True
 
 
 def _find(body: bytes, text: bytes) -> int:

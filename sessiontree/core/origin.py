@@ -15,14 +15,18 @@ import zlib
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sessiontree.core.jsonbytes import sorted_ascii
 from sessiontree.core.migrate import uuid_of_line
 
 KEY: Final = "sessiontree"
 
-_SAYS: Final = (
-    *("type", "message", "summary", "content", "subtype", "customType", "data", "display"),
-    *("customTitle", "name", "label", "modelId", "provider", "thinkingLevel", "replacement"),
-    *("details", "systemMessage", "usage", "payload", "thoughts", "toolCalls", "$set", "$rewindTo"),
+_SAYS: Final = frozenset(
+    {
+        *("type", "message", "summary", "content", "subtype", "customType", "data", "display"),
+        *("customTitle", "name", "label", "modelId", "provider", "thinkingLevel", "replacement"),
+        *("details", "systemMessage", "usage", "payload", "thoughts", "toolCalls"),
+        *("$set", "$rewindTo"),
+    }
 )
 """The keys that the checksum covers, of all formats converted to."""
 
@@ -50,9 +54,10 @@ def derived_uuid(session_id: str, uuid: str, number: int) -> str:
 
 def _checksum(fields: Mapping[str, Any]) -> str | None:
     """The CRC-32 of the content of a line, in any order of its keys; None where it is not JSON."""
-    content = {key: fields[key] for key in _SAYS if key in fields}
+    content = {key: value for key, value in fields.items() if key in _SAYS}
+    text = sorted_ascii(content)
     try:
-        text = _encoded(content)
+        text = _encoded(content).encode() if text is None else text
     except (ValueError, TypeError, RecursionError):
         return None
-    return f"{zlib.crc32(text.encode()):08x}"
+    return f"{zlib.crc32(text):08x}"

@@ -27,9 +27,6 @@ from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, result_ids
 from sessiontree.formats import writing
 
-_NEEDS_PATH: Final = writing.PIECES | {"compaction", "context_edit", "merge"}
-"""The types of entries that change what stands above them, or have it in several places."""
-
 _NOTED: Final = frozenset({"usage", "model_change", "thinking_level_change"})
 
 _WHOLLY_WRITTEN: Final = _NOTED | {"session_info", "message_end"}
@@ -168,7 +165,7 @@ class Branches:
                 written[above] = 1
                 above = tree.parents[above]
             is_edited = is_edited or any(map(self._edits_a_message, new))
-            is_whole = is_edited or any(tree.type_of(row) in _NEEDS_PATH for row in new)
+            is_whole = is_edited or any(tree.type_of(row) in writing.CHANGES_ABOVE for row in new)
             rows = array("i", reversed(new))
             steps = self._whole(tip) if is_whole else self._part(rows)
             depth = self.depths[above] if above > 0 else 0

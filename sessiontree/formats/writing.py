@@ -27,6 +27,9 @@ from sessiontree.core.moment import seconds_of
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
 
 PIECES: Final = frozenset({"block", "message_end"})
+CHANGES_ABOVE: Final = PIECES | {"compaction", "context_edit", "merge"}
+"""The types of entries that change what stands above them, or have it in several places."""
+
 LONG_AGO: Final = "1970-01-01T00:00:00.000Z"
 UNKNOWN: Final = "unknown"
 
@@ -335,6 +338,15 @@ class Room:
     def widen(self, size: int) -> None:
         """Note bytes that repeat no others; they may be repeated later."""
         self._left += _TIMES * size
+
+
+def has_context(source: SessionSource) -> bool:
+    """Whether the context at the leaf has a message; the leaf tells it in most sessions."""
+    leaf = source.stored(source.leaf)
+    is_message = leaf.type == "message" and isinstance(leaf.message_as_stored, dict)
+    if (is_message or leaf.type == "handle") and not source.tree.rows_of_type(*CHANGES_ABOVE):
+        return True
+    return bool(source.context(leaf))
 
 
 def no_message(source: SessionSource, made: str) -> NothingToDoError:

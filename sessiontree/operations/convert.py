@@ -295,7 +295,9 @@ class Source:
             own_edits = [edits[entry.uuid] for entry in entries if entry.uuid in edits]
             yield from self._folded([*entries, *own_edits])
 
-    def _folded(self, entries: list[Entry]) -> Iterator[tuple[Message, Entry]]:
+    def _folded(self, entries: list[Entry]) -> Iterable[tuple[Message, Entry]]:
+        if all(map(_is_plain, entries)):  # a fold for each of many branches takes long
+            return [(entry.message_value, entry) for entry in entries]
         path = _Uncompacted(entries)
         fold = Fold(path, self._cursor.segment, self._resolve, verbatim=True)
         messages, sources, warnings = fold.result()
@@ -326,6 +328,12 @@ class Source:
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         return derived_uuid(self.id, uuid, number)
+
+
+def _is_plain(entry: Entry) -> bool:
+    """Whether an entry gives its message as it is, without a warning."""
+    message = entry.message_value
+    return entry.type == "message" and type(message) is dict and "partial" not in message
 
 
 class _Uncompacted:

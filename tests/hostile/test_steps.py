@@ -6,14 +6,19 @@ import gc
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import HandleError, Session, Store
+from sessiontree.catalog import search_file
+from sessiontree.core import codec
 from sessiontree.core import entry as entries
+from sessiontree.core.handle import Handle
+from sessiontree.engine.cursor import Cursor
 from sessiontree.formats.base import Values
 from sessiontree.handles.resolve import HandleScope
 from sessiontree.operations.spending import costs
@@ -136,3 +141,62 @@ def test_nothing_is_collected_while_a_file_is_translated_or_outlined(
     finally:
         gc.callbacks.remove(count)
     assert len(collected) < 60  # the file is made in it too
+
+
+_PARTS = {"plugin": "p", "version": "1.0.0", "method": "m"}
+
+
+@pytest.mark.parametrize(
+    "form",
+    [lambda n: "p@1.0.0::m" + ":%25" * (2 * n), lambda n: {**_PARTS, "meta": ["x"] * n}],
+    ids=["text", "object"],
+)
+def test_a_handle_is_refused_for_its_size_before_its_parts_are_read(
+    form: Callable[[int], Any],
+) -> None:
+    def refused(value: Any) -> None:
+        with pytest.raises(HandleError, match="more than 8,192 characters"):
+            Handle.from_json(value)
+
+    refused(form(50_000))  # what is made once is made now
+    small, large = (steps_of(partial(refused, form(count))) for count in (50_000, 200_000))
+    assert large < 1.2 * small
+
+
+def test_each_handle_of_a_long_row_is_looked_up_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    by_uuid, asked = Cursor.by_uuid, Counter[str]()
+
+    def counted(self: Cursor, uuid: str) -> Any:
+        asked["uuids"] += 1
+        return by_uuid(self, uuid)
+
+    with opened("handles_in_a_circle", tmp_path, 100_000) as session:
+        handles = len(list(session.entries()))
+        monkeypatch.setattr(Cursor, "by_uuid", counted)
+        session.convert("codex", tmp_path / "converted")
+    assert asked["uuids"] < 1.2 * handles
+
+
+def test_a_search_decodes_no_line_that_cannot_be_an_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decoded = Counter[str]()
+
+    def counted(*given: Any) -> Any:
+        decoded["lines"] += 1
+        return codec.decode(*given)
+
+    monkeypatch.setattr(search_file, "decode", counted)
+    corpus.STRUCTURES["number_lines"](tmp_path, 20_000)
+    list(Store(tmp_path).search("x"))
+    assert decoded["lines"] < 10
+
+
+@pytest.mark.parametrize(("name", "most"), [("star", 1_130), ("deep_chain", 1_030)])
+def test_a_message_in_a_rollout_takes_few_steps(name: str, most: int, tmp_path: Path) -> None:
+    with opened(name, tmp_path, 60_000) as session:
+        count = session.stats().types["message"]
+        steps = steps_of(lambda: session.convert("codex", tmp_path / "converted"))
+    assert steps < most * count

@@ -80,10 +80,12 @@ class CodexMessages:
         self._last: dict[str, str] = {}  # by stored id
         self._open: dict[str, list[str]] = {}  # by stored id, those without a result
         self._entry = ""
+        self._thinking: list[parts.Thinking] = []  # of the last message
 
     def items(self, message: Message, entry: str) -> list[Item]:
         """The items of a message of an entry; none for one of the system."""
         self._entry = entry
+        self._thinking = []
         if message.get("role") == "system":
             return []
         if _is_own(message):
@@ -92,6 +94,8 @@ class CodexMessages:
         for side, part in self._reading.parts_of(message):
             if not found or found[-1][0] != side:
                 found.append((side, []))
+            if isinstance(part, parts.Thinking):
+                self._thinking.append(part)
             found[-1][1].append(self._fit(part))
         if message.get("partial"):
             self._losses.add("a partial message is not marked as partial")
@@ -157,16 +161,14 @@ class CodexMessages:
             return part
         return parts.Text(self._losses.replaced(part, ": Codex sends only images, by their bytes"))
 
-    def thoughts(self, message: Message) -> list[str]:
-        """The readable thinking of a message."""
+    def last_thoughts(self, message: Message) -> list[str]:
+        """The readable thinking of the message of which the items were made last."""
         if kind_of(message) in ("reasoning", "compaction") and message.get("role") is None:
             told = parts.thinking_in(message, None).told
             return [told] if told else []
         if message.get("role") != "assistant":
             return []
-        quiet = Reading(writing.Losses(), None)
-        found = [part for _, part in quiet.parts_of(message) if isinstance(part, parts.Thinking)]
-        return [text for part in found if (text := part.text or part.told)]
+        return [text for part in self._thinking if (text := part.text or part.told)]
 
 
 def events(item: Item, *, is_prompt: bool) -> Iterator[Line]:

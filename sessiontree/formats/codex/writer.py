@@ -56,7 +56,7 @@ class _Unit(NamedTuple):
     """What is written for one step."""
 
     depth: int  # the number of entries above it
-    key: bytes  # a digest of what it says
+    key: bytes  # a digest of what it says; empty where nothing follows to compare it with
     place: str  # the uuid of the entry below which the next line belongs
     time: str
     items: list[Item]  # what it adds to the history, or what a compaction leaves of it
@@ -95,7 +95,7 @@ class CodexWriter:
         self._total = Usage()
         self._counted: set[str] = set()
         self._note_losses()
-        if not source.context(source.stored(source.leaf)):
+        if not writing.has_context(source):
             raise writing.no_message(source, "rollout")
 
     @property
@@ -170,10 +170,12 @@ class CodexWriter:
             self._source.repeated.take(len(line))
             yield line
         for step in steps:
-            unit = self._unit(step)
+            unit = self._unit(step, b"" if branch.is_last else _key(step))
+            size = 0
             for line in self._written((*unit.shown, *unit.counted), unit.place, unit.time):
-                self._source.repeated.widen(len(line))
+                size += len(line)
                 yield line
+            self._source.repeated.widen(size)
             if not branch.is_last:
                 self._log.add([unit])
 
@@ -248,7 +250,7 @@ class CodexWriter:
                 return len(self._log.units)
         return None if above is None else above.turn
 
-    def _unit(self, step: Step) -> _Unit:
+    def _unit(self, step: Step, key: bytes) -> _Unit:
         self._losses.uuid = step.entry.uuid
         self._time = step.entry.timestamp or self._time
         before = self._settings
@@ -258,12 +260,12 @@ class CodexWriter:
         if isinstance(step, Noted):
             counted = [*self._noted(step.entry), *self._context(before)]
         elif isinstance(step, Compacted):
-            items = [item for said in step.kept for item in self._items(said)]
+            items = [item for said in step.kept for item in self._items(said)[0]]
             shown = [_compacted(writing.text_in(step.entry.get("summary")), items)]
         else:
-            items = self._items(step)
-            shown = [line for item in items for line in _lines(item, step)]
-            thoughts = self._messages.thoughts(step.message)
+            items, is_users = self._items(step)
+            shown = [line for item in items for line in _lines(item, is_users=is_users)]
+            thoughts = self._messages.last_thoughts(step.message)
             shown = [
                 ("event_msg", {"type": "agent_reasoning", "text": t}) for t in thoughts
             ] + shown
@@ -272,22 +274,24 @@ class CodexWriter:
             counted = self._usage_of_answer(step.message)
         place = self._source.tree.uuids[step.row]
         depth = self._branches.depths[step.row]
-        made = depth, _key(step), place, self._time, items, shown, counted, self._settings
+        made = depth, key, place, self._time, items, shown, counted, self._settings
         above = self._log.units[-1] if self._log.units else None
         is_compaction = isinstance(step, Compacted)
         turn = None if is_compaction else self._turn_at(items, above)
         last = items[-1] if items else above and above.last
         return _Unit(*made, is_compaction, turn, last, self._shown_above())
 
-    def _items(self, said: Said) -> list[Item]:
+    def _items(self, said: Said) -> tuple[list[Item], bool]:
+        """The items of a message, and whether those of the user's side are by the user."""
         found = self._messages.items(said.message, said.entry.uuid)
+        is_users = any(item.get("role") == "user" for item in found) and _is_users(said)
         for item in found:
             if item.get("role") == "user" and ABOUT not in item:
-                kind = "user.text" if _is_users(said) else "sessiontree.context"
+                kind = "user.text" if is_users else "sessiontree.context"
                 if said.message.get("role") == "compactionSummary":
                     kind = "compaction.summary"
                 item[ABOUT] = {"content_item_kinds": [kind] * len(item["content"])}
-        return found
+        return found, is_users
 
     def _noted(self, entry: Entry) -> list[Line]:
         if entry.type == "model_change":
@@ -394,9 +398,9 @@ def _is_users(said: Said) -> bool:
     return said.entry.type == "handle" and is_prompt(said.message)
 
 
-def _lines(item: Item, said: Said) -> Iterator[Line]:
+def _lines(item: Item, *, is_users: bool) -> Iterator[Line]:
     yield "response_item", item
-    yield from events(item, is_prompt=item.get("role") == "user" and _is_users(said))
+    yield from events(item, is_prompt=is_users and item.get("role") == "user")
 
 
 def _compacted(summary: str, items: list[Item]) -> Line:
