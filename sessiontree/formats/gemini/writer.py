@@ -56,6 +56,10 @@ class _Unit(msgspec.Struct, eq=False):
         line: the message; for a compaction the `$set`.
         sent: the messages that it adds, or that a compaction leaves in force.
         response: the id of the response that an answer is part of, or None.
+        parts, texts: of an answer, all parts in order; those that are neither thoughts nor calls.
+        rank: the rank of its last part, as long as thoughts, texts and calls are in this order.
+        calls: the first call of each id in it.
+        has_results: whether one of its calls has a result.
     """
 
     top: int
@@ -65,6 +69,11 @@ class _Unit(msgspec.Struct, eq=False):
     line: Line
     sent: list[Line]
     response: str | None = None
+    parts: list[Line] = msgspec.field(default_factory=list)
+    texts: list[Line] = msgspec.field(default_factory=list)
+    rank: int | None = 0
+    calls: dict[str, Line] = msgspec.field(default_factory=dict)
+    has_results: bool = False
 
     @property
     def is_compaction(self) -> bool:
@@ -292,7 +301,7 @@ class GeminiWriter:
         model = self._model(message)
         if model is not None:
             unit.line["model"] = model
-        _add(unit.line, content, calls)
+        _add(unit, content, calls)
         self._callers |= {call["id"]: unit for call in calls}
 
     def _open_answer(self, id: str | None, calls: list[Line]) -> _Unit | None:
@@ -302,8 +311,7 @@ class GeminiWriter:
             return None
         if id is not None and id == last.response:
             return last
-        has_result = any("result" in call for call in last.line.get("toolCalls", ()))
-        if has_result:
+        if last.has_results:
             return None
         is_apart = id is not None and last.response is not None
         is_call_behind_text = bool(calls) and "toolCalls" not in last.line
@@ -311,8 +319,7 @@ class GeminiWriter:
 
     def _result(self, result: parts.Result, said: Said, message: Message) -> None:
         unit = self._callers.get(result.id)
-        calls = [] if unit is None else unit.line["toolCalls"]
-        call = next((call for call in calls if call["id"] == result.id), None)
+        call = None if unit is None else unit.calls.get(result.id)
         text = "\n".join(part.text for part in result.parts if isinstance(part, parts.Text))
         name = result.name if call is None else call["name"]
         key = "error" if result.failed else "output"
@@ -325,6 +332,7 @@ class GeminiWriter:
             return
         call["result"] = found
         call["status"] = "error" if result.failed else "success"
+        unit.has_results = True
         self._extend(unit, said, message)
 
     def _part(self, part: parts.Part) -> Line | None:
@@ -436,43 +444,30 @@ def _up_to_said(steps: Iterator[Step]) -> Iterator[Step]:
             return
 
 
-def _add(line: Line, content: list[Line], calls: list[Line]) -> None:
+def _add(unit: _Unit, content: list[Line], calls: list[Line]) -> None:
     """Add parts to an answer: thoughts, texts and calls apart where they are in this order."""
-    every = [*_parts_of(line), *content]
-    ranks = [0 if "thought" in part else 2 if "functionCall" in part else 1 for part in every]
-    line.pop("thoughts", None)
-    if ranks != sorted(ranks):
-        line["content"] = every
+    line = unit.line
+    unit.parts += content
+    thoughts: list[Line] = line.pop("thoughts", [])
+    for part in content:
+        rank = 0 if "thought" in part else 2 if "functionCall" in part else 1
+        unit.rank = rank if unit.rank is not None and rank >= unit.rank else None
+        if rank == 0:
+            told = {"description": part["text"], "timestamp": line["timestamp"]}
+            thoughts.append({"subject": "", **told})
+        elif rank == 1:
+            unit.texts.append(part)
+    if unit.rank is None:
+        line["content"] = unit.parts
     else:
-        thoughts = [part["text"] for part, rank in zip(every, ranks, strict=True) if not rank]
         if thoughts:
-            at = line["timestamp"]
-            told = ({"description": text, "timestamp": at} for text in thoughts)
-            line["thoughts"] = [{"subject": "", **each} for each in told]
-        texts = [part for part, rank in zip(every, ranks, strict=True) if rank == 1]
-        is_one = len(texts) == 1 and "text" in texts[0]
-        line["content"] = texts[0]["text"] if is_one else texts or ""
+            line["thoughts"] = thoughts
+        is_one = len(unit.texts) == 1 and "text" in unit.texts[0]
+        line["content"] = unit.texts[0]["text"] if is_one else unit.texts or ""
     if calls:
         line.setdefault("toolCalls", []).extend(calls)
-
-
-def _parts_of(line: Line) -> Iterator[Line]:
-    """The parts of an answer in order, as `_add` was given them."""
-    content = line["content"]
-    is_ordered = isinstance(content, list) and any(
-        "thought" in part or "functionCall" in part for part in content
-    )
-    if is_ordered:
-        yield from content
-        return
-    for thought in line.get("thoughts", ()):
-        yield {"text": thought["description"], "thought": True}
-    if isinstance(content, str):
-        yield from [{"text": content}] if content else []
-    else:
-        yield from content
-    for call in line.get("toolCalls", ()):
-        yield {"functionCall": {key: call[key] for key in ("id", "name", "args")}}
+    for call in calls:
+        unit.calls.setdefault(call["id"], call)
 
 
 def _call(part: Line) -> Line:
