@@ -7,6 +7,7 @@ import sys
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -19,6 +20,7 @@ from sessiontree.core import codec
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
 from sessiontree.engine.cursor import Cursor
+from sessiontree.formats import writing
 from sessiontree.formats.base import Values
 from sessiontree.handles.resolve import HandleScope
 from sessiontree.operations.spending import costs
@@ -49,14 +51,37 @@ def steps_of(work: Callable[[], object]) -> int:
     return steps.total()
 
 
-@pytest.mark.parametrize("to", ["codex", "gemini"])
-@pytest.mark.parametrize("name", ["star_below_usage", "star_at_the_end", "one_uuid_below_itself"])
+@pytest.mark.parametrize(
+    ("name", "to"),
+    [
+        *product(
+            ["star_below_usage", "star_at_the_end", "one_uuid_below_itself"], ["codex", "gemini"]
+        ),
+        ("response_in_pieces", "gemini"),
+    ],
+)
 def test_a_conversion_takes_steps_that_follow_the_size(name: str, to: Any, tmp_path: Path) -> None:
     steps = []
     for size in (60_000, 240_000):
         with opened(name, tmp_path, size) as session:
             steps.append(steps_of(lambda: session.convert(to, tmp_path / f"{size}.converted")))  # noqa: B023
     assert steps[1] < _GROWTH * steps[0]
+
+
+def test_the_results_in_one_message_are_digested_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode, encoded = writing.json_of, Counter[str]()
+
+    def counted(value: Any) -> bytes:
+        made: bytes = encode(value)
+        encoded["bytes"] += len(made)
+        return made
+
+    monkeypatch.setattr(writing, "json_of", counted)
+    with opened("results_in_one_message", tmp_path, 100_000) as session:
+        session.convert("gemini", tmp_path / "converted")
+    assert encoded["bytes"] < 500_000
 
 
 def test_the_handles_of_a_log_are_resolved_together(

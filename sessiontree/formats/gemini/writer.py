@@ -90,6 +90,7 @@ class GeminiWriter:
         self._is_gemini = isinstance(metadata, dict) and metadata.get("agent") == "gemini"
         self._time = source.header.timestamp or writing.LONG_AGO
         self._place = source.header.uuid  # of the last line
+        self._digest = b""  # of the message that is taken apart
         self._reading = Reading(self._losses, None)
         self._branches = Branches(source)
         self._log: Log[_Unit] = Log()
@@ -102,7 +103,7 @@ class GeminiWriter:
             self._losses.at(source.tree.uuids[row], _LOST_NOTES[source.tree.type_of(row)])
         if "system" in header_settings(source.header.body):
             self._losses.at(source.header.uuid, writing.LOSS_OF_SYSTEM.format("Gemini CLI"))
-        if not source.context(source.stored(source.leaf)):
+        if not writing.has_context(source):
             raise writing.no_message(source, "chat")
 
     @property
@@ -240,6 +241,7 @@ class GeminiWriter:
         return _Unit(depth, depth, digest.digest(), place, {"$set": {"messages": sent}}, sent)
 
     def _message(self, message: Message, said: Said) -> None:
+        self._digest = _digest(message, said)
         self._losses.uuid = said.entry.uuid
         self._time = said.entry.timestamp or self._time
         if said.entry.get("metadata") == {"isMeta": True} and message.get("role") == "user":
@@ -251,26 +253,26 @@ class GeminiWriter:
             run = [part for which, part in given if which == side]
             results = [part for part in run if isinstance(part, parts.Result)]
             for result in results:
-                self._result(result, said, message)
+                self._result(result, said)
             rest = [part for part in run if not isinstance(part, parts.Result)]
             if rest and side == "user":
                 self._prompt(rest, said, message)
             elif rest:
                 self._answer(rest, said, message)
 
-    def _unit(self, said: Said, message: Message, fields: Line) -> _Unit:
+    def _unit(self, said: Said, fields: Line) -> _Unit:
         id = self._ids.take(said.entry.uuid)
         line = {"id": id, "timestamp": self._time, **fields}
         depth = self._branches.depths[said.row]
         place = self._source.tree.uuids[said.row]
-        unit = _Unit(depth, depth, _digest(b"", message, said), place, line, [line])
+        unit = _Unit(depth, depth, self._digest, place, line, [line])
         self._units.append(unit)
         return unit
 
-    def _extend(self, unit: _Unit, said: Said, message: Message) -> None:
+    def _extend(self, unit: _Unit, said: Said) -> None:
         """Note that a unit has one more message."""
         unit.depth = max(unit.depth, self._branches.depths[said.row])
-        unit.key = _digest(unit.key, message, said)
+        unit.key = blake2b(unit.key + self._digest, digest_size=16).digest()
         unit.place = self._source.tree.uuids[said.row]
 
     def _prompt(self, given: Sequence[parts.Part], said: Said, message: Message) -> None:
@@ -282,7 +284,7 @@ class GeminiWriter:
             self._losses.add("a text that Gemini CLI would ignore has words before it")
             content.insert(0, {"text": _LEAD})
         if content:
-            self._unit(said, message, {"type": "user", "content": content})
+            self._unit(said, {"type": "user", "content": content})
 
     def _answer(self, given: Sequence[parts.Part], said: Said, message: Message) -> None:
         content = [made for part in given if (made := self._part(part)) is not None]
@@ -293,9 +295,9 @@ class GeminiWriter:
         if unit is None:
             if not content:
                 return
-            unit = self._unit(said, message, {"type": "gemini", "content": [], **tokens})
+            unit = self._unit(said, {"type": "gemini", "content": [], **tokens})
         else:
-            self._extend(unit, said, message)
+            self._extend(unit, said)
             unit.line |= tokens
         unit.response = id
         model = self._model(message)
@@ -317,7 +319,7 @@ class GeminiWriter:
         is_call_behind_text = bool(calls) and "toolCalls" not in last.line
         return None if is_apart and not is_call_behind_text else last
 
-    def _result(self, result: parts.Result, said: Said, message: Message) -> None:
+    def _result(self, result: parts.Result, said: Said) -> None:
         unit = self._callers.get(result.id)
         call = None if unit is None else unit.calls.get(result.id)
         text = "\n".join(part.text for part in result.parts if isinstance(part, parts.Text))
@@ -328,12 +330,12 @@ class GeminiWriter:
         media = [part for part in result.parts if isinstance(part, parts.Media)]
         found += [made for part in media if (made := self._part(part)) is not None]
         if unit is None or call is None or "result" in call:
-            self._unit(said, message, {"type": "user", "content": found})
+            self._unit(said, {"type": "user", "content": found})
             return
         call["result"] = found
         call["status"] = "error" if result.failed else "success"
         unit.has_results = True
-        self._extend(unit, said, message)
+        self._extend(unit, said)
 
     def _part(self, part: parts.Part) -> Line | None:
         if isinstance(part, parts.Text):
@@ -489,8 +491,8 @@ def _in_force(log: list[_Unit]) -> list[Line]:
     return [line for unit in log[last:] for line in unit.sent]
 
 
-def _digest(before: bytes, message: Message, said: Said) -> bytes:
-    digest = blake2b(before, digest_size=16)
+def _digest(message: Message, said: Said) -> bytes:
+    digest = blake2b(digest_size=16)
     digest.update(said.entry.uuid.encode("utf-8", "surrogatepass"))
     try:
         digest.update(writing.json_of(message))
