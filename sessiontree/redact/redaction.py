@@ -96,6 +96,7 @@ class Redaction:
         self._masks: dict[tuple[str, str], str] = {}
         self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         self._plain_keys: set[str] = set(_WORDS)
+        self._unmarked: set[str] = set()  # keys that mark no secret
         self.masked: Counter[tuple[str, str]] = Counter()
         self.left_out: list[tuple[str, str, int]] = []
         self.unsealed: list[str] = []
@@ -215,7 +216,9 @@ class Redaction:
 
     def _of_key(self, text: str, key: str | None) -> _Found | None:
         """The whole text, where its key says that it is a secret."""
-        keyword = None if key is None else keyword_of(key)
+        keyword = None if key is None or key in self._unmarked else keyword_of(key)
+        if key is not None and keyword is None and len(self._unmarked) < _MOST_KEYS:
+            self._unmarked.add(key)
         if keyword is None or not is_secret_value(keyword, text) or ASSIGNED not in self._names:
             return None
         rule = next(rule for rule in self._rules if rule.name == ASSIGNED)

@@ -24,6 +24,7 @@ from sessiontree.formats import writing
 from sessiontree.formats.base import Values
 from sessiontree.handles.resolve import HandleScope
 from sessiontree.operations.spending import costs
+from sessiontree.redact import redaction, values
 from tests.hostile import corpus
 
 _GROWTH = 5
@@ -225,3 +226,19 @@ def test_a_message_in_a_rollout_takes_few_steps(name: str, most: int, tmp_path: 
         count = session.stats().types["message"]
         steps = steps_of(lambda: session.convert("codex", tmp_path / "converted"))
     assert steps < most * count
+
+
+def test_a_key_is_asked_once_whether_it_marks_a_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: Counter[str] = Counter()
+
+    def counted(key: str) -> str | None:
+        asked[key] += 1
+        return values.keyword_of(key)
+
+    monkeypatch.setattr(redaction, "keyword_of", counted)
+    with opened("deep_chain", tmp_path, 20_000) as session:
+        list(session.to_markdown(redact=redaction.Redaction()))
+    assert asked
+    assert max(asked.values()) == 1
