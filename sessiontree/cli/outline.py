@@ -32,7 +32,7 @@ _MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn
 _MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of its column
 _MOST_LABELS: Final = 4
 _END_LINES: Final = 3  # of the answer at the leaf
-_PROMPT_LINES: Final = 3  # of a prompt below its row
+_MORE_LINES: Final = 6  # of the answer at the leaf, or of a prompt, where rows are free
 _MOST_ASKED: Final = 10_000  # columns, more than any prompt and its labels have
 _LAST_TURNS: Final = 3  # that the header tells, at most
 _LEAST_TOLD: Final = 20  # columns for what came out of a turn
@@ -77,7 +77,7 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]
     if work.files:
         parts.append(Part(_files(work, files, words=words), weight=4))
     if work.tokens:
-        parts.append(Part(in_short(work.tokens) + (" tokens" if words else ""), weight=1))
+        parts.append(Part(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
     if work.usage.cost:
         parts.append(Part(dollars(work.usage.cost), weight=2))
     if (seconds := work.seconds) is not None and seconds >= 1:
@@ -95,7 +95,9 @@ _OUTCOMES: Final[dict[Outcome | None, tuple[str, str, int]]] = {
     "given up": ("given up", "failure", 9),
     "no output": ("without output", "failure", 6),
     "no answer": ("without an answer", "failure", 6),
+    "unfinished": ("unfinished", "failure", 6),
     "broke off": ("broke off", "failure", 6),
+    "interrupted": ("interrupted", "failure", 6),
     "steered": ("steered", "", 6),
 }
 """How turns end without an answer: what is said of many, the colour, the weight of that."""
@@ -132,9 +134,9 @@ def _files(work: Work, most: int, *, words: bool) -> str:
     count = len(work.changed) or len(work.files)
     files = f"{count:,} {'file' if count == 1 else 'files'}"
     if not work.changed:
-        return f"{files} read" if words else files
+        return f"{files} read" if words else f"{count:,} read"
     if not most:
-        return f"{files} changed" if words else files
+        return f"{files} changed" if words else f"{count:,} changed"
     names = [one_line(PurePath(path).name, 40) for path in work.changed]
     more = f" +{len(names) - most:,}" if len(names) > most else ""
     return "changed " + ", ".join(names[:most]) + more
@@ -222,6 +224,7 @@ class Picture:
         self._deepest = max(2, (screen.width - self._work - 30) // 2)
         self._day = ""
         self._spare = 0  # rows that nothing needs
+        self._spare_at_end = 0  # the same, for the answer at the leaf
 
     def _children(self) -> dict[int | None, list[int]]:
         """The turns below each; subagents' too, where they are opened."""
@@ -257,7 +260,9 @@ class Picture:
                 self._answered = self._replied = everything
                 yield from self._drawn_long()
                 return
-            self._spare = self._reply_newest(self._answer_newest(height - rows))
+            spare = self._reply_newest(self._answer_newest(height - rows))
+            self._spare_at_end = min(spare, _MORE_LINES)
+            self._spare = spare - self._spare_at_end
         yield from self._drawn()
 
     def _answer_newest(self, room: int) -> int:
@@ -417,7 +422,7 @@ class Picture:
         indent = 4 + self._digits
         width = max(8, self._screen.width - columns_of(below) - indent)
         rest = "…" + whole[len(shown) - 1 :].lstrip()
-        for line in _wrapped(rest, width, min(self._spare, _PROMPT_LINES)):
+        for line in _wrapped(rest, width, min(self._spare, _MORE_LINES)):
             self._spare -= 1
             yield self._note(line.strip(), below, "prompt" if turn.current else "")
 
@@ -538,7 +543,7 @@ class Picture:
         text = f"↳ {name}: {agent.task}" if agent.task and agent.task != agent.name else f"↳ {name}"
         parts = work_in(agent.work, self._work)
         if agent.missing:
-            parts = [Part("its file is missing", "failure")]
+            parts = [Part("its transcript is missing", "failure")]
         figures = _columns(parts) if agent.missing else min(self._work, _columns(parts))
         room += self._work - figures
         work = styled_parts(parts, figures, screen)
@@ -558,11 +563,14 @@ class Picture:
         if not is_here:
             yield before + self._screen.styled(cut(f"→ {told_in(turn)}", room), "dim")
             return
-        most = _END_LINES + min(self._spare, _END_LINES)
+        most = _END_LINES + self._spare_at_end
         lines = _wrapped(f"→ {told_in(turn)}", room, most) if turn.answer else []
+        beside = max(8, room - len(here) - 2)
+        if lines and len(lines) < most:
+            lines[-1:] = _wrapped(lines[-1], beside, 2)
         for line in lines[:-1]:
             yield before + self._screen.styled(line, "dim")
-        last = cut(lines[-1], max(8, room - len(here) - 2)) if lines else ""
+        last = cut(lines[-1], beside) if lines else ""
         gap = "  " if last else ""
         yield before + self._screen.styled(last, "dim") + gap + self._screen.styled(here, "here")
 

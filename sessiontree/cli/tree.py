@@ -60,14 +60,16 @@ def tree(
     A turn without an answer says how it ended:
 
     \b
-    steered    the user typed the next prompt while the agent worked
-    given up   the user interrupted the agent, which did nothing more
-    no output  the agent gave neither a text nor a call
-    no answer  the agent wrote nothing after its last call
-    broke off  the answer has no end
+    steered      the user typed the next prompt while the agent worked
+    interrupted  the user interrupted the agent, and typed the next prompt
+    given up     the user interrupted the agent, which did nothing more
+    no output    the agent gave neither a text nor a call
+    no answer    the agent wrote nothing after its last call
+    unfinished   the session ends before the agent answers
+    broke off    the answer has no end
 
-    If an outline is longer than the terminal, rows with 'last:' at its top repeat the last turn,
-    and each side branch is one row. --depth 9 shows the side branches whole.
+    An outline that is longer than the terminal begins with rows marked 'last:', which repeat the
+    last turn, and shows each side branch as one row. --depth 9 shows the side branches whole.
 
     The number of tokens does not include tokens that were read from a cache. The cost is the cost
     that the agent reported.

@@ -36,9 +36,11 @@ _ROLE_WIDTH: Final = 11
 _NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
 _OUTCOMES: Final = {
     "steered": "the user typed the next prompt while the agent worked",
+    "interrupted": "the user interrupted the agent, and typed the next prompt",
     "given up": "the user interrupted the agent, which did nothing more here",
     "no output": "the agent gave neither a text nor a call",
     "no answer": "the agent wrote nothing after its last call",
+    "unfinished": "the session ends before the agent answers",
     "broke off": "the answer has no end",
 }
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}

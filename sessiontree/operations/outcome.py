@@ -1,8 +1,9 @@
 """How a turn ended: with an answer, or why it has none.
 
 A turn that the user interrupted is of one of three kinds: the agent had given nothing yet, the
-user steered, or the user gave the turn up. The entries of the turn tell the first from the others.
-What tells those two is the next prompt. Invariant: pure; times come from the session alone.
+user typed the next prompt soon, or the user gave the turn up. The entries of the turn tell the
+first from the others. What tells those two is the next prompt. Without an interruption, a prompt
+right behind a call steers. Invariant: pure; times come from the session alone.
 """
 
 from __future__ import annotations
@@ -20,12 +21,20 @@ Ending = Literal[
 """How the entries of a turn end: `silent` is one without a word of the agent."""
 
 Outcome = Literal[
-    "answered", "steered", "given up", "no output", "no answer", "broke off", "failed"
+    "answered",
+    "steered",
+    "interrupted",
+    "given up",
+    "no output",
+    "no answer",
+    "unfinished",
+    "broke off",
+    "failed",
 ]
 """How a turn ended, with what follows it."""
 
-_TO_STEER: Final = timedelta(minutes=10)
-"""A prompt this long after an interruption still steers: the user types it meanwhile."""
+_TO_TYPE: Final = timedelta(minutes=10)
+"""A prompt this long after an interruption still goes on with the turn: the user types it."""
 
 _AT_ONCE: Final = timedelta(seconds=5)
 """A prompt this long after a call was typed before, and waited until the call was done."""
@@ -56,8 +65,11 @@ def outcome_of(turn: End, following: End | None) -> Outcome | None:
     goes_on = following is not None and (following.reached_model or not _is_command(following))
     match turn.ending:
         case "interrupted":
-            return "steered" if goes_on and _is_within(turn, following, _TO_STEER) else "given up"
+            is_next = goes_on and _is_within(turn, following, _TO_TYPE)
+            return "interrupted" if is_next else "given up"
         case "no answer":
+            if following is None:
+                return "unfinished"
             return "steered" if goes_on and _is_within(turn, following, _AT_ONCE) else "no answer"
         case "silent":
             is_due = turn.prompt is not None and not _is_command(turn)

@@ -61,6 +61,7 @@ from sessiontree.operations.work import (
     Tally,
     TurnEvent,
     Work,
+    ends_of,
     message_of,
     total,
 )
@@ -104,10 +105,10 @@ class Turn(msgspec.Struct, frozen=True):
         part: 0, or for a further try from the same entry 1, 2 and so on.
         uuid: the uuid of its first entry.
         leaf: the uuid of its last entry with content.
-        prompt: the text of the prompt on one line, at most 500 characters; None without a prompt.
-        answer: the start of the last text of substance that the model wrote; empty if it wrote
-            none. What it says to a note of a program, or in a few words after a longer text, is of
-            none where there is a better one.
+        prompt: the start and the end of the prompt on one line; None without a prompt.
+        answer: the start and the end of the last text of substance that the model wrote; empty if
+            it wrote none. What it says to a note of a program, or in a few words after a longer
+            text, is of none where there is a better one.
         above: the place in `SessionOutline.turns` of the turn above; None at the top.
         fork: the uuid of the entry that it begins below; None at the top.
         leaves: whether the turn above goes on without it: it begins in the middle of that turn.
@@ -121,11 +122,12 @@ class Turn(msgspec.Struct, frozen=True):
         subagents: the subagents that were started here.
         work: what was done, without the work of subagents.
         outcome: how it ended: `answered`; `steered` (the user typed the next prompt while the agent
-            worked, and the agent went on with that one); `given up` (the user interrupted the
-            agent, which did nothing more here); `no output` (the agent gave neither a text nor a
-            call); `no answer` (the agent wrote nothing after its last call); `broke off` (an
-            answer without its end); `failed` (an answer that ended with an error). None where no
-            answer was due.
+            worked); `interrupted` (the user interrupted the agent, and typed the next prompt);
+            `given up` (the user interrupted the agent, which did nothing more here); `no output`
+            (the agent gave neither a text nor a call); `no answer` (the agent wrote nothing after
+            its last call); `unfinished` (the branch ends before the agent answers); `broke off`
+            (an answer without its end); `failed` (an answer that ended with an error). None where
+            no answer was due.
     """
 
     number: int
@@ -630,10 +632,11 @@ class Turning:
 def _prompt(entry: Entry, message: Message | None) -> str:
     own = entry.message_as_stored if entry.type == "message" else message
     if isinstance(own, dict) and is_typed_command(own):
-        return one_line(as_typed(text_of(own).strip()), TEXT)
+        return one_line(ends_of(as_typed(text_of(own).strip())), TEXT)
     if (typed := typed_in(entry)) is not None:
-        return one_line(typed, TEXT)
-    return preview(entry, message, TEXT)
+        return one_line(ends_of(typed), TEXT)
+    text = text_of(own).strip() if isinstance(own, dict) else ""
+    return one_line(ends_of(text), TEXT) if len(text) > TEXT else preview(entry, message, TEXT)
 
 
 def is_of_turn(handle: Entry) -> bool:

@@ -38,6 +38,9 @@ from sessiontree.text.preview import preview
 TEXT: Final = 500
 """Characters of a prompt, an answer or an event that an outline keeps."""
 
+_END: Final = 160
+"""Characters of the end of a longer text that an outline keeps."""
+
 _BRIEF: Final = 160
 """Characters of a text that says little after a longer one."""
 
@@ -156,6 +159,15 @@ class Answers:
         tally.spend(usage)
 
 
+def ends_of(text: str) -> str:
+    """A text; of a long one its start and its end, where the request or a question stands."""
+    if len(text) <= TEXT:
+        return text
+    end = text[-_END:]
+    end = end[end.find(" ", 0, _END // 4) + 1 :].lstrip()
+    return f"{text[: TEXT - len(end) - 3].rstrip()} … {end}"
+
+
 class _Said:
     """Which text of a turn says what came out of it."""
 
@@ -175,9 +187,9 @@ class _Said:
         if not text:
             return
         if self._calls_of_note is not None and self._calls_of_note <= _CALLS_TO_LOOK:
-            self._to_note = text[: TEXT + 1]
+            self._to_note = ends_of(text)
             return
-        self._last = text[: TEXT + 1]  # one more, so that a cut one is marked
+        self._last = ends_of(text)
         if len(text) >= _SUBSTANTIAL:
             self._long, self._calls = self._last, 0
 

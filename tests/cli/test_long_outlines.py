@@ -239,7 +239,7 @@ def test_a_subagent_without_a_file_has_a_row_that_says_so(tmp_path: Path) -> Non
         file = written(tmp_path / "s.jsonl", [CALL[0], call, end])
         with Session.open(file, readonly=True) as session:
             rows = [row for row in drawn(session) if "Explore: Find callers" in row]
-            assert [row.endswith("its file is missing") for row in rows] == [True] * count
+            assert [row.endswith("its transcript is missing") for row in rows] == [True] * count
 
 
 def test_all_rows_of_a_terminal_are_as_wide_as_the_screen_at_most(file: Path) -> None:

@@ -320,11 +320,21 @@ def test_each_folder_on_the_way_to_a_side_file_is_synced(tmp_path: Path) -> None
     assert folders | {os.path.dirname(folder) for folder in folders} <= disk.synced
 
 
-@pytest.mark.parametrize("to", ["claude-code", "codex", "gemini", "atif"])
-def test_lanes_that_repeat_too_much_are_refused_before_a_file_is_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, to: Literal["claude-code", "atif"]
+LANES = [message(f"l{n}", "h", "x") | {"lane": f"l{n}"} for n in "123"]
+COMPACTIONS = [line("compaction", f"c{n}", "h", summary="x", firstKeptEntryUuid="b") for n in "123"]
+
+
+@pytest.mark.parametrize(
+    ("to", "repeating"),
+    [("claude-code", LANES), ("atif", LANES), ("codex", COMPACTIONS), ("gemini", COMPACTIONS)],
+)
+def test_what_repeats_too_much_is_refused_before_a_file_is_made(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    to: Literal["claude-code", "atif"],
+    repeating: list[dict[str, Any]],
 ) -> None:
-    lines = [*chain(*"abcdefgh"), *(message(f"l{n}", "h", "x") | {"lane": f"l{n}"} for n in "123")]
+    lines = [*chain(*"abcdefgh"), *repeating]
     with opened(tmp_path / "s.jsonl", *lines) as session:
         session.convert(to, tmp_path / "whole.jsonl")
         for limit in ("_READ_AGAIN", "_LINES_AGAIN"):
