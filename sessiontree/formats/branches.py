@@ -22,7 +22,7 @@ from sessiontree.context.pairing import Pairing
 from sessiontree.context.settings import may_make_system
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, result_ids
 from sessiontree.formats import writing
@@ -416,8 +416,10 @@ def _handles_of_systems(source: writing.SessionSource) -> set[int]:
 
 
 def _note_losses_of(source: writing.SessionSource, entry: Entry, program: str) -> None:
-    message = entry.message_as_stored
+    # The keys are not kept with the entry, which waits in memory until it is written.
+    keys = entry.as_stored if entry.has_spilled else decode_object(entry.line)
+    message = keys.get("message")
     if isinstance(message, dict) and message.get("role") == "system":
         source.losses.add(writing.LOSS_OF_SYSTEM.format(program))
-    written = ("message", "metadata") if entry.get("metadata") == {"isMeta": True} else ("message",)
-    source.losses.keys(entry, written)
+    written = ("message", "metadata") if keys.get("metadata") == {"isMeta": True} else ("message",)
+    source.losses.keys_in(keys, entry, written)

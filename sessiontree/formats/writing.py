@@ -109,8 +109,12 @@ class Losses(Notes):
 
     def keys(self, entry: Entry, written: Container[str]) -> None:
         """Note the keys of an entry but those written and those of its place in the tree."""
+        self.keys_in(entry.as_stored, entry, written)
+
+    def keys_in(self, keys: Mapping[str, Any], entry: Entry, written: Container[str]) -> None:
+        """The same, of an entry whose keys are decoded."""
         self.uuid = entry.uuid
-        for key, value in entry.as_stored.items():
+        for key, value in keys.items():
             if key in written or key in _STRUCTURE:
                 continue
             inner = value if key == "original" and isinstance(value, dict) else {key: value}

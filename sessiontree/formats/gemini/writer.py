@@ -27,6 +27,7 @@ from sessiontree.context.providers import parts
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
+from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, calls_of, is_prompt, kind_of, result_ids
 from sessiontree.core.origin import origin_at
 from sessiontree.core.usage import usage_of
@@ -244,7 +245,7 @@ class GeminiWriter:
         self._digest = _digest(message, said)
         self._losses.uuid = said.entry.uuid
         self._time = said.entry.timestamp or self._time
-        if said.entry.get("metadata") == {"isMeta": True} and message.get("role") == "user":
+        if message.get("role") == "user" and _is_meta(said.entry):
             self._losses.add("a text that no user wrote counts as the user's")
         if message.get("partial"):
             self._losses.add("a partial message is not marked as partial")
@@ -390,6 +391,11 @@ class GeminiWriter:
         except RecursionError:
             self._losses.add("an entry that is nested too deeply for JSON is left out")
             return b""
+
+
+def _is_meta(entry: Entry) -> bool:
+    """Whether a program wrote a message; few lines need to be decoded for that, and kept so."""
+    return b"isMeta" in entry.line and entry.get("metadata") == {"isMeta": True}
 
 
 def _again(unit: _Unit, made: _Unit) -> _Unit | None:
