@@ -18,7 +18,7 @@ import msgspec
 
 from sessiontree.catalog.listing import moment
 from sessiontree.core.blob import MARK, blob_of
-from sessiontree.core.codec import decode
+from sessiontree.core.codec import decoder
 from sessiontree.core.damage import MOST_FINDINGS, ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
@@ -279,7 +279,7 @@ class FileSearch:
         if line == self._last_unread:  # a file may have millions of lines alike
             self._note_unread(line, offset)
             return None
-        entry = decode(line, offset, ignore) if line[0] in _BEGINS_ENTRY else None
+        entry = _decode(line, offset) if line[0] in _BEGINS_ENTRY else None
         if entry is not None:
             return self._hit(entry, _restored(entry, lambda handle: b""))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
@@ -299,7 +299,7 @@ class FileSearch:
         if not self._is_wanted(entry):
             return None
         match = self._pattern.match_in(self._texts(body))
-        if match is None or not self._is_on_path(entry):
+        if match is None or (self._wanted.current and not self._is_on_path(entry)):
             return None
         return self._made(entry, *match)
 
@@ -317,8 +317,6 @@ class FileSearch:
         return since is None or moment(entry.timestamp) >= since.timestamp()
 
     def _is_on_path(self, entry: Entry) -> bool:
-        if not self._wanted.current:
-            return True
         if self._path is None:
             from sessiontree.session import Session
 
@@ -359,7 +357,7 @@ class FileSearch:
             lane=entry.lane,
             snippet=before + match + after,
             match=(len(before), len(before) + len(match)),
-            speaker=speaker(entry) if stored in _RENAMED else stored,
+            speaker=speaker(entry) if stored in _RENAMED or entry.type == "block" else stored,
             **(_facts_of_message(entry) if self._wanted.facts else {}),
         )
 
@@ -369,7 +367,7 @@ class FileSearch:
 
         blobs = Blobs(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, partial(lines_with, MARK)):
-            entry = None if offset in given else decode(line, offset, ignore)
+            entry = None if offset in given else _decode(line, offset)
             if entry is None or not self._is_wanted(entry):
                 continue
             start = self._start or self._sniff(self._scanner.file)
@@ -424,8 +422,8 @@ def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
     return named in roles or (stored in roles and (stored, named) != ("user", TOOL))
 
 
-_RENAMED: Final = frozenset({"user", "toolResult", "assistant"})
-"""The roles that may be of results of tools; a block of a result is an assistant's."""
+_RENAMED: Final = frozenset({"user", "toolResult"})
+"""The roles of messages that may be results of tools; the role of such a block is another."""
 
 _BY_PARTS: Final = ("foreign", "version 1")
 """The kinds of files whose lines are not entries as they are."""
@@ -438,6 +436,8 @@ _CHAT_WITHIN: Final = 4096
 """A key that every chat of Gemini CLI has, and the bytes at its start that hold it."""
 
 _CONTENT: Final = "(content)"
+
+_decode: Final = decoder(ignore)
 
 
 def _on_one_line(text: str) -> str:
