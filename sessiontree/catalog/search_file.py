@@ -15,6 +15,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from msgspec.structs import replace
 
 from sessiontree.catalog.listing import moment
 from sessiontree.core.blob import MARK, blob_of
@@ -22,7 +23,14 @@ from sessiontree.core.codec import decoder
 from sessiontree.core.damage import MOST_FINDINGS, ignore
 from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
-from sessiontree.core.message import TOOL, begins_turn, calls_of, message_in, tools_of
+from sessiontree.core.message import (
+    TOOL,
+    begins_turn,
+    calls_of,
+    message_in,
+    speaker_named,
+    tools_of,
+)
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.core.usage import usage_of
 from sessiontree.engine.opening import Start, sniff_file
@@ -281,7 +289,7 @@ class FileSearch:
             return None
         entry = _decode(line, offset) if line[0] in _BEGINS_ENTRY else None
         if entry is not None:
-            return self._hit(entry, _restored(entry, lambda handle: b""))
+            return self._hit(entry, _restored(entry, _no_blob))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
             self._note_unread(line, offset)
         return None
@@ -347,7 +355,8 @@ class FileSearch:
             before = "…" + before
         if end + AFTER < len(text):
             after += "…"
-        return SearchHit(
+        is_renamed = stored == "user" or entry.type == "block"
+        hit = SearchHit(
             file=self._file,
             session=self._session,
             ref=entry.uuid,
@@ -357,9 +366,9 @@ class FileSearch:
             lane=entry.lane,
             snippet=before + match + after,
             match=(len(before), len(before) + len(match)),
-            speaker=speaker(entry) if stored in _RENAMED or entry.type == "block" else stored,
-            **(_facts_of_message(entry) if self._wanted.facts else {}),
+            speaker=speaker(entry) if is_renamed else stored and speaker_named(stored),
         )
+        return replace(hit, **_facts_of_message(entry)) if self._wanted.facts else hit
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
         """The hits in blobs, of entries that were not hits before."""
@@ -422,9 +431,6 @@ def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
     return named in roles or (stored in roles and (stored, named) != ("user", TOOL))
 
 
-_RENAMED: Final = frozenset({"user", "toolResult"})
-"""The roles of messages that may be results of tools; the role of such a block is another."""
-
 _BY_PARTS: Final = ("foreign", "version 1")
 """The kinds of files whose lines are not entries as they are."""
 
@@ -444,8 +450,14 @@ def _on_one_line(text: str) -> str:
     return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
 
 
+def _no_blob(handle: str) -> bytes:
+    return b""
+
+
 def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
     body = entry.as_stored
+    if not entry.has_spilled:
+        return body
     try:
         return restore(body, fetch)
     except SpilledError:
