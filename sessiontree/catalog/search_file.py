@@ -287,7 +287,7 @@ class FileSearch:
         if line == self._last_unread:  # a file may have millions of lines alike
             self._note_unread(line, offset)
             return None
-        entry = _decode(line, offset) if line[0] in _BEGINS_ENTRY else None
+        entry = decode(line, offset) if line[0] in _BEGINS_ENTRY else None
         if entry is not None:
             return self._hit(entry, _restored(entry, _no_blob))
         if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
@@ -376,7 +376,7 @@ class FileSearch:
 
         blobs = Blobs(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, partial(lines_with, MARK)):
-            entry = None if offset in given else _decode(line, offset)
+            entry = None if offset in given else decode(line, offset)
             if entry is None or not self._is_wanted(entry):
                 continue
             start = self._start or self._sniff(self._scanner.file)
@@ -443,7 +443,8 @@ _CHAT_WITHIN: Final = 4096
 
 _CONTENT: Final = "(content)"
 
-_decode: Final = decoder(ignore)
+decode: Final = decoder(ignore)
+"""The entry of a line at an offset, or None; what is wrong with the line is not told."""
 
 
 def _on_one_line(text: str) -> str:

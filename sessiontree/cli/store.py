@@ -96,8 +96,8 @@ def ls(
     caches and the trash. With FILE, 'ls' lists this session. You can give more than one DIR or
     FILE.
 
-    'ls' shows the shortest start of each id that no other session has, at least 8 characters. Every
-    command that takes an id takes this start.
+    For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
+    characters. Every command that takes an id takes this start.
 
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the

@@ -54,8 +54,8 @@ def tree(
     session grows. A row below a turn can show a compaction, a summary, a failed answer or a
     subagent. → shows what came out of a turn: the last answer of substance. ? shows a question that
     a tool of the agent asked the user, and what the user replied. In a pager or a pipe, each turn
-    has these rows. On a screen, the newest turns have them, as many as fit, and → also follows a
-    short prompt.
+    has these rows. If a screen has no room for all of them, only the newest turns have them, and
+    the text of → may stand behind a short prompt.
 
     A turn without an answer says how it ended:
 
@@ -68,8 +68,8 @@ def tree(
     unfinished   the session ends before the agent answers
     broke off    the answer has no end
 
-    An outline that is longer than the terminal begins with rows marked 'last:', which repeat the
-    last turn, and shows each side branch as one row. --depth 9 shows the side branches whole.
+    If an outline is longer than the terminal, it begins with rows marked 'last:', which repeat the
+    last turn. Each side branch is then one row. --depth 9 shows the side branches whole.
 
     The number of tokens does not include tokens that were read from a cache. The cost is the cost
     that the agent reported.

@@ -383,9 +383,9 @@ def compact(
     as_json: bool,
 ) -> None:
     """The entries stay in the file and in the tree. By default, about 20,000 tokens at the end of
-    the context stay. Without a summary option, the built-in summarizer is used. If the context
-    has fewer than 20,000 tokens, the command fails without a summary option; with one, the summary
-    replaces the whole context. To replace a context of any size, give '--keep 0'.
+    the context stay. Without a summary option, the built-in summarizer is used. A context
+    of fewer than 20,000 tokens is an exception: without a summary option, the command fails; with
+    one, the summary replaces the whole context. To replace a context of any size, give '--keep 0'.
 
     With --plan, the command prints the text to send to a model, and the command that stores the
     model's answer as the summary. With --json, it also prints the entries that the summary

@@ -16,7 +16,6 @@ import pytest
 
 from sessiontree import HandleError, Session, Store
 from sessiontree.catalog import search_file
-from sessiontree.core import codec
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
 from sessiontree.engine.cursor import Cursor
@@ -208,11 +207,11 @@ def test_each_handle_of_a_long_row_is_looked_up_once(
 def test_a_search_decodes_no_line_that_cannot_be_an_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    decoded = Counter[str]()
+    decode, decoded = search_file.decode, Counter[str]()
 
     def counted(*given: Any) -> Any:
         decoded["lines"] += 1
-        return codec.decode(*given)
+        return decode(*given)
 
     monkeypatch.setattr(search_file, "decode", counted)
     corpus.STRUCTURES["number_lines"](tmp_path, 20_000)
