@@ -9,7 +9,9 @@ import os
 import shlex
 import stat
 from collections.abc import Iterator, Mapping
+from typing import Any
 
+from sessiontree.core.header import says_pi
 from sessiontree.errors import ForeignFormatError
 from sessiontree.formats import FORMATS, Format
 from sessiontree.formats.base import Home
@@ -40,6 +42,12 @@ def agent_at(file: str, environ: Mapping[str, str] = os.environ) -> Format | Non
             if real.startswith(os.path.join(os.path.realpath(folder), "")):
                 return format
     return None
+
+
+def agent_of_version_1(file: str, header: Mapping[str, Any]) -> str | None:
+    """The agent that wrote a file of version 1: the owner of its folder, or pi by its header."""
+    owner = agent_at(file)
+    return owner.name if owner is not None else "pi" if says_pi(header) else None
 
 
 def check_not_of_agent(file: str, environ: Mapping[str, str] = os.environ) -> None:

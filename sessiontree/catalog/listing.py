@@ -31,7 +31,6 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_object
-from sessiontree.core.header import says_pi
 from sessiontree.core.message import (
     begins_turn,
     is_generated,
@@ -284,7 +283,7 @@ class _Opened:
             lane=last.lane or "main",
             writer=_writer(self._fs, self.name),
             agent=None if owner is None else owner.program,
-            made_by=_maker(header, start.kind) if owner is None else owner.name,
+            made_by=self._maker(start),
             imported_from=_imported_from(header),
             copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
         )
@@ -321,6 +320,15 @@ class _Opened:
             made_by=format.name,
         )
 
+    def _maker(self, start: Start) -> str | None:
+        """The agent that wrote the file, or that the header names."""
+        if start.kind == "version 1":
+            from sessiontree.catalog.homes import agent_of_version_1  # few files are of version 1
+
+            if (agent := agent_of_version_1(self.name, start.header)) is not None:
+                return agent
+        return _in_metadata(start.header, "agent")
+
     def _modified(self) -> str:
         changed = datetime.fromtimestamp(self._stat.modified, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
@@ -331,11 +339,6 @@ def _owner(file: str) -> Format | None:
     from sessiontree.catalog.homes import agent_at  # few files are of version 1
 
     return agent_at(file)
-
-
-def _maker(header: Mapping[str, Any], kind: str) -> str | None:
-    """The agent that the header names, also by what only this agent writes."""
-    return "pi" if kind == "version 1" and says_pi(header) else _in_metadata(header, "agent")
 
 
 def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:

@@ -230,9 +230,8 @@ def context(
 def follow(file: str, as_json: bool) -> None:
     """The command runs until you interrupt it. If the file is migrated or repaired, the command
     continues. The command reports new damage on standard error. The file may be another agent's:
-    the command reads it again when the agent has written. If a new entry
-    does not continue from the leaf of its lane, the command warns that two writers are on this
-    lane.
+    the command reads it again when the agent has written. If a new entry does not continue from the
+    leaf of its lane, the command warns that two writers are on this lane.
     """
     with Session.open(file, readonly=True) as session:
         if is_terminal():

@@ -8,7 +8,7 @@ import os
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import click
 
@@ -32,9 +32,8 @@ def reading(file: str, root: str | None = None) -> Iterator[Session]:
             terminal.tell(_damage_line(file, found))
 
 
-_LEAST_CAUSE = 20
-_LONGEST_FILE = 24
-"""Columns of the name of a file that a line on a terminal has room for."""
+_LEAST_CAUSE: Final = 20  # columns of what is wrong
+_LONGEST_FILE: Final = 24  # columns of the name of a file that a line on a terminal has room for
 
 
 def _damage_line(file: str, found: Sequence[Damage]) -> str:

@@ -19,7 +19,7 @@ from sessiontree.cli.terminal import short, tell
 from sessiontree.cli.turn import opened_turn, turns_named
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import decode_object
-from sessiontree.core.header import is_version_1, says_pi
+from sessiontree.core.header import is_version_1
 from sessiontree.core.moment import moment_of
 from sessiontree.operations.labels import Label
 from sessiontree.operations.turns import SessionOutline
@@ -109,11 +109,9 @@ def _of_agent(outline: SessionOutline, session: Session) -> SessionOutline:
     header = decode_object(session.original(session.header))
     if not is_version_1(header):
         return outline
-    from sessiontree.catalog.homes import agent_at  # few files are of version 1
+    from sessiontree.catalog.homes import agent_of_version_1  # few files are of version 1
 
-    format = agent_at(session.file)
-    agent = format.name if format is not None else "pi" if says_pi(header) else None
-    return replace(outline, agent=agent)
+    return replace(outline, agent=agent_of_version_1(session.file, header))
 
 
 def _every_entry(session: Session, on: Screen) -> Iterator[str]:

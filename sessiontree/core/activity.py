@@ -106,11 +106,11 @@ def error_of(message: Message) -> str | None:
     return None
 
 
-Outcome = Literal["done", "failed", "refused"]
+CallEnding = Literal["done", "failed", "refused"]
 """How a call ended; the user did not allow a call that is refused."""
 
 
-def outcomes_of(message: Message) -> Iterator[tuple[str, Outcome]]:
+def ended_calls(message: Message) -> Iterator[tuple[str, CallEnding]]:
     """The ids of the calls whose results a message has, and how each ended."""
     for id, block in zip(result_ids(message), _results(message), strict=False):
         text = _text_of_result(block)

@@ -298,9 +298,9 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
 
 
 def _near(ref: str, tree: TreeIndex, names: Names) -> set[str]:
-    known = names.all_names() | {lane or MAIN for lane in tree.lanes}
     from difflib import get_close_matches  # only a refusal needs it
 
+    known = names.all_names() | {lane or MAIN for lane in tree.lanes}
     near = set(get_close_matches(ref, known, n=3))
     if len(ref) >= 3:
         near.update(tree.uuids[row] for row in tree.rows_with_prefix(ref[:4])[:_CANDIDATES])

@@ -23,7 +23,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from sessiontree.catalog.homes import agent_at
+from sessiontree.catalog.homes import agent_of_version_1
 from sessiontree.core.blob import Blob
 from sessiontree.core.codec import FORMAT, VERSION, head
 from sessiontree.core.damage import ignore
@@ -34,7 +34,7 @@ from sessiontree.core.entry import (
     decode_object,
 )
 from sessiontree.core.handle import Handle
-from sessiontree.core.header import AGENT_SESSION_KEY, says_pi
+from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
@@ -93,7 +93,7 @@ def opening_of(source: Source) -> Opening:
     metadata = dict(given) if isinstance(given, dict) else {}
     id = source.session_id(str(fields.get("id") or ""))
     agent = source.agent
-    if source.format is None and (agent := _agent_of_version_1(source.path, fields)) is not None:
+    if source.format is None and (agent := agent_of_version_1(source.path, fields)) is not None:
         metadata.setdefault("agent", agent)
     if agent is not None and not id.rpartition(".")[2].startswith("agent-"):
         metadata[AGENT_SESSION_KEY] = id
@@ -102,12 +102,6 @@ def opening_of(source: Source) -> Opening:
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}
     order = Order(first.uuid, source)
     return Opening(fields, first.uuid, order.ordered(entries), order)
-
-
-def _agent_of_version_1(path: str, header: Mapping[str, Any]) -> str | None:
-    """The agent that a file of version 1 belongs to: by its folder, or by its header."""
-    format = agent_at(path)
-    return format.name if format is not None else "pi" if says_pi(header) else None
 
 
 def create(fs: FileSystem, path: str, opening: Opening) -> Counts:

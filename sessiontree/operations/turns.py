@@ -24,7 +24,7 @@ import msgspec
 
 from sessiontree.core.activity import (
     as_typed,
-    outcomes_of,
+    ended_calls,
 )
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, SUMMARIES, Entry
@@ -385,8 +385,8 @@ class Turning:
 
     def _note_refusal(self, message: Message) -> None:
         """Forget the calls of subagents that a message says never started."""
-        for call, outcome in outcomes_of(message):
-            if outcome != "done":
+        for call, ending in ended_calls(message):
+            if ending != "done":
                 self._called.pop(call, None)
 
     def _note_edit(self, parent: int, entry: Entry) -> None:

@@ -16,13 +16,13 @@ from msgspec.structs import astuple
 
 from sessiontree.core.activity import (
     SYNTHETIC,
+    ended_calls,
     error_of,
     files_of,
     gist_of,
     is_interruption,
     is_note_of_program,
     is_output,
-    outcomes_of,
     results_of,
 )
 from sessiontree.core.display import one_line
@@ -315,7 +315,7 @@ class Tally:
         replies: list[TurnEvent] = []
         if results:
             self._open.difference_update(results)
-            self._take_outcomes(fields)
+            self._take_ended(fields)
             replies = self._replies(entry, fields) if self._asked else []
         self._owes = self._owes or bool(calls or results)
         is_model = entry.type in PIECES or role_of(fields) == "assistant"
@@ -329,7 +329,7 @@ class Tally:
 
     def _replies(self, entry: Entry, fields: Message) -> list[TurnEvent]:
         """What the user answered to questions of a tool."""
-        ended = dict(outcomes_of(fields))
+        ended = dict(ended_calls(fields))
         return [
             TurnEvent("reply", entry.uuid, one_line(answer, TEXT), None, one_line(question, TEXT))
             for id, text in results_of(fields)
@@ -337,11 +337,11 @@ class Tally:
             for question, answer in answers_in(text, self._asked.pop(id, ()))
         ]
 
-    def _take_outcomes(self, fields: Message) -> None:
-        for call, outcome in outcomes_of(fields):
-            self._failed += outcome == "failed"
-            self._refused += outcome == "refused"
-            if outcome == "done":
+    def _take_ended(self, fields: Message) -> None:
+        for call, ending in ended_calls(fields):
+            self._failed += ending == "failed"
+            self._refused += ending == "refused"
+            if ending == "done":
                 self._files.update(dict.fromkeys(self._changes.pop(call, ()), True))
 
     def _take_output(self, entry: Entry, fields: Message, *, is_call: bool) -> None:

@@ -8,11 +8,11 @@ import pytest
 
 from sessiontree.core.activity import (
     as_typed,
+    ended_calls,
     error_of,
     files_of,
     gist_of,
     is_interruption,
-    outcomes_of,
 )
 from sessiontree.core.message import Call, is_typed_command
 
@@ -62,7 +62,7 @@ def result(**keys: Any) -> dict[str, Any]:
 def test_failed_and_refused_calls_are_told_apart(
     message: dict[str, Any], outcomes: list[str]
 ) -> None:
-    assert list(outcomes_of(message)) == [("1", outcome) for outcome in outcomes]
+    assert list(ended_calls(message)) == [("1", outcome) for outcome in outcomes]
 
 
 def test_interruptions_and_errors_of_each_agent_are_found() -> None:

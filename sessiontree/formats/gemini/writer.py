@@ -394,7 +394,10 @@ class GeminiWriter:
 
 
 def _is_meta(entry: Entry) -> bool:
-    """Whether a program wrote a message; few lines need to be decoded for that, and kept so."""
+    """Whether a program wrote a message.
+
+    The bytes are looked at first, because an entry that is asked for a key keeps all of them.
+    """
     return b"isMeta" in entry.line and entry.get("metadata") == {"isMeta": True}
 
 
