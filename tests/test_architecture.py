@@ -233,6 +233,9 @@ LATE: Final = {
         "engine.translated": "slow to import, few need it",
         "formats": "slow to import, and few files are another agent's",
     },
+    "catalog.open": {
+        "catalog.homes": "few files are of version 1",
+    },
     "catalog.search": {
         "catalog.search_turns": "slow to import, few need it",
     },
@@ -257,7 +260,6 @@ LATE: Final = {
         "cli.lookup": "heavy, and only the garbage of a store needs it",
     },
     "cli.opening": {
-        "catalog.homes": "few files are of version 1",
         "cli.screen": "slow to import, and few files are damaged",
     },
     "cli.store": {

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Sequence
 
 from sessiontree.catalog.counts import Counter, cache_folder
+from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
-from sessiontree.catalog.listing import SessionInfo, by_time, facts_of, moment
-from sessiontree.catalog.lookup import LATEST, SHORTEST_PREFIX, find, is_start_of
-from sessiontree.catalog.places import Selection, files_in, sessions_in
-from sessiontree.cli.terminal import Progress, counted, tell
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
-from sessiontree.errors import (
-    NotASessionError,
-    RefError,
-    SessionNotFoundError,
-    SessionTreeError,
-)
+from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.store import HOME_VARIABLE, Store
 
@@ -106,82 +99,8 @@ def none_found(places: Sequence[str], selection: Selection) -> str:
 
 
 def find_file(name: str) -> str:
-    """The file of the one session with a name or an id, or `latest`.
-
-    The user's store counts first; then the sessions that agents keep. The start of an id counts in
-    both. Of several files of one session, such as the original and a copy that another agent goes
-    on with, it is the file that changed last. A line on standard error says so, and if an agent's
-    file has more than its import.
-    """
-    problems: list[str] = []
-    store = store_at(None)
-    try:
-        own = [store.find(name, report=problems.append)]
-    except RefError as error:
-        if error.candidates:
-            raise
-        own = []
-    if own and not is_start_of(name, own[0]):
-        found = own[0]
-    else:
-        found = _with_agents(name, own, store, problems)
-    if found in own and name != LATEST:
-        _tell_newer(found)
-    return found.file
-
-
-def _with_agents(
-    name: str, own: Sequence[SessionInfo], store: Store, problems: list[str]
-) -> SessionInfo:
-    """The one session with a name or an id among those of the agents and of the store."""
-    agents = sessions_in(agent_folders(), Selection(), problems.append)
-    among = [*own, *sorted(agents, key=by_time, reverse=True)]
-    if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it
-        among += store.list(report=lambda problem: None)
-    one_each: dict[str, SessionInfo] = {}  # an import has the id of its original, and counts first
-    for one in among:
-        one_each.setdefault(one.id, one)
-    where = f"in {store.root} or where agents keep theirs"
-    try:
-        found = find(name, list(one_each.values()), where, "sessiontree ls")
-    except RefError as error:
-        if error.candidates:
-            raise
-        report_left_out(problems)
-        raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
-    is_copied = any(one.id == found.id and one is not found for one in among)
-    if is_copied and found.agent is not None and name != LATEST:
-        tell(f"Reading the file of {found.agent}, which changed last: {found.file}")
-    return found
-
-
-def report_left_out(problems: Sequence[str]) -> None:
-    """Say on one line that files were not looked at, where no session was found."""
-    if problems:
-        files = counted(len(problems), "file")
-        tell(f"Left out: {files} that cannot be read as a session; 'sessiontree ls' names each")
-
-
-def _tell_newer(own: SessionInfo) -> None:
-    """Say which file of an agent has more of a session of the store than the store has."""
-    for file in files_in(agent_folders(), lambda problem: None):
-        name = os.path.basename(file)
-        if own.id[:8] not in name and name != own.imported_from:
-            continue
-        with contextlib.suppress(SessionTreeError, OSError):
-            one = facts_of(file)
-            if one.id == own.id and _is_newer(one, own):
-                tell(
-                    f"{file} of {one.agent} changed later; to add what is new: sessiontree import "
-                    f"{shlex.quote(file)}"
-                )
-
-
-def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
-    """Whether a file changed later, by its last entry and by the file system."""
-    if moment(one.modified) <= moment(other.modified):
-        return False
-    return os.stat(one.file).st_mtime_ns > os.stat(other.file).st_mtime_ns
+    """The file of the one session with a name or an id, or `latest`; see `find_session`."""
+    return find_session(name, store_at(None), agent_folders(), tell).file
 
 
 def relative_path(file: str) -> str:

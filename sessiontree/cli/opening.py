@@ -12,14 +12,15 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from sessiontree.catalog.open import open_to_write
 from sessiontree.cli import output, terminal
 from sessiontree.cli.arguments import is_path
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
-from sessiontree.engine.opening import KEPT_AS, Migrate
+from sessiontree.engine.opening import KEPT_AS
 from sessiontree.engine.refs import check_name
-from sessiontree.errors import MigrationRefusedError, RefError
+from sessiontree.errors import RefError
 from sessiontree.session import Session
 
 
@@ -59,7 +60,7 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
     does not hold it, for other writers would give up waiting; the user is warned if one of
     them moves the leaf meanwhile.
     """
-    session, is_old = _open(file, lane, () if hold else (ConflictWarning(),))
+    session, is_old = open_to_write(file, lane, () if hold else (ConflictWarning(),))
     log = session.reader.log
     with session, contextlib.ExitStack() as locked:
         locked.enter_context(session.locked())
@@ -150,21 +151,8 @@ class ConflictWarning:
 
 def open_migrated(file: str) -> tuple[Session, str | None]:
     """Open a session to write; the path of the original as well if the file was migrated."""
-    session, is_old = _open(file, MAIN, (), True)
+    session, is_old = open_to_write(file, MAIN, migrate=True)
     return session, _tell_migrated(file) if is_old else None
-
-
-def _open(
-    file: str, lane: str, hooks: tuple[Any, ...], migrate: Migrate = "later"
-) -> tuple[Session, bool]:
-    """Open a session to write, and say whether the file is of version 1, and may be migrated."""
-    try:
-        return Session.open(file, lane=lane, migrate=False, hooks=hooks), False
-    except MigrationRefusedError:
-        from sessiontree.catalog.homes import check_not_of_agent  # few files are of version 1
-
-        check_not_of_agent(file)
-        return Session.open(file, lane=lane, migrate=migrate, hooks=hooks), True
 
 
 def _tell_migrated(file: str) -> str:

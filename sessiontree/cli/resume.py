@@ -8,9 +8,10 @@ from typing import Final
 
 import click
 
+from sessiontree.catalog.find import tell_left_out
 from sessiontree.catalog.resume import PROGRAMS, find_session, plan
 from sessiontree.cli import arguments
-from sessiontree.cli.lookup import places_at, report_left_out
+from sessiontree.cli.lookup import places_at
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import finish, out, tell
 from sessiontree.errors import SessionTreeError, UsageError
@@ -50,7 +51,7 @@ def resume(
     try:
         one = find_session(session, os.getcwd(), places_at(), problems.append)
     except SessionTreeError:
-        report_left_out(problems)
+        tell_left_out(problems, tell)
         raise
     found = plan(one, agent, cwd, before=_check_installed if runs else lambda program: None)
     if found.is_converted:
