@@ -8,7 +8,9 @@ where, and what to do next; the command line prints it as it is.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 
@@ -26,12 +28,32 @@ class ContentLostWarning(SessionTreeWarning):
 
 def warn(text: str, category: type[Warning] = SessionTreeWarning) -> None:
     """Give a warning that names the line of the program which called the library."""
+    hear = _hear.get()
+    if hear is not None:
+        hear(text)
+        return
     from inspect import currentframe  # a slow import, and few calls warn
 
     level, frame = 1, currentframe()
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_INSIDE):
         level, frame = level + 1, frame.f_back
     warnings.warn(text, category, stacklevel=level)
+
+
+_hear: ContextVar[Callable[[str], object] | None] = ContextVar("hear", default=None)
+
+
+@contextmanager
+def hearing(hear: Callable[[str], object]) -> Iterator[None]:
+    """Give the text of each warning in this context to `hear`, and warn of nothing.
+
+    `warnings.catch_warnings` is of the whole process; several calls may run in threads at once.
+    """
+    token = _hear.set(hear)
+    try:
+        yield
+    finally:
+        _hear.reset(token)
 
 
 _INSIDE: Final = ("sessiontree.", "contextlib")

@@ -1,0 +1,209 @@
+"""Answers that fit a model: pages of items, and texts cut where one item is too long.
+
+Invariants: an answer keeps its budget, but for one item that cannot be shorter; nothing is left out
+without a sentence that says so and how to get it; the pages of a list that did not change hold each
+item once.
+
+A token is taken for four bytes of JSON, as in `context.compaction`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import msgspec
+
+from sessiontree.dispatch.guidance import Refusal
+
+T = TypeVar("T")
+
+TOKENS: Final = 4000
+"""The tokens of an answer, if the caller does not say."""
+
+_BYTES_OF_TOKEN: Final = 4
+_ENVELOPE: Final = 400
+"""Bytes kept free for what stands around the items of a page."""
+
+_SHORTEST: Final = 48
+"""Characters that a text keeps however small the budget is: a uuid, and a bit more."""
+
+_LEAST: Final = 200
+"""The smallest budget, in tokens; there is no room for an answer in less."""
+
+_MOST_KEYS: Final = 64
+"""The keys that an object keeps however small the budget is."""
+
+
+class Budgeted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of a method whose answer has a budget."""
+
+    budget: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0, le=2**31, description="The most tokens of the answer, 200 or more; 0: no limit."
+        ),
+    ] = TOKENS
+
+
+class Paged(Budgeted, kw_only=True):
+    """Parameters of a method that answers with a page of a list."""
+
+    cursor: Annotated[
+        str | None,
+        msgspec.Meta(description="Where to go on: the `cursor` of the page before."),
+    ] = None
+
+
+class Page(msgspec.Struct, Generic[T], kw_only=True, omit_defaults=True):
+    """A page of a list; `cursor` and `more` are there if the list goes on."""
+
+    items: Annotated[list[T], msgspec.Meta(description="The items of this page.")]
+    more: Annotated[
+        str | None, msgspec.Meta(description="What is left out, and how to get it.")
+    ] = None
+    cursor: Annotated[
+        str | None, msgspec.Meta(description="The parameter `cursor` of the next page.")
+    ] = None
+
+
+def page(items: Iterable[T], given: Paged, key: Callable[[T], str]) -> Page[T]:
+    """The next items of a list that the budget has room for, at least one.
+
+    Args:
+        items: the whole list, the most telling first; no more of it is taken than is needed.
+        given: the budget, and where the page before ended.
+        key: what tells an item from all others of the list.
+
+    Raises:
+        Refusal: the item at which the page before ended is not in the list any more.
+    """
+    rest, number = _behind(iter(items), given.cursor, key)
+    room = _room(given.budget) - _ENVELOPE if given.budget else None
+    taken: list[T] = []
+    for item in rest:
+        if room is not None:
+            room -= size(item) + 1
+            if room < 0 and taken:
+                shown = number + len(taken)
+                more = f"{shown:,} are shown; give the cursor for more"
+                return Page(items=taken, more=more, cursor=f"{shown}:{key(taken[-1])}")
+        taken.append(item)
+    return Page(items=taken)
+
+
+def _behind(
+    items: Iterator[T], cursor: str | None, key: Callable[[T], str]
+) -> tuple[Iterator[T], int]:
+    """What follows the item that a cursor names, and how many items stand before that."""
+    if cursor is None:
+        return items, 0
+    shown, colon, last = cursor.partition(":")
+    if not (colon and shown.isascii() and shown.isdecimal()):
+        raise Refusal(
+            f"{cursor!r:.100} is not a cursor",
+            "bad_cursor",
+            "Give the cursor of the page before as it is, or none to begin at the start.",
+        )
+    for item in items:
+        if key(item) == last:
+            return items, int(shown)
+    raise Refusal(
+        f"the list has changed: it has no {last!r:.100} any more",
+        "bad_cursor",
+        "Call again without a cursor, to begin at the start.",
+    )
+
+
+def _room(budget: int) -> int:
+    """The bytes of a budget in tokens."""
+    return max(budget, _LEAST) * _BYTES_OF_TOKEN
+
+
+def size(value: Any) -> int:
+    """The bytes of a value as JSON."""
+    return len(encoded(value))
+
+
+def encoded(value: Any) -> bytes:
+    """A value as JSON; a lone surrogate is spelled as an escape."""
+    try:
+        return msgspec.json.encode(value, enc_hook=plain)
+    except (UnicodeEncodeError, OverflowError):
+        return json.dumps(as_builtins(value), separators=(",", ":")).encode()
+
+
+def as_builtins(value: Any) -> Any:
+    """A value as dicts, lists, texts and numbers."""
+    return msgspec.to_builtins(value, enc_hook=plain)
+
+
+def plain(value: Any) -> Any:
+    """A value of this library that msgspec does not know, in the shape that `--json` prints."""
+    for name in ("as_stored", "as_dict"):
+        shape = getattr(value, name, None)
+        if shape is not None:
+            return dict(shape() if callable(shape) else shape)
+    raise NotImplementedError(f"a {type(value).__name__} has no shape in JSON")
+
+
+def fit(value: Any, budget: int) -> tuple[Any, str | None]:
+    """A value of builtins that keeps a budget of tokens, and what was left out.
+
+    The longest texts lose their middles first. What cannot be kept short so, such as a list of a
+    million numbers, loses the ends of its longest lists.
+    """
+    room = _room(budget)
+    if not budget or size(value) <= room:
+        return value, None
+    low, high = _SHORTEST, max(room, _SHORTEST)
+    while low < high:  # the longest length of texts that fits
+        middle = (low + high + 1) // 2
+        if size(_Cut(middle).value(value)) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    cut = _Cut(low)
+    found = cut.value(value)
+    said = f"{cut.texts} texts were cut to {low} characters"
+    items = 1024
+    while size(found) > room and items:
+        cut = _Cut(low, items)
+        found, items = cut.value(value), items // 2
+        said = f"{cut.texts} texts were cut to {low} characters, {cut.items} items left out"
+    return found, f"{said}; a larger budget gives more, and 0 gives all"
+
+
+class _Cut:
+    """Makes texts, and lists, no longer than a length; counts what it cut."""
+
+    def __init__(self, length: int, items: int | None = None) -> None:
+        self._length = length
+        self._items = items
+        self.texts = 0
+        self.items = 0
+
+    def value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        if isinstance(value, list):
+            return [self.value(each) for each in self._some(value, 0)]
+        if isinstance(value, dict):
+            return {key: self.value(value[key]) for key in self._some(list(value), _MOST_KEYS)}
+        return value
+
+    def _some(self, values: list[Any], least: int) -> list[Any]:
+        if self._items is None or len(values) <= max(self._items, least):
+            return values
+        kept = max(self._items, least)
+        self.items += len(values) - kept
+        return values[:kept]
+
+    def _text(self, text: str) -> str:
+        if len(text) <= self._length:
+            return text
+        self.texts += 1
+        end = self._length // 3
+        left_out = len(text) - self._length
+        return f"{text[: self._length - end]} … {left_out} characters … {text[-end:]}"

@@ -1,0 +1,132 @@
+"""One call: what a method reports while it works, and the sessions that it opens.
+
+Invariants: a session that a call opens is closed with the call; damage that the call meets in it is
+told; a call that was stopped goes no further than its next report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Protocol
+
+import msgspec
+
+from sessiontree.catalog.open import open_to_write
+from sessiontree.core.entry import MAIN
+from sessiontree.dispatch.budget import Budgeted, Paged
+from sessiontree.session import Session
+
+if TYPE_CHECKING:
+    from sessiontree.dispatch.scope import Scope
+
+
+class Stopped(Exception):
+    """The caller does not want the result any more."""
+
+
+class Tell(Protocol):
+    """Where the reports of a call go."""
+
+    def progress(self, message: str, fraction: float | None) -> None: ...
+
+    def guidance(self, kind: str, next: str) -> None: ...
+
+
+_SESSION = msgspec.Meta(
+    description="The session: its id, four or more characters of the start of its id, its name, "
+    "'latest', or the path of its file.",
+    examples=["latest"],
+)
+SessionName = Annotated[str, _SESSION]
+
+_REF = msgspec.Meta(
+    description="An entry: '@' for the current leaf, a uuid or the start of one, a label, the name "
+    "of a branch or of a lane; with ~N, the Nth entry above.",
+    examples=["@"],
+)
+EntryRef = Annotated[str, _REF]
+
+LaneName = Annotated[
+    str, msgspec.Meta(description="The lane to write on; a line of entries with its own leaf.")
+]
+
+
+class OfSession(Budgeted, kw_only=True):
+    """Parameters of a method about one session."""
+
+    session: SessionName
+
+
+class PagedOfSession(Paged, kw_only=True):
+    """Parameters of a method that answers with a page about one session."""
+
+    session: SessionName
+
+
+class Call:
+    """What a method has of its call.
+
+    Args:
+        scope: what the call may reach.
+        tell: where its reports go.
+        stop: set when the caller does not want the result any more.
+    """
+
+    def __init__(self, scope: Scope, tell: Tell, stop: threading.Event) -> None:
+        self.scope = scope
+        self._tell = tell
+        self._stop = stop
+
+    def check(self) -> None:
+        """Raise `Stopped` where the caller does not want the result any more."""
+        if self._stop.is_set():
+            raise Stopped
+
+    def progress(self, message: str, done: float | None = None, size: float | None = None) -> None:
+        """Report how far the work is: what is done, of how much."""
+        self.check()
+        fraction = min(done / size, 1.0) if size and done is not None else None
+        self._tell.progress(message, fraction)
+
+    def warn(self, text: str) -> None:
+        """Tell something that the caller has to know; the call goes on."""
+        self._tell.guidance("warning", text)
+
+    def file(self, session: str) -> str:
+        """The path of a session's file; see `Scope.file`."""
+        return self.scope.file(session, self.warn)
+
+    @contextlib.contextmanager
+    def reading(self, session: str) -> Iterator[Session]:
+        """Open a session to read."""
+        self.check()
+        with Session.open(self.file(session), readonly=True) as opened:
+            try:
+                yield opened
+            finally:
+                if found := opened.damage:
+                    more = f" ({len(found):,} findings)" if len(found) > 1 else ""
+                    self._tell.guidance("damage", f"{found[0]}{more}; health.check tells all")
+
+    @contextlib.contextmanager
+    def writing(
+        self, session: str, lane: str | None = None, *, scratch: bool = False
+    ) -> Iterator[Session]:
+        """Open a session to write at the leaf of a lane, and hold its lock.
+
+        Args:
+            session: the session.
+            lane: the lane, by default the main one.
+            scratch: write on a new scratch lane at that leaf instead.
+        """
+        self.scope.check_write()
+        self.check()
+        opened, _ = open_to_write(self.file(session), lane or MAIN)
+        with opened, opened.locked():
+            if not scratch:
+                yield opened
+                return
+            with opened.scratch() as trial:
+                yield trial

@@ -1,0 +1,237 @@
+"""The dispatcher: finds the method of a name, checks the parameters, and runs it as events.
+
+Invariants: `call` raises nothing but what `take` raises; each call ends with one `done`; each event
+has its provenance and the hash of all methods.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.dispatch.budget import TOKENS, as_builtins, fit
+from sessiontree.dispatch.call import Call, Stopped
+from sessiontree.dispatch.event import Data, Done, Error, Event, Guidance, Progress
+from sessiontree.dispatch.guidance import Refusal, nearest, refusal_of
+from sessiontree.dispatch.namespace import Method, Namespace, schema_hash
+from sessiontree.dispatch.namespaces import OWN
+from sessiontree.dispatch.scope import Scope
+from sessiontree.errors import hearing
+
+Take = Callable[[Event], object]
+"""What gets the events of a call, one after the other."""
+
+ENTRY_POINTS: Final = "sessiontree.namespaces"
+"""The group of entry points by which other packages add namespaces."""
+
+ROOT: Final = "sessiontree"
+"""The start of every provenance."""
+
+
+class Dispatcher:
+    """Calls methods by their names.
+
+    Args:
+        scope: what the calls may reach.
+        namespaces: the namespaces; by default those of this package and of the entry points.
+
+    Attributes:
+        namespaces: the namespaces by their names.
+        problems: why a namespace of another package does not take part.
+    """
+
+    def __init__(self, scope: Scope, namespaces: Iterable[Namespace] | None = None) -> None:
+        self.scope = scope
+        self.problems: list[str] = []
+        found = [*OWN, *self._plugged()] if namespaces is None else namespaces
+        self.namespaces: dict[str, Namespace] = {}
+        for namespace in found:
+            if self.namespaces.setdefault(namespace.name, namespace) is not namespace:
+                self.problems.append(f"there is more than one namespace {namespace.name!r}")
+
+    @cached_property
+    def schema(self) -> str:
+        """The hash of all methods."""
+        return schema_hash(self.namespaces.values())
+
+    @property
+    def methods(self) -> dict[str, Method]:
+        """All methods by their whole names."""
+        return {
+            method.full_name: method
+            for namespace in self.namespaces.values()
+            for method in namespace.methods.values()
+        }
+
+    def call(
+        self, name: str, params: Any, take: Take, *, stop: threading.Event | None = None
+    ) -> None:
+        """Call a method, and give each event to `take`.
+
+        Args:
+            name: the namespace and the method, as `tree.render`.
+            params: the parameters: a mapping, as JSON has it.
+            take: gets the events.
+            stop: when it is set, the work stops at its next report.
+        """
+        told = _Teller(take, self.schema, masked=self.scope.redact)
+        try:
+            self._run(name, params, told, stop or threading.Event())
+            told.done()
+        except _TakeError as error:
+            raise error.cause from None
+
+    def _run(self, name: str, params: Any, told: _Teller, stop: threading.Event) -> None:
+        try:
+            method = self._method(name, told)
+            given = _converted(method, params)
+            with hearing(lambda text: told.guidance("warning", text)):
+                result = as_builtins(method.function(Call(self.scope, told, stop), given))
+            value, left_out = fit(told.mask(result), getattr(given, "budget", TOKENS))
+        except _TakeError:
+            raise
+        except Stopped:
+            told.refuse(Refusal("the call was stopped", "stopped", "Call again."))
+        except Exception as error:
+            told.refuse(refusal_of(error))
+        else:
+            told.data(method.content_type, value, left_out)
+
+    def _method(self, name: str, told: _Teller) -> Method:
+        if not isinstance(name, str) or "." not in name:
+            raise Refusal(
+                f"{name!r:.100} has no dot: a call names a namespace and a method",
+                "bad_name",
+                "Call a method as 'tree.render'; schema.list lists all.",
+                self.namespaces,
+            )
+        first, _, second = name.partition(".")
+        namespace = self.namespaces.get(first)
+        if namespace is None:
+            near = nearest(first, self.namespaces)
+            raise Refusal(
+                f"there is no namespace {first!r:.100}{near}",
+                "unknown_namespace",
+                f"Available: {', '.join(self.namespaces)}.",
+                self.namespaces,
+            )
+        told.provenance = f"{ROOT}/{first}"
+        method = namespace.methods.get(second)
+        if method is None:
+            near = nearest(second, namespace.methods)
+            raise Refusal(
+                f"{first} has no method {second!r:.100}{near}",
+                "unknown_method",
+                "Call one of the available methods.",
+                [each.full_name for each in namespace.methods.values()],
+            )
+        told.provenance = f"{ROOT}/{first}/{second}"
+        return method
+
+    def _plugged(self) -> Iterable[Namespace]:
+        """The namespaces of other packages; one that cannot be loaded is a problem."""
+        for point in entry_points(group=ENTRY_POINTS):
+            try:
+                found = point.load()
+            except Exception as error:  # whatever another package raises
+                self.problems.append(f"{point.name} ({point.value}) cannot be loaded: {error}")
+                continue
+            if isinstance(found, Namespace):
+                yield found
+            else:
+                self.problems.append(f"{point.name} ({point.value}) is not a Namespace")
+
+
+def _converted(method: Method, params: Any) -> msgspec.Struct:
+    """The parameters as the method takes them; a refusal says which does not fit, and why."""
+    known = method.params_schema["properties"]
+    if not isinstance(params, Mapping):
+        what = "null" if params is None else type(params).__name__
+        raise Refusal(
+            f"the parameters of {method.full_name} are an object, not {what}",
+            "bad_parameter",
+            "Give the parameters by their names.",
+            known,
+            method.example,
+        )
+    for name in params:
+        if name not in known:
+            raise Refusal(
+                f"{method.full_name} has no parameter {name!r:.100}{nearest(str(name), known)}",
+                "bad_parameter",
+                "Give only the available parameters.",
+                known,
+                method.example,
+            )
+    try:
+        return msgspec.convert(dict(params), method.params)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise Refusal(
+            f"a parameter of {method.full_name} does not fit: {error}",
+            "bad_parameter",
+            "Change that parameter, and call again.",
+            known,
+            method.example,
+        ) from None
+
+
+class _TakeError(Exception):
+    """What takes the events raised an error, which goes on to the caller."""
+
+    def __init__(self, cause: BaseException) -> None:
+        super().__init__(cause)
+        self.cause = cause
+
+
+class _Teller:
+    """Makes the events of one call: with their provenance, the hash, and secrets masked."""
+
+    def __init__(self, take: Take, schema: str, *, masked: bool) -> None:
+        self.provenance = ROOT
+        self._take = take
+        self._schema = schema
+        self._masked = masked
+
+    def mask(self, value: Any) -> Any:
+        """A value with its secrets masked, if they are to be."""
+        if not self._masked:
+            return value
+        from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+
+        return Redaction().value(value)
+
+    def progress(self, message: str, fraction: float | None) -> None:
+        self._give(Progress, message=self.mask(message), fraction=fraction)
+
+    def data(self, content_type: str, value: Any, left_out: str | None) -> None:
+        self._give(Data, content_type=content_type, value=value, left_out=left_out)
+
+    def guidance(
+        self,
+        kind: str,
+        next: str,
+        available: Sequence[str] = (),
+        example: dict[str, Any] | None = None,
+    ) -> None:
+        names = self.mask(list(available))
+        self._give(Guidance, kind=kind, next=self.mask(next), available=names, example=example)
+
+    def refuse(self, refusal: Refusal) -> None:
+        self.guidance(refusal.kind, refusal.next, refusal.available, refusal.example)
+        message = self.mask(str(refusal))
+        self._give(Error, message=message, recoverable=refusal.recoverable)
+
+    def done(self) -> None:
+        self._give(Done)
+
+    def _give(self, type: type[Event], /, **fields: Any) -> None:
+        event = type(provenance=self.provenance, schema=self._schema, **fields)
+        try:
+            self._take(event)
+        except BaseException as error:
+            raise _TakeError(error) from error

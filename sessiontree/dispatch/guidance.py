@@ -1,0 +1,118 @@
+"""What a call answers instead of a result: the kind of the error, and what to do next.
+
+Invariant: no error of a caller, a session or the system below is raised to the caller of a
+dispatcher; each has a kind, a message and a next step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, Final, NamedTuple
+
+from sessiontree import errors
+
+
+class Refusal(Exception):
+    """A call cannot be done. It is told to the caller as guidance and an error.
+
+    Args:
+        message: what is wrong, and where.
+        kind: the kind of the error.
+        next: what to do next, as a sentence.
+        available: names that would do.
+        example: parameters that would do.
+        recoverable: whether the method can succeed, with other parameters or later.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        kind: str,
+        next: str,
+        available: Iterable[str] = (),
+        example: dict[str, Any] | None = None,
+        *,
+        recoverable: bool = True,
+    ) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.next = next
+        self.available = list(available)
+        self.example = example
+        self.recoverable = recoverable
+
+
+class _Kind(NamedTuple):
+    error: type[Exception]
+    kind: str
+    next: str
+    recoverable: bool = True
+
+
+_KINDS: Final = (
+    _Kind(
+        errors.SessionNotFoundError,
+        "session_not_found",
+        "Find the session with session.list or session.search, and give its id.",
+    ),
+    _Kind(
+        errors.RefError,
+        "no_such_ref",
+        "Find the entry with tree.render, node.find or branch.list, and give its uuid or a label.",
+    ),
+    _Kind(
+        errors.InvalidNameError,
+        "bad_name",
+        "Give another name; branch.list and node.labels show the names in use.",
+    ),
+    _Kind(errors.NothingToDoError, "nothing_to_do", "Nothing needs to be done."),
+    _Kind(errors.ReadOnlyError, "read_only", "Open the session for writing, or ask for less."),
+    _Kind(errors.HandleError, "bad_handle", "See handle.schemas for the forms of handles."),
+    _Kind(errors.UsageError, "bad_value", "Change what the message names, and call again."),
+    _Kind(errors.ResolveError, "unresolved_handle", "Go on without the content of the handle."),
+    _Kind(errors.TooMuchError, "too_much", "Ask for less: for one branch, one turn or one entry."),
+    _Kind(
+        errors.CorruptionError,
+        "damage",
+        "Call health.check to see what is damaged; other entries can be read.",
+        recoverable=False,
+    ),
+    _Kind(
+        errors.BlobError,
+        "blob",
+        "Go on without this content; health.check names each blob that is lost.",
+        recoverable=False,
+    ),
+    _Kind(errors.FileError, "wrong_file", "Give another session; session.list names all.", False),
+    _Kind(errors.SessionBusyError, "busy", "Another program writes. Wait a moment; call again."),
+    _Kind(errors.SessionExistsError, "exists", "Give another name; nothing is ever overwritten."),
+    _Kind(errors.StorageError, "storage", "See what the system reports; then call again."),
+    _Kind(OSError, "storage", "See what the system reports; then call again."),
+    _Kind(RecursionError, "too_deep", "Ask for another entry: this one is nested too deep.", False),
+    _Kind(MemoryError, "memory", "Ask for less, or give the program more memory.", False),
+)
+"""For each error the first kind whose class it is of."""
+
+
+def refusal_of(error: Exception) -> Refusal:
+    """What to answer for an error; a fault of this program is one too."""
+    if isinstance(error, Refusal):
+        return error
+    for row in _KINDS:
+        if isinstance(error, row.error):
+            message = str(error) or type(error).__name__
+            available = getattr(error, "candidates", ())
+            return Refusal(message, row.kind, row.next, available, recoverable=row.recoverable)
+    return Refusal(
+        f"a fault in sessiontree, please report it: {type(error).__name__}: {error}",
+        "fault",
+        "Another method may do; the same call fails again.",
+        recoverable=False,
+    )
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """The words `; did you mean …?`, or none if no known name is near."""
+    near = get_close_matches(name, known, n=1)
+    return f"; did you mean {near[0]!r}?" if near else ""

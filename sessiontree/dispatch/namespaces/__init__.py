@@ -1,0 +1,8 @@
+"""The namespaces of this package, a module for each."""
+
+from typing import Final
+
+from sessiontree.dispatch.namespace import Namespace
+from sessiontree.dispatch.namespaces import tree
+
+OWN: Final[tuple[Namespace, ...]] = (tree.TREE,)

@@ -1,0 +1,123 @@
+"""What the calls of one dispatcher may reach: which sessions, and whether they may write.
+
+Invariants: in a confined scope no call reads or makes a file outside the places, whatever the path,
+the id or the links in it; without `write` no call changes or makes a file.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from sessiontree.catalog.find import find_session
+from sessiontree.catalog.homes import agent_folders
+from sessiontree.catalog.lookup import LATEST
+from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.dispatch.guidance import Refusal, nearest
+from sessiontree.errors import RefError, SessionNotFoundError
+from sessiontree.storage.files import Report
+from sessiontree.store import Store
+
+_ENDINGS: Final = (".jsonl", ".zst", ".json")
+_MOST_NAMED: Final = 5
+
+
+class Scope:
+    """What calls may reach.
+
+    Args:
+        root: the folder of the store; by default the user's.
+        agents: whether the sessions of known agents count, too.
+        confined: whether calls stay in these places; else a path may lead anywhere.
+        write: whether calls may change sessions and make files.
+        redact: whether secrets are masked in what calls answer.
+    """
+
+    def __init__(
+        self,
+        root: str | None = None,
+        *,
+        agents: bool = True,
+        confined: bool = True,
+        write: bool = False,
+        redact: bool = False,
+    ) -> None:
+        self.store = Store(root)
+        self.agents = agent_folders() if agents else []
+        self.confined = confined
+        self.write = write
+        self.redact = redact
+
+    @property
+    def places(self) -> list[str]:
+        """The folders in which sessions are found."""
+        return [self.store.root, *self.agents]
+
+    def file(self, name: str, tell: Report) -> str:
+        """The file of the session that a path, an id, the start of an id or a name stands for.
+
+        Raises:
+            Refusal: the path leads outside the places, or the name is unknown.
+            RefError: there is more than one such session.
+        """
+        if os.sep in name or name.endswith(_ENDINGS):
+            return self.inside(name)
+        try:
+            found = find_session(name, self.store, self.agents, tell)
+        except SessionNotFoundError:
+            raise self._not_found(name) from None
+        except RefError as error:
+            raise Refusal(
+                str(error), "ambiguous", "Give one of the available ids.", error.candidates
+            ) from None
+        return self.inside(found.file)
+
+    def inside(self, path: str) -> str:
+        """A path that calls may reach, as it is.
+
+        Raises:
+            Refusal: the path leads outside the places.
+        """
+        if not self.confined:
+            return path
+        try:
+            real = os.path.realpath(path)
+        except ValueError:  # a NUL in it
+            real = ""
+        for place in self.places:
+            if real.startswith(os.path.join(os.path.realpath(place), "")):
+                return path
+        raise Refusal(
+            f"{path!r:.200} is outside the folders that can be reached",
+            "outside",
+            "Give the id of a session instead; session.list names all.",
+            self.places,
+        )
+
+    def check_write(self) -> None:
+        """Refuse where calls may not change anything."""
+        if not self.write:
+            raise Refusal(
+                "this server only reads: nothing was written",
+                "read_only",
+                "Ask the user to start it with --write, or go on without writing.",
+                recoverable=False,
+            )
+
+    def _not_found(self, name: str) -> Refusal:
+        every = sessions_in(self.places, Selection(), lambda problem: None)
+        newest = sorted(every, key=lambda one: one.modified, reverse=True)
+        if not newest or name == LATEST:
+            return Refusal(
+                f"there is no session in {' or '.join(self.places)}",
+                "session_not_found",
+                "Make one with tree.create, or name other folders when the server starts.",
+            )
+        titles = [one.name or one.id for one in newest]
+        near = nearest(name, titles)
+        return Refusal(
+            f"there is no session {name!r:.100}{near}",
+            "session_not_found",
+            "Give one of these ids, or look with session.list and session.search.",
+            [one.id for one in newest[:_MOST_NAMED]],
+        )
