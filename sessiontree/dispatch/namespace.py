@@ -165,7 +165,8 @@ def _schema(kind: Any) -> dict[str, Any]:
         made = {**definitions[own], **made}
         if not _refers(definitions, own) and not _refers(made, own):
             del definitions[own]
-    return _in_short({**made, "$defs": definitions} if definitions else made)
+    short: dict[str, Any] = _in_short({**made, "$defs": definitions} if definitions else made)
+    return short
 
 
 def _in_short(schema: Any) -> Any:
