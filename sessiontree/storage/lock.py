@@ -71,6 +71,7 @@ class Surroundings:
         self._fs = fs
         self._folder = folder or "."
         self._settled: Stat | None = None
+        self._times = 0.0, 0.0  # of the settled folder
         self._settles = 0.0
         self._number = 0
         self._fd = -1  # of the settled folder
@@ -80,21 +81,22 @@ class Surroundings:
     def look(self) -> int:
         """The number of the state of the names: a new one if any may have changed."""
         try:
-            self.is_repeated = time.monotonic() < self._trusted
+            now = time.monotonic()
+            self.is_repeated = now < self._trusted
             if self.is_repeated:
-                if self._fs.stat(self._fd) == self._settled:
+                if self._fs.times(self._fd) == self._times:
                     return self._number
             elif self._settled is not None and self._fs.stat(self._folder) == self._settled:
                 if self._fd >= 0:
-                    self._trusted = time.monotonic() + TRUSTED_SECONDS
+                    self._trusted = now + TRUSTED_SECONDS
                 return self._number
         except OSError:
             pass  # a look at the path tells what is wrong
         self._number += 1
         self.close()
-        now = time.time()
-        if now >= self._settles:
-            self._settle(now)
+        today = time.time()
+        if today >= self._settles:
+            self._settle(today)
         return self._number
 
     def _settle(self, now: float) -> None:
@@ -109,6 +111,7 @@ class Surroundings:
         if now < self._settles:
             return
         self._settled = found
+        self._times = found.times
         with contextlib.suppress(OSError):  # each look is at the path then
             self._fd = self._fs.open(self._folder, FOLDER)
 

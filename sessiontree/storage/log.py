@@ -417,7 +417,8 @@ class FileLog:
 
     def _put(self, block: bytes, end: int) -> int:
         ended = 0
-        is_known = end == self._ended and monotonic() < self._trusted
+        now = monotonic()
+        is_known = end == self._ended and now < self._trusted
         if not is_known and end and self.read(end - 1, 1) != b"\n":
             block = b"\n" + block
             ended = 1
@@ -439,7 +440,7 @@ class FileLog:
             )
             raise WriteFailedError(self._failed, self.path) from error
         self._ended = self.lock.written = stop
-        self._trusted = monotonic() + TRUSTED_SECONDS
+        self._trusted = now + TRUSTED_SECONDS
         return end + ended
 
     def _start_of(self, block: bytes, end: int, size: int) -> int:

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from sessiontree import Session, SessionNotFoundError
-from sessiontree.storage.fs import Disk, Stat
+from sessiontree.storage.fs import Disk, Stat, Times
 from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, Surroundings
 from tests.support.faultydisk import LONG_AGO, Settled
 from tests.support.files import HELLO
@@ -21,13 +21,16 @@ class Told(Disk):
     """The disk, but the times of a folder are those that it is told."""
 
     def __init__(self, modified: float, changed: float) -> None:
-        self.times = modified, changed
+        self.told = modified, changed
         self.looks = 0
 
     def stat(self, file: int | str) -> Stat:
         self.looks += 1
-        modified, changed = self.times
+        modified, changed = self.told
         return msgspec.structs.replace(super().stat(file), modified=modified, changed=changed)
+
+    def times(self, fd: int) -> Times:
+        return self.stat(fd).times
 
 
 @pytest.fixture
@@ -171,9 +174,9 @@ def test_a_folder_is_relied_on_once_it_is_settled_and_until_it_changes(
     now += SETTLED_SECONDS
     settled = surroundings.look()
     assert [surroundings.look() for _ in range(3)] == [settled] * 3
-    disk.times = now, now
+    disk.told = now, now
     assert len({settled, surroundings.look(), surroundings.look()}) == 3
-    disk.times = LONG_AGO, now - 2 * SETTLED_SECONDS
+    disk.told = LONG_AGO, now - 2 * SETTLED_SECONDS
     assert surroundings.look() != settled
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
-from sessiontree.storage.fs import Stat
+from sessiontree.storage.fs import Stat, Times
 
 Names = dict[str, int]
 NameChange = Callable[[Names], object]
@@ -142,6 +142,9 @@ class CrashDisk:
         if number is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
         return Stat(len(self._current[number]), (0, number), S_IFREG | 0o600)
+
+    def times(self, fd: int) -> Times:
+        return self.stat(fd).times
 
     def replace(self, source: str, target: str) -> None:
         number = self._names[source]

@@ -14,7 +14,7 @@ from zlib import crc32
 
 import msgspec
 
-from sessiontree.storage.fs import Disk, Stat
+from sessiontree.storage.fs import Disk, Stat, Times
 
 KINDS = (
     *("open", "close", "read", "write", "sync", "sync_folder"),
@@ -225,3 +225,6 @@ class Settled(Disk):
         return msgspec.structs.replace(
             found, modified=LONG_AGO, changed=LONG_AGO + crc32(repr(names).encode()) / 10
         )
+
+    def times(self, fd: int) -> Times:
+        return self.stat(fd).times
