@@ -110,13 +110,13 @@ class TreeReader:
         return self.view
 
     def whole(self) -> View:
-        """Return the view, with pending entries and what other lanes of this process wrote."""
+        """Return the view, with pending entries and what other lanes of this process wrote.
+
+        The caller holds the session's thread lock.
+        """
         view = self.ready()
-        if self.log.written <= view.size or self.log.closed:
-            return view
-        with self.alone():  # wait for a thread that is writing
-            if self.log.written > self.view.size:
-                self.catch_up()
+        if self.log.written > view.size and not self.log.closed:
+            self.catch_up()
         return self.view
 
     def view_of(self, log: Log) -> tuple[BlobFetch, View]:

@@ -293,7 +293,8 @@ def _entry_of(session: HandleSession, uuid: str, scope: Scope) -> Entry | None:
 
 def similar_uuids(reader: TreeReader, uuid: str) -> str:
     """A hint with the uuids that begin with an unknown one; empty where none does."""
-    near = reader.index().some_uuids_with_prefix(uuid, 3)
+    with reader.alone():
+        near = reader.index().some_uuids_with_prefix(uuid, 3)
     return f"; give its uuid whole: {', '.join(near)}" if near else ""
 
 

@@ -70,17 +70,20 @@ class HandleScope:
         """See `Session.resolved_tree`; every entry is in memory at once."""
         cursor = self._session.cursor
         reader = cursor.reader
-        top = reader.header if ref is None else cursor.entry(ref)
-        index = reader.index()
-        rows = index.subtree(reader.row(top))
+        with cursor.alone():  # one moment: another thread may write, or replace the log
+            index = reader.index()
+            top = reader.row(reader.header if ref is None else cursor.entry(ref))
+            rows = index.subtree(top)
+            parents = [index.parents[row] for row in rows]
+            entries = [reader.entry_at(row) for row in rows]
         with self._scope() as scope:
-            found = resolved_entries([reader.entry_at(row) for row in rows], scope)
+            found = resolved_entries(entries, scope)
         nodes = dict(zip(rows, found, strict=True))
-        for row in rows:
-            above = nodes.get(index.parents[row])
+        for row, parent in zip(rows, parents, strict=True):
+            above = nodes.get(parent)
             if above is not None:
                 above.children.append(nodes[row])
-        return nodes[reader.row(top)]
+        return nodes[top]
 
     def messages(self, entries: Sequence[Entry]) -> list[Contribution]:
         """What `handle` entries contribute to a context, or the error of each.

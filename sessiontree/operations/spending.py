@@ -142,8 +142,10 @@ def _plain(model: str) -> str:
 
 def may_have_usage(reader: TreeReader, needed: set[Blob]) -> Iterator[Entry]:
     """The entries that may have usage; the blobs that entries need are added to `needed`."""
-    view = reader.whole()
-    for offset, line in view.entry_lines():
+    with reader.alone():
+        view = reader.whole()
+        lines = view.entry_lines()
+    for offset, line in lines:
         if MARK in line:
             needed.update(blobs_needed(decode_object(line)))
         if b'"usage"' not in line and b'"handle"' not in line:

@@ -237,6 +237,35 @@ async def test_a_hook_is_refused_the_batch_that_it_would_wait_for(path: Path) ->
         await session.append_message(user("ask"))
 
 
+@in_each_loop
+async def test_a_hook_waits_for_the_batch_of_another_session(path: Path, tmp_path: Path) -> None:
+    entered, waits = anyio.Event(), anyio.Event()
+
+    async with AsyncSession.create(tmp_path / "other.jsonl") as other:
+
+        class Copying:
+            async def before_append(self, session: AsyncSession, entry: Entry) -> None:
+                await entered.wait()
+                waits.set()
+                async with other.batch():
+                    await other.append_message(user("copied"))
+
+        async def batching() -> None:
+            async with other.batch():
+                entered.set()
+                await waits.wait()
+                await other.append_message(user("batched"))
+
+        async with (
+            AsyncSession.open(path, hooks=[Copying()]) as session,
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(batching)
+            await session.append_message(user("on"))
+        said = [entry.get("message")["content"] for entry in await other.find(type="message")]
+        assert said == ["batched", "copied"]
+
+
 SCHEMAS = [
     HandleSchema("far", method, "1.x", [MetaField("name")], "message")
     for method in ("text", "chain")

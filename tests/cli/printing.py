@@ -304,6 +304,10 @@ verify FILE
 handle resolve FILE
 ls . --json
 diff FILE h0000000 @ --json
+tree FILE --all
+tree FILE --all --json
+show FILE @~1
+fork FILE new.jsonl; verify new.jsonl
 """
 
 ODD_TREES: Final = """

@@ -18,6 +18,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import (
+    FileReplacedError,
     ForeignFormatError,
     MissingHeaderError,
     NewerFormatError,
@@ -402,3 +403,14 @@ def test_the_commands_read_and_find_and_mend_it(path: Path, tmp_path: Path) -> N
     run("verify", str(path))
     assert json.loads(run("repair", str(path), "--json"))["mended"] == []
     run("append", str(path), "--text", "yes")
+
+
+def test_a_refresh_refuses_another_file_without_a_header(path: Path) -> None:
+    garbled = ROOT[:-30]
+    path.write_bytes(_file(garbled, *BELOW))
+    with Session.open(path, readonly=True) as session:
+        path.with_name("other").write_bytes(_file(garbled, A, B))
+        path.with_name("other").replace(path)
+        with pytest.raises(FileReplacedError):
+            session.refresh()
+        assert session.leaf.uuid == "d"

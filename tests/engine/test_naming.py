@@ -224,6 +224,19 @@ def test_without_a_compaction_names_cost_a_few_searches(
     assert counting.bytes_read < 3 * file.stat().st_size
 
 
+@pytest.mark.parametrize("asked", [0, 1, 3, 4])
+def test_the_name_is_told_after_any_number_of_searches(file: Path, asked: int) -> None:
+    large(file, compact=False).close()
+    with Session.open(file) as session, patch.object(naming, "_NEAR", 0):
+        for number in range(asked):
+            with pytest.raises(RefError):
+                session.entry(f"nobody{number}")
+        assert (session.name, session.metadata) == (None, {})
+        session.rename("title")
+        session.update_metadata(a=1)
+        assert (session.name, session.metadata) == ("title", {"a": 1})
+
+
 @pytest.mark.parametrize("name", ["old", "gone", "reviewer", "here", "aside", "main"])
 @pytest.mark.parametrize("compact", [True, False])
 def test_a_name_given_at_any_time_is_taken(file: Path, name: str, compact: bool) -> None:

@@ -11,8 +11,11 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree import Entry, Handle, InvalidNameError, Session, UsageError
+from sessiontree import Entry, Handle, HandleError, InvalidNameError, Session, UsageError
+from sessiontree.core.index import TreeIndex
 from sessiontree.engine.view import View
+from sessiontree.operations.spending import costs
+from sessiontree.operations.turns import numbers_of
 from sessiontree.storage.fs import Disk, Stat
 from tests.support.conversation import talk
 
@@ -35,6 +38,15 @@ class Counted:
         self._lock.release()
 
 
+WATCHED: Final[dict[type, tuple[str, ...]]] = {
+    View: ("tree", "walk", "read", "holds", "grow", "appended", "entry_lines"),
+    TreeIndex: tuple(
+        name for name in vars(TreeIndex) if name[0] != "_" and callable(vars(TreeIndex)[name])
+    ),
+}
+"""What another thread may change, and the methods that depend on it."""
+
+
 def count_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Have sessions that are opened from here on take locks that count.
 
@@ -46,15 +58,16 @@ def count_locks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     unlocked: list[str] = []
 
     def watched(real: Callable[..., Any]) -> Callable[..., Any]:
-        def call(view: View, *arguments: Any) -> Any:
+        def call(*arguments: Any, **named: Any) -> Any:
             if not Counted.depth:
                 unlocked.append(real.__name__)
-            return real(view, *arguments)
+            return real(*arguments, **named)
 
         return call
 
-    for name in ("tree", "walk", "read", "holds", "grow", "appended", "entry_lines"):
-        monkeypatch.setattr(View, name, watched(getattr(View, name)))
+    for watching, names in WATCHED.items():
+        for name in names:
+            monkeypatch.setattr(watching, name, watched(getattr(watching, name)))
     return unlocked
 
 
@@ -124,9 +137,17 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "plan": (1, lambda session, _: session.compaction_plan()),
     "conversation": (1, lambda session, _: list(session.conversation())),
     "turns": (1, lambda session, _: session.turns()),
+    "a branch by a handle": (3, lambda session, _: session.resolve(handle_to("branch", session))),
+    "a path by a handle": (3, lambda session, _: session.resolve(handle_to("path", session))),
+    "find a call": (1, lambda session, _: session.find(tool_call_id="c")),
+    "spending": (1, lambda session, _: costs(session.cursor)),
+    "numbers of turns": (1, lambda session, _: numbers_of(session.cursor)),
+    "a setting above": (2, lambda session, _: session.context().system),
+    "a named handle": (2, lambda session, _: session.append_handle(handle_to("branch", session))),
+    "a message that is no piece": (4, lambda session, _: refused_handle(session)),
     "block": (1, lambda session, _: session.block("@~1", 0)),
     "resolved_path": (1, lambda session, _: session.resolved_path()),
-    "resolved_tree": (14, lambda session, _: session.resolved_tree()),
+    "resolved_tree": (1, lambda session, _: session.resolved_tree()),
     "edit_context": (4, lambda session, _: session.edit_context("@", "edited")),
     "append_usage": (1, lambda session, _: session.append_usage({"input": 1}, kind="summary")),
     "attach": (1, lambda session, _: session.attach(io.BytesIO(b"note"), "text/plain")),
@@ -155,6 +176,8 @@ AFTERWARDS: Final = (
     "pick of a streamed message",
     "keep",
     "convert",
+    "find a call",
+    "spending",
     "to_markdown",
     "verify",
     "scratch",
@@ -183,6 +206,18 @@ def locked(session: Session) -> None:
     with session.locked():
         session.append_message({"role": "user", "content": "on"})
         session.append_message({"role": "user", "content": "and on"})
+
+
+def handle_to(method: str, session: Session) -> str:
+    leaf = session.branch("@", name="here")
+    place = "here" if method == "branch" else leaf.uuid
+    Counted.times = 0
+    return f"session@2.0.0::{method}:{session.id}:{place}"
+
+
+def refused_handle(session: Session) -> None:
+    with pytest.raises(HandleError):
+        session.append_handle(f"session@2.0.0::entry:{session.id}:nobody")
 
 
 def refused(session: Session) -> None:
@@ -255,12 +290,15 @@ def test_an_operation_reads_and_writes_under_the_lock_also_with_hooks(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     made(file)
-    count_locks(monkeypatch)
+    unlocked = count_locks(monkeypatch)
     disk = Watched()
     with Session.open(file, fs=disk, hooks=[Hooked()]) as session:
         disk.unlocked, Counted.times = 0, 0
+        unlocked.clear()
         OPERATIONS[name][1](session, tmp_path)
         assert (name, Counted.times) == (name, HOOKED[name])
+        # The scratch lane of `keep` is opened before another thread can have it.
+        assert unlocked == (["walk"] if name == "keep" else [])
         assert disk.unlocked == 0 or name in AFTERWARDS
 
 
