@@ -25,7 +25,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.handles.builtin import SessionResolver
-from sessiontree.handles.registry import DEEPEST, Registry, Resolver, Scope
+from sessiontree.handles.registry import DEEPEST, Registry, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
 from tests.support.conversation import in_memory, line
 from tests.support.conversation import said as said_in_context
@@ -424,20 +424,3 @@ def test_the_metadata_of_the_older_form_is_given_too(tmp_path: Path) -> None:
         file.write(json.dumps(entry) + "\n")
     with Session.open(tmp_path / "s.jsonl", registry=Registry([plugin])) as session:
         assert hints(session) == ["{'a': 1, 'b': 2}"]
-
-
-def test_threads_share_one_default_registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    found: list[Registry] = []
-    thread = threading.Thread(target=lambda: found.append(Registry.default()))
-
-    def made() -> list[Resolver]:
-        monkeypatch.setattr(Registry, "built_in", staticmethod(list))
-        thread.start()
-        thread.join(0.1)
-        return []
-
-    monkeypatch.setattr(Registry, "_default", None)
-    monkeypatch.setattr(Registry, "built_in", staticmethod(made))
-    one = Registry.default()
-    thread.join()
-    assert found == [one]
