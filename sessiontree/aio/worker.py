@@ -136,7 +136,7 @@ class Job(Generic[T]):
         self.task = current_task()
         self.inside = _INSIDE.get()
         self.worker = worker
-        self.is_started = self.is_abandoned = self.is_finished = self.is_open = False
+        self.is_abandoned = self.is_finished = self.is_open = False
         self.answer: tuple[Any, BaseException | None] | None = None
         self.request: Callable[[], Coroutine[Any, Any, Any]] | None = None
         self.depth = 0
@@ -407,7 +407,6 @@ class Worker:
                 for job in tuple(self._waiting):
                     if self._may_run(job):
                         self._waiting.remove(job)
-                        job.is_started = True
                         return job
                 if frame is None and not self._sessions:
                     break

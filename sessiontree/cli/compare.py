@@ -24,7 +24,6 @@ from sessiontree.text.amounts import ago
 
 _BETWEEN: Final = " │ "
 _MOST_FILES: Final = 30
-_INDENT: Final = 4
 
 
 class _Line(NamedTuple):

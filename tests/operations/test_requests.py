@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.errors import FileError, SessionTreeError, TooMuchError, UsageError
-from sessiontree.formats.claude_code.requests import digest, message_bytes
+from sessiontree.formats.claude_code.requests import canonical, digest, message_bytes
 from sessiontree.importing import import_session
 from tests.support.terminal import printed_json, refused
 from tests.support.transcripts import Line, assistant, user, written
@@ -83,6 +83,25 @@ def test_messages_come_from_bases_blobs_and_answers(tmp_path: Path) -> None:
     warnings = ["1 marks of the cache have no place in the request"]
     for each in (file, import_session(file, tmp_path / "in").file):
         assert sent(each) == (expected, warnings)
+
+
+@pytest.mark.parametrize("response", ["", "m"])
+def test_only_lines_of_one_answer_are_one_message(response: str, tmp_path: Path) -> None:
+    answers = [[{"type": "text", "text": f"said {uuid}"}] for uuid in "bc"]
+    wanted = [[*answers[0], *answers[1]]] if response else answers
+    messages = [{"role": "assistant", "content": content} for content in wanted]
+    lines = [
+        *(user("a", None), assistant("b", "a", response), assistant("c", "b", response)),
+        *(user("d", "c"), shape(), request("r1", messages)),
+        assistant("e", "d", "n", requestRef="r1"),
+    ]
+    assert sent(written(tmp_path / "s.jsonl", lines)) == (messages, [])
+
+
+def test_a_hash_is_that_of_the_json_of_javascript() -> None:
+    value = {"b": [2.0, 0.5, 1e21, -3.0], "a": "\ud800", "cache_control": 1}
+    assert canonical(value) == b'{"a":"\xed\xa0\x80","b":[2,0.5,1e+21,-3]}'
+    assert canonical({"n": 10**30, "ü": 1.0}) == '{"n":%d,"ü":1}'.encode() % 10**30
 
 
 @pytest.mark.slow

@@ -78,12 +78,10 @@ def messages_of_runs(
         if content is None:
             run = None
             continue
-        if (
-            run is None
-            or (role, None if role == "user" else id) != run
-            or (id, role) == (None, run)
-        ):
-            run, blocks = (role, None if role == "user" else id), []
+        is_users = role == "user"
+        before, run = run, (role, None if is_users else id)
+        if run != before or (id is None and not is_users):
+            blocks = []
             hashed = hashlib.sha256(b'{"content":[')
         found_blocks = _in_blocks(message)["content"]
         for block in found_blocks if isinstance(found_blocks, list) else [found_blocks]:
@@ -93,15 +91,6 @@ def messages_of_runs(
         ended.update(b'],"role":' + canonical(role) + b"}")
         if (found := ended.hexdigest()) in wanted:
             yield found, {"role": role, "content": [_plain(block, False) for block in blocks]}
-
-
-def _goes_on(last: Mapping[str, Any], message: Mapping[str, Any]) -> bool:
-    """Whether a line has more of the message of the line before."""
-    if last.get("content") is None or last.get("role") != message.get("role"):
-        return False
-    return message["role"] == "user" or (
-        message.get("id") is not None and message["id"] == last.get("id")
-    )
 
 
 def with_marks(body: dict[str, Any], marks: Iterable[Any]) -> tuple[dict[str, Any], int]:

@@ -87,8 +87,6 @@ class GeminiWriter:
         self._losses = source.losses
         is_uuid = _UUID.fullmatch(source.id) is not None
         self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
-        metadata = source.header.get("metadata")
-        self._is_gemini = isinstance(metadata, dict) and metadata.get("agent") == "gemini"
         self._time = source.header.timestamp or writing.LONG_AGO
         self._place = source.header.uuid  # of the last line
         self._digest = b""  # of the message that is taken apart
