@@ -332,6 +332,27 @@ keep FILE scratch/a; gc FILE --as-of 2030-01-01; verify FILE
 export-branch FILE t0000002 new.jsonl; verify new.jsonl; convert new.jsonl --to pi -o pi.jsonl
 """
 
+ODD_SETTINGS: Final = """
+convert FILE --to pi -o new.jsonl
+convert FILE --to claude-code -o new.jsonl
+convert FILE --to codex -o new.jsonl
+convert FILE --to gemini -o new.jsonl
+convert FILE --to atif -o new.json
+fork FILE a.jsonl --at m0000018; convert a.jsonl --to codex -o b; convert a.jsonl --to pi -o c
+fork FILE a.jsonl --at m0000018; convert a.jsonl --to gemini -o b; convert a.jsonl --to atif -o c.json
+context FILE m0000018 --json
+context FILE m0000018 --to anthropic
+context FILE m0000018 --to openai-responses
+context FILE m0000018 --to openai-chat
+context FILE m0000030 --json
+context FILE --json
+export FILE
+tree FILE --all
+show FILE --json
+stats FILE
+convert FILE --to pi -o new.jsonl; import new.jsonl -o made
+"""
+
 ODD_OF_OTHERS: Final = """
 import FILE -o made
 show FILE --json
@@ -349,12 +370,14 @@ ALONE: Final = {
     "shaped": CONVERTING,
     "odd": ODD,
     "odd-trees": ODD_TREES,
+    "odd-settings": ODD_SETTINGS,
     **{f"odd-{agent}": ODD_OF_OTHERS for agent in ("claude-code", "codex", "gemini", "pi")},
 }
 """The commands of the other cases. `any` and `shaped` grew at random.
 
 `odd` has a message of each shape of each API and program, also those that none should write.
-`odd-trees` has compactions, edits and merges in each place. The sessions of other agents have their
+`odd-trees` has compactions, edits and merges in each place. `odd-settings` has settings, tools and
+edits of each kind, and names that are taken. The sessions of other agents have their
 lines in each shape.
 """
 
