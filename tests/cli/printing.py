@@ -338,8 +338,8 @@ convert FILE --to claude-code -o new.jsonl
 convert FILE --to codex -o new.jsonl
 convert FILE --to gemini -o new.jsonl
 convert FILE --to atif -o new.json
-fork FILE a.jsonl --at m0000018; convert a.jsonl --to codex -o b; convert a.jsonl --to pi -o c
-fork FILE a.jsonl --at m0000018; convert a.jsonl --to gemini -o b; convert a.jsonl --to atif -o c.json
+switch FILE m0000018; convert FILE --to codex -o new.jsonl; convert FILE --to pi -o b.jsonl
+switch FILE m0000018; convert FILE --to gemini -o new.jsonl
 context FILE m0000018 --json
 context FILE m0000018 --to anthropic
 context FILE m0000018 --to openai-responses
