@@ -338,8 +338,6 @@ convert FILE --to claude-code -o new.jsonl
 convert FILE --to codex -o new.jsonl
 convert FILE --to gemini -o new.jsonl
 convert FILE --to atif -o new.json
-switch FILE m0000018; convert FILE --to codex -o new.jsonl; convert FILE --to pi -o b.jsonl
-switch FILE m0000018; convert FILE --to gemini -o new.jsonl
 context FILE m0000018 --json
 context FILE m0000018 --to anthropic
 context FILE m0000018 --to openai-responses
