@@ -102,7 +102,6 @@ class Update:
             self._given[entry.uuid] = entry.parent
             return None
         variant = self._given[entry.uuid] = _variant_of(entry)
-        self._seen.add(variant)
         fields = {**entry.fields, VARIANT_OF: dumps(entry.uuid)}
         return self._with_given_uuids(replace(entry, uuid=variant, fields=fields))
 

@@ -127,10 +127,16 @@ def test_a_linked_folder_of_side_files_is_not_entered(
     assert SECRET not in Path(imported.file).read_text()
 
 
-def test_a_folder_within_a_side_folder_is_searched_and_not_reported(tmp_path: Path) -> None:
-    inner = tmp_path / "s" / SUBAGENTS / "deeper"
+def test_a_folder_within_a_side_folder_is_searched_and_a_link_is_not(tmp_path: Path) -> None:
+    inner, outside = tmp_path / "s" / SUBAGENTS / "deeper", tmp_path / "outside"
     inner.mkdir(parents=True)
     (inner / "agent-a.jsonl").touch()
+    outside.mkdir()
+    (outside / "agent-b.jsonl").touch()
     reported: list[str] = []
-    found = list(side_files(str(tmp_path / "s.jsonl"), SUBAGENTS, reported.append))
-    assert (found, reported) == ([str(inner / "agent-a.jsonl")], [])
+    for link in (None, inner / "link"):
+        if link is not None:
+            link.symlink_to(outside)
+        found = list(side_files(str(tmp_path / "s.jsonl"), SUBAGENTS, reported.append))
+        assert found == [str(inner / "agent-a.jsonl")]
+        assert reported == ([] if link is None else [f"{link} is a link, so it is not read"])
