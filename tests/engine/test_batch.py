@@ -125,3 +125,16 @@ def test_the_entries_of_a_batch_know_their_places_in_the_file(file: Path) -> Non
             batch = [session.append_message({"role": "user", "content": "x"}) for _ in range(3)]
         content = file.read_bytes()
         assert [content[entry.offset :].startswith(entry.line) for entry in batch] == [True] * 3
+
+
+def test_a_refresh_within_a_batch_reads_nothing_of_others(file: Path) -> None:
+    with Session.create(file) as session, Session.open(file) as other:
+        with session.batch():
+            mine = session.append_message(user("mine"))
+            session.refresh()
+            assert session.leaf == mine
+            assert uuids(session) == [session.header.uuid, mine.uuid]
+        other.refresh()
+        theirs = other.append_message(user("theirs"))
+        session.refresh()
+        assert (session.leaf, uuids(session)[-1]) == (mine, theirs.uuid)

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.core.codec import encode
 from sessiontree.engine import repair
-from sessiontree.errors import MigrationRefusedError, ReadOnlyError, SessionBusyError
+from sessiontree.errors import (
+    ForeignFormatError,
+    MigrationRefusedError,
+    ReadOnlyError,
+    SessionBusyError,
+)
 from sessiontree.session import repair_file
 from sessiontree.storage.fs import DISK, Memory
 from sessiontree.storage.log import FileLog
@@ -371,3 +376,12 @@ def test_alike_lines_of_an_older_program_are_adopted_each_by_itself(file: Path) 
         assert len({entry.uuid for entry in found}) == 300
         assert [entry.parent_uuid for entry in found[1:]] == [entry.uuid for entry in found[:-1]]
         assert session.verify() == []
+
+
+def test_a_file_of_another_agent_is_not_repaired(tmp_path: Path) -> None:
+    file = tmp_path / "pi.jsonl"
+    file.write_text('{"type":"session","version":3,"id":"p","cwd":"/p"}\n{"type":"mess')
+    before = file.read_bytes()
+    with pytest.raises(ForeignFormatError):
+        repair_file(file)
+    assert file.read_bytes() == before

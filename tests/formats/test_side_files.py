@@ -140,3 +140,13 @@ def test_a_folder_within_a_side_folder_is_searched_and_a_link_is_not(tmp_path: P
         found = list(side_files(str(tmp_path / "s.jsonl"), SUBAGENTS, reported.append))
         assert found == [str(inner / "agent-a.jsonl")]
         assert reported == ([] if link is None else [f"{link} is a link, so it is not read"])
+
+
+def test_a_result_that_is_no_text_is_imported_as_its_bytes(transcript: Path) -> None:
+    folder = transcript.with_suffix("") / "tool-results"
+    folder.mkdir()
+    (folder / "long.txt").write_bytes(b"\xff\x00")
+    imported = import_session(transcript, transcript.parent / "in").file
+    with Session.open(imported, readonly=True) as session:
+        (kept,) = [found for entry in session.entries() if (found := entry.get("toolResults"))]
+    assert kept == {f"{ID}/tool-results/long.txt": "data:application/octet-stream;base64,/wA="}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session, SessionExistsError, StorageError
+from sessiontree import Session, SessionExistsError, StorageError, Store
 from sessiontree.cli import main
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK
@@ -188,3 +188,27 @@ def test_a_log_reads_and_writes_no_part_through_a_link(tmp_path: Path, leads: bo
     log.remove_part(".part")
     log.close()
     assert (link.is_symlink(), outside.exists()) == (False, leads)
+
+
+def test_a_link_to_a_session_is_not_moved_to_the_trash(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+    with store.create(cwd="/p") as session:
+        session.append_message(user("kept"))
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(str(session.file))
+    with pytest.raises(StorageError, match="is a link; move the file that it leads to"):
+        store.trash(link)
+    assert link.is_symlink()
+    assert Path(str(session.file)).exists()
+
+
+def test_a_disk_that_reads_less_than_asked_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, pread = tmp_path / "file", os.pread
+    file.write_bytes(b"0123456789")
+    monkeypatch.setattr(os, "pread", lambda fd, size, at: pread(fd, min(size, 3), at))
+    fd = os.open(file, os.O_RDONLY)
+    found = [DISK.read(fd, size, at) for size, at in ((3, 0), (8, 1), (20, 2), (4, 9), (4, 10))]
+    os.close(fd)
+    assert found == [b"012", b"12345678", b"23456789", b"9", b""]

@@ -168,3 +168,11 @@ def test_lack_of_memory_is_not_damage(small: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(Decompressed, "_check_limit", lacking)
     with pytest.raises(MemoryError):
         Session.open(small, readonly=True)
+
+
+def test_what_is_before_the_last_read_is_unpacked_again() -> None:
+    content = bytes(range(256)) * 2000
+    packed = pytest.importorskip("zstandard").compress(content)
+    unpacked = Decompressed(InMemory(packed, len(packed)))
+    for at in (0, 500_000, 3, 511_990, 0):
+        assert unpacked.read(at, 20) == content[at : at + 20]
