@@ -5,17 +5,20 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 
 import pytest
 
-from sessiontree import Session, SessionExistsError, StorageError, Store
+from sessiontree import Session, SessionBusyError, SessionExistsError, StorageError, Store
 from sessiontree.cli import main
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.log import FileLog
+from sessiontree.storage.move import move_session
 from tests.support.conversation import user
 
 LATER = datetime.now(UTC) + timedelta(days=30)
@@ -212,3 +215,18 @@ def test_a_disk_that_reads_less_than_asked_is_asked_again(
     found = [DISK.read(fd, size, at) for size, at in ((3, 0), (8, 1), (20, 2), (4, 9), (4, 10))]
     os.close(fd)
     assert found == [b"012", b"12345678", b"23456789", b"9", b""]
+
+
+def test_a_session_is_not_moved_below_a_lock_that_another_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.storage.lock.PATIENCE_SECONDS", 0)
+    file, there = tmp_path / "s.jsonl", tmp_path / "there"
+    with Session.create(file) as session:
+        session.append_message(user("kept"))
+    there.mkdir()
+    with closing(WriterLock(DISK, str(there / "s.jsonl.lock"))) as lock, lock.held():
+        with pytest.raises(SessionBusyError):
+            move_session(DISK, str(file), str(there))
+        assert contents(there).keys() == {"s.jsonl.lock"}
+    assert move_session(DISK, str(file), str(there)) == str(there / "s.jsonl")
