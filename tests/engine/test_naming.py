@@ -211,6 +211,18 @@ def test_behind_a_compaction_names_cost_what_is_passed(file: Path, question: str
     assert counting.bytes_read < 400_000 < file.stat().st_size
 
 
+@pytest.mark.parametrize("question", ["@~3", "a label", "a branch", "the name", "the metadata"])
+def test_a_question_that_is_asked_again_costs_little(file: Path, question: str) -> None:
+    large(file, compact=True).close()
+    counting = Counting()
+    with Session.open(file, durability="os", fs=counting) as session:
+        QUESTIONS[question](session)
+        before = counting.bytes_read
+        for _ in range(3):
+            QUESTIONS[question](session)
+    assert counting.bytes_read - before < 20_000
+
+
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_without_a_compaction_names_cost_a_few_searches(
     file: Path, question: str, monkeypatch: pytest.MonkeyPatch
@@ -252,6 +264,23 @@ def test_a_copy_does_not_trust_the_places_of_its_original(file: Path, tmp_path: 
         assert session.label("@", "reviewer")["label"] == "reviewer"
         with pytest.raises(InvalidNameError, match="taken by"):
             session.label("@", "old")
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 10])
+def test_short_uuids_are_found_also_where_they_are_too_many_to_be_kept(
+    most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refs, "_MOST_UUIDS", most)
+    lines = (
+        f'{{"type":"message","uuid":"u{at}","parentUuid":"root","message":{{}}}}\n'
+        for at in range(4)
+    )
+    content = HEADER + b"\n" + "".join(lines).encode()
+    given = reader(content)
+    assert given.names().uuids == ({"root", "u0", "u1", "u2", "u3"} if most == 10 else None)
+    for name in ("u0", "u3", "u4"):
+        assert meant(given, name) == meant(from_index(content), name)
+        assert is_free(given, name) == is_free(from_index(content), name)
 
 
 def test_many_names_are_not_repeated(file: Path) -> None:
