@@ -10,6 +10,9 @@ from sessiontree.core.media import base_type
 from sessiontree.core.message import kind_of
 
 _MEDIA_TYPES: Final = ("mimeType", "media_type", "mime_type")
+_PARTS: Final = ("source", "image_url", "file", "input_audio")
+_CONTENT: Final = ("data", "base64", "image_url", "url", "file_data")
+_NEEDED: Final = frozenset((*_PARTS, *_CONTENT))
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,\s]{0,100};base64,")
 
 
@@ -20,14 +23,13 @@ def left_out(media_type: str, size: int) -> str:
 
 def binary_in(block: Mapping[str, Any]) -> tuple[str, int] | None:
     """The media type and the size of the bytes in a content block, or None."""
-    kind = kind_of(block)
-    if not kind:
+    if _NEEDED.isdisjoint(block) or not (kind := kind_of(block)):
         return None
     parts = [block]
-    within = (block.get(key) for key in ("source", "image_url", "file", "input_audio"))
+    within = (block.get(key) for key in _PARTS)
     parts += [part for part in within if isinstance(part, Mapping)]
     for part in parts:
-        for key in ("data", "base64", "image_url", "url", "file_data"):
+        for key in _CONTENT:
             text = part.get(key)
             if isinstance(text, str) and (found := binary(key, text, part)) is not None:
                 return found

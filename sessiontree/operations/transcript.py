@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote as quoted_path
 
@@ -152,19 +152,27 @@ class _Transcript:
         name = self._reader.names().name
         if name:
             return self._text(name)
+        found = self._first_prompt(lambda value: value)
+        if found is not None and self._redaction is not None:  # masked only where there is one
+            found = self._first_prompt(self._redaction.value)
+        if found is None:
+            return f"Session {self._reader.id}"
+        text = " ".join(markdown.plain(text_of(found)).split())
+        return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
+
+    def _first_prompt(self, masked: Callable[[Any], Any]) -> Message | None:
         for place, row in enumerate(self._rows):
             if self._tree.type_of(row) in ("message", "handle"):
                 self._place = place
                 self._prepare_handles()
                 entry = self._reader.entry_at(row)
-                fields = self._fields(entry, None)
+                fields = masked(self._whole(entry))
                 if is_handle_of_message(entry):
-                    message = self._masked(self._contents.of_handle(entry), None)
-                    fields = {**fields, "message": message}
+                    fields = {**fields, "message": masked(self._contents.of_handle(entry))}
                 if begins_turn(fields) and not is_generated(fields):
-                    text = " ".join(markdown.plain(text_of(fields["message"])).split())
-                    return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
-        return f"Session {self._reader.id}"
+                    message: Message = fields["message"]
+                    return message
+        return None
 
     def _model(self) -> dict[str, Any] | None:
         for row in self._rows[: -_MODEL_WITHIN - 1 : -1]:
@@ -180,10 +188,12 @@ class _Transcript:
 
     def _fields(self, entry: Entry, uuid: str | None) -> Mapping[str, Any]:
         """The keys of an entry with its spilled content, masked; findings go to the uuid."""
-        whole = self._contents.whole(entry)
-        fields = {key: whole[key] for key in whole if key not in ("spilled", "crc")}
-        masked: Mapping[str, Any] = self._masked(fields, uuid)
+        masked: Mapping[str, Any] = self._masked(self._whole(entry), uuid)
         return masked
+
+    def _whole(self, entry: Entry) -> dict[str, Any]:
+        whole = self._contents.whole(entry)
+        return {key: whole[key] for key in whole if key not in ("spilled", "crc")}
 
     def _masked(self, value: Any, uuid: str | None) -> Any:
         return value if self._redaction is None else self._redaction.value(value, uuid)

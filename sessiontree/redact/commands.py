@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from sessiontree.redact.hints import any_of
 from sessiontree.redact.rule import QUOTE, Rule
 from sessiontree.redact.values import (
     DOTTED,
@@ -126,20 +127,22 @@ _COMMAND_NEAR: Final = "|".join(  # the literal first: its search is faster
         *((word, "") for word in ("mysql", "mariadb", "sshpass")),
     )
 )
-_LOGIN: Final = rf"(?:(?<![\w.-])|(?<=\\[nrt]))(?:{_SINGLES}|{_POSITIONED}|{_SQL})"
-_NAMES: Final = (
-    "docker|podman|buildah|nerdctl|skopeo|helm|oras|crane|az|oc|cf|npm|yarn|glab|cqlsh|sqlplus"
-    "|flyctl|snyk|balena|ibmcloud|redis-cli|redis-benchmark|valkey-cli|keydb-cli|sqlcmd|bcp|isql"
-    "|tsql|mosquitto_pub|mosquitto_sub|ipmitool|zip|unzip|osql|smbpasswd|ldapsearch|ldapmodify"
-    "|ldapadd|ldapdelete|ldapwhoami|ldappasswd|dsmod|mongo|mongosh|mongodump|mongorestore"
-    "|mongoexport|mongoimport|mongotop|rdesktop|evil-winrm|crackmapexec|netexec|nxc|snowsql"
-    "|rabbitmqadmin|freerdp|arangosh|cypher-shell|clickhouse-client|influx|useradd|usermod|winrs"
-    "|psexec|hydra|mysqlsh|sshpass|http|https|httpie|xh|doctl|heroku|railway|vault|op|tailscale"
-    "|ngrok|7za?|7zr|rar|unrar|keytool|jarsigner|apksigner|htpasswd|echo|smbclient|smbget"
-    r"|rpcclient|net|xfreerdp\w{0,4}|lftp|gh|openssl|rabbitmqctl|identified|user|role|login"
-    r"|password"
-    r"|wpa_passphrase|snmp\w{3,10}|requirepass|masterauth|ssh-keygen"
-)
+_AT_START: Final = r"(?:(?<![\w.-])|(?<=\\[nrt]))"
+_LOGIN: Final = rf"{_AT_START}(?:{_SINGLES}|{_POSITIONED}|{_SQL})"
+_LISTED: Final = """
+    docker podman buildah nerdctl skopeo helm oras crane az oc cf npm yarn glab cqlsh sqlplus
+    flyctl snyk balena ibmcloud redis-cli redis-benchmark valkey-cli keydb-cli sqlcmd bcp isql
+    tsql mosquitto_pub mosquitto_sub ipmitool zip unzip osql smbpasswd ldapsearch ldapmodify
+    ldapadd ldapdelete ldapwhoami ldappasswd dsmod mongo mongosh mongodump mongorestore
+    mongoexport mongoimport mongotop rdesktop evil-winrm crackmapexec netexec nxc snowsql
+    rabbitmqadmin freerdp arangosh cypher-shell clickhouse-client influx useradd usermod winrs
+    psexec hydra mysqlsh sshpass http https httpie xh doctl heroku railway vault op tailscale
+    ngrok 7z 7za 7zr rar unrar keytool jarsigner apksigner htpasswd echo smbclient smbget
+    rpcclient net lftp gh openssl rabbitmqctl identified user role login password wpa_passphrase
+    requirepass masterauth ssh-keygen
+    """
+_NAMES: Final = any_of(_LISTED.split(), longest=True)
+_NAME: Final = rf"(?:{_NAMES}|xfreerdp\w{{0,4}}|snmp\w{{3,10}})(?=[ \t(])"
 
 
 def _is_given(match: re.Match[str]) -> bool:
@@ -262,6 +265,6 @@ COMMANDS: Final = (
             *("snyk auth", "ssh-keygen"),
         ),
         accepts=_is_given,
-        finder=re.compile(rf"(?:{_NAMES})(?=[ \t(])"),
+        finder=re.compile(f"{_AT_START}{_NAME}"),
     ),
 )

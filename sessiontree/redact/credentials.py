@@ -349,7 +349,7 @@ CREDENTIALS: Final = (
         re.compile(_COOKIE),
         ("cookie", "-b"),
         accepts=_is_cookie,
-        finder=re.compile(r"(?:set-)?cookie|-b(?=[ \t])|--cookie"),
+        finder=re.compile(r"cookie|-(?:b(?=[ \t])|-cookie)"),
     ),
     Rule(
         "signed-address",
@@ -376,7 +376,9 @@ CREDENTIALS: Final = (
         re.compile(_CONTAINER_AUTH),
         ("auth", "identitytoken", "registrytoken"),
         accepts=_is_container_auth,
-        finder=re.compile(r"\\{0,8}[\"'`](?:auth|identitytoken|registrytoken)\\{0,8}[\"'`]|_auth"),
+        finder=re.compile(rf"auth(?:(?={QUOTE})|(?<=_auth))|(?:identity|registry)token(?={QUOTE})"),
+        reach=9,
+        within=re.compile(r"[\\\"'`_]*+"),
     ),
     Rule(
         "netrc",

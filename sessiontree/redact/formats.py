@@ -28,7 +28,7 @@ _A: Final = "[A-Za-z0-9]"
 _W: Final = "[A-Za-z0-9_-]"
 _HEX: Final = "[0-9a-fA-F]"
 _B64: Final = "[A-Za-z0-9+/=]"
-_OF_A_WORD: Final = re.compile(r"[A-Za-z0-9+/_~.-]")
+_OF_A_WORD: Final = re.compile(r"[A-Za-z0-9+/_~.-]*+")
 
 
 def _row(
@@ -89,6 +89,7 @@ _TELLING: Final = re.compile(
     r"|refresh|priv|private|pass|pwd|cred|bearer|key|svc|sat|rt|at|pk|pub|sandbox)(?:$|[_-])"
 )
 _UUIDS: Final = re.compile(_UUID)
+_DIGIT: Final = re.compile("[0-9]")
 _HASH: Final = re.compile("[0-9a-f]{7,}|[0-9A-F]{7,}|[0-9_-]+")
 _PREFIXED: Final = (
     r"(?<![\w.~-])(?P<prefix>[A-Za-z][A-Za-z0-9]{0,11}(?:[_-](?:[a-z]{2,10}|v?[0-9]))"
@@ -110,10 +111,10 @@ def _is_prefixed(match: re.Match[str]) -> bool:
     if _HASH.fullmatch(tail):
         return len(tail) >= (24 if is_telling else 30) and (is_telling or len(parts[-1]) <= 4)
     longest = max(map(len, re.split(r"[_-]", tail)))
-    digits = sum(c.isdigit() for c in tail)
+    digits = len(_DIGIT.findall(tail))
     if longest < 16 or digits < (1 if longest == len(tail) else 2):
         return False
-    if any(c.isupper() for c in tail) and any(c.islower() for c in tail):
+    if tail != tail.lower() and tail != tail.upper():
         is_id = tail.startswith("01") and len(tail) <= 28  # begins with its time
         return not is_id and looks_random(tail, least=0.35)
     return (is_telling or longest >= 24) and looks_random(tail)
@@ -195,7 +196,7 @@ PREFIXED: Final = Rule(
     accepts=_is_prefixed,
     finder=re.compile("[_-](?=[a-z0-9][a-z0-9_-]{19})", re.ASCII),
     reach=36,
-    within=re.compile("[A-Za-z0-9_-]"),
+    within=re.compile("[A-Za-z0-9_-]*+"),
     is_format=True,
     source=GITLEAKS,
 )

@@ -55,7 +55,10 @@ _WORDS: Final = (
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
 _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
 _MOST_KEYS: Final = 10_000
+_SEALS: Final = frozenset(SEALS)
+_LONGEST_PLAIN: Final = 64  # characters of a text that may come many times, such as a name
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
+_VALUES: Final = ("value", "Value")
 _LONGEST_COMMAND: Final = 20_000  # characters of a list of strings that is read as a command
 _STYLES: Final[tuple[dict[str, Any], ...]] = (
     {"separators": (",", ":")},
@@ -91,6 +94,7 @@ class Redaction:
         self._given = RULES if rules is None else tuple(rules)
         self._names = tuple(dict.fromkeys((*(rule.name for rule in self._given), HOME)))
         self._homes: set[str] = set()
+        self._plain_texts: set[str] = set()  # short texts in which no rule finds a secret
         self._rules = self._given
         self.know_homes(homes)
         self._masks: dict[tuple[str, str], str] = {}
@@ -104,6 +108,7 @@ class Redaction:
     def know_homes(self, homes: Iterable[str]) -> None:
         """Add home directories to mask."""
         self._homes.update(homes)
+        self._plain_texts.clear()
         known = home_rule(self._homes)
         is_wanted = known is not None and any(rule.name == HOME for rule in self._given)
         self._rules = (*self._given, known) if known is not None and is_wanted else self._given
@@ -156,6 +161,10 @@ class Redaction:
         while (masked := self._once(text, entry, key, is_given=is_given)) != text:
             text, is_given = masked, False
         return text
+
+    def are_plain(self, keys: Mapping[str, Any]) -> bool:
+        """Whether all keys are known to hold no secret."""
+        return self._plain_keys.issuperset(keys)
 
     def _key(self, key: str, entry: str | None) -> str:
         if key in self._plain_keys:
@@ -225,10 +234,12 @@ class Redaction:
         return _Found(0, len(text), self._names.index(ASSIGNED), rule, text)
 
     def _spans(self, text: str, key: str | None) -> list[_Found]:
-        found = [*self._found(text, self._all), *self._found_behind(text)]
+        found = [] if text in self._plain_texts else self._found_anywhere(text)
         whole = self._of_key(text, key)
         if whole is not None:
             found.append(whole)
+        if len(found) < 2:
+            return found
         found.sort(key=lambda each: (each.start, each.end))
         apart: list[_Found] = []
         for each in found:
@@ -237,6 +248,14 @@ class Redaction:
             else:
                 apart.append(each)
         return apart
+
+    def _found_anywhere(self, text: str) -> list[_Found]:
+        found = [*self._found(text, self._all), *self._found_behind(text)]
+        if not found and len(text) <= _LONGEST_PLAIN:
+            if len(self._plain_texts) >= _MOST_KEYS:
+                self._plain_texts.clear()
+            self._plain_texts.add(text)
+        return found
 
     def _found(self, text: str, rules: Rules) -> Iterator[_Found]:
         for start, end, rule in rules.spans(text):
@@ -410,12 +429,12 @@ class _Pass:
             elif isinstance(part, list):
                 holder[key] = part = self._words(part, sealed)
                 waiting.extend((part, i, opaque, sealed) for i in reversed(range(len(part))))
-            elif isinstance(part, Mapping):
+            elif isinstance(part, dict | Mapping):  # a test for dict costs less
                 if isinstance(holder, list) and not opaque and (found := binary_in(part)):
                     holder[key] = {"type": "text", "text": self._left_out(*found)}
                     continue
                 holder[key] = part = self._pair(self._keys(part, sealed), sealed)
-                if not opaque and any(seal in part for seal in SEALS):
+                if not opaque and not _SEALS.isdisjoint(part):
                     sealed = (*sealed, part)
                 below = [(part, k, opaque or k in OPAQUE, sealed) for k in part]
                 waiting.extend(reversed(below))
@@ -465,8 +484,10 @@ class _Pass:
 
     def _pair(self, keys: dict[str, Any], sealed: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """An object with its value masked, where it is the name and the value of a secret."""
+        if "value" not in keys and "Value" not in keys:
+            return keys
         name = next((keys[key] for key in _NAMES if isinstance(keys.get(key), str)), None)
-        value = next((key for key in ("value", "Value") if isinstance(keys.get(key), str)), None)
+        value = next((key for key in _VALUES if isinstance(keys.get(key), str)), None)
         if name is None or value is None:
             return keys
         masked = self._redaction.assigned(name, keys[value], self._entry)
@@ -478,6 +499,8 @@ class _Pass:
 
     def _keys(self, keys: Mapping[str, Any], sealed: tuple[dict[str, Any], ...]) -> dict[str, Any]:
         """A copy with the secrets in the keys masked, all keys kept apart."""
+        if self._redaction.are_plain(keys):
+            return dict(keys)
         copy: dict[str, Any] = {}
         for key, value in keys.items():
             name = masked = self._redaction._key(key, self._entry)

@@ -13,9 +13,14 @@ rule with a finder is tried only where that found something, and a long match is
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from itertools import pairwise
+from functools import cached_property
+from operator import ne
 from typing import Final, NamedTuple
+
+from sessiontree.redact.hints import hints_of
 
 _LONG: Final = 512  # characters of a match that is not searched again
 QUOTE: Final = r"""\\{0,8}["'`]"""  # a quote; in text within text it has backslashes before it
@@ -40,12 +45,12 @@ class Rule(NamedTuple):
     # fast where it starts with fixed characters.
     finder: re.Pattern[str] | None = None
     reach: int = 0  # how many characters before that the match may start
-    within: re.Pattern[str] | None = None  # matches each character allowed there; None for any
+    within: re.Pattern[str] | None = None  # matches the characters allowed there; None for any
     is_format: bool = False  # whether the secret is known by its own look, not by its context
     source: str = ""  # where the format is published
     search: Callable[[str], Iterable[tuple[int, int]]] | None = None  # runs instead of the pattern
 
-    def spans(self, text: str, lowered: str) -> Iterable[tuple[int, int]]:
+    def spans(self, text: str, lowered: Lowered) -> Iterable[tuple[int, int]]:
         """The spans of secrets in a text that has one of the hints, if the rule has any.
 
         The text is given with its form from `lowered`.
@@ -60,28 +65,33 @@ class Rule(NamedTuple):
             if start < end and (self.accepts is None or self.accepts(match)):
                 yield start, end
 
-    def _tried(self, text: str, lowered: str) -> Iterator[re.Match[str]]:
+    def _tried(self, text: str, lowered: Lowered) -> Iterator[re.Match[str]]:
         assert self.finder is not None
-        at = 0
-        for hit in self.finder.finditer(lowered):
-            for start in range(self._first(text, at, hit.start()), hit.start() + 1):
+        at = untried = 0  # where a match may start, and before where none starts
+        rejected = -1
+        for hit in lowered.hits(self.finder, in_words=self.is_format):
+            first = self._first(text, at, hit)
+            if first <= rejected:
+                continue
+            for start in range(max(first, untried), hit + 1):
                 match = self.pattern.match(text, start)
                 if match is not None:
                     yield match
+                    rejected = start
                     is_long = match.end() - start > _LONG  # and is not gone over again
                     if is_long or self.accepts is None or self.accepts(match):
                         at = match.end()
                     break
+            else:
+                untried = hit + 1
 
     def _first(self, text: str, at: int, end: int) -> int:
         """The first place where a match across `end` may start, from `at` on."""
         lowest = max(at, end - self.reach)
-        if self.within is None:
+        if self.within is None or lowest >= end:
             return lowest
-        start = end
-        while start > lowest and self.within.match(text, start - 1):
-            start -= 1
-        return start
+        run = self.within.match(text[lowest:end][::-1])
+        return end if run is None else end - run.end()
 
 
 def secret_groups(pattern: re.Pattern[str]) -> list[str]:
@@ -94,12 +104,50 @@ def secret_span(match: re.Match[str], groups: list[str]) -> tuple[int, int]:
     return next((match.span(name) for name in groups if match[name] is not None), match.span())
 
 
-def lowered(text: str) -> str:
-    """Text in lower case, each character in its place."""
+_SHORTEST: Final = 16  # characters of a long word
+_OF_WORDS: Final = r"[^\s\"'`<>(),\[\]]"
+_LONG_WORD: Final = re.compile(  # passes over short words, and matches at each place it is tried
+    rf"(?:{_OF_WORDS}{{0,{_SHORTEST - 1}}}+(?!{_OF_WORDS})(?s:.))*+({_OF_WORDS}*+)"
+)
+
+
+class Lowered:
+    """A text in lower case, each character in its place, and its long words.
+
+    A format is part of a long word.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self._sources: list[int] = []  # of each word
+        self._starts: list[int] = []  # in `words`
+        words: list[str] = []
+        length = 0
+        for match in _LONG_WORD.finditer(text) if len(text) >= _SHORTEST else ():
+            word = match[1]
+            if len(word) >= _SHORTEST:
+                words.append(word)
+                self._sources.append(match.start(1))
+                self._starts.append(length)
+                length += len(word) + 1
+        self.words = "\n".join(words)
+
+    def hits(self, finder: re.Pattern[str], *, in_words: bool) -> Iterator[int]:
+        """Where a finder finds something, in the text or in its long words."""
+        if not in_words:
+            yield from (hit.start() for hit in finder.finditer(self.text))
+            return
+        for hit in finder.finditer(self.words):
+            word = bisect_right(self._starts, hit.start()) - 1
+            yield self._sources[word] + hit.start() - self._starts[word]
+
+
+def lowered(text: str) -> Lowered:
+    """The form of a text in which the hints of rules are looked for."""
     low = text.lower()
-    if len(low) == len(text):
-        return low
-    return "".join(c.lower() if c.isascii() else c for c in text)
+    if len(low) != len(text):
+        low = "".join(c.lower() if c.isascii() else c for c in text)
+    return Lowered(low)
 
 
 _SAMPLE: Final = 200  # characters of a value that are looked at
@@ -117,14 +165,18 @@ def looks_random(value: str, *, least: float = 0.25) -> bool:
     Of the neighbours in a random value, two fifths to two thirds differ in class (lower case,
     upper case, digit); in names, a tenth to a quarter. Without a digit it must be clearer.
     """
-    classes = [_class(c) for c in value[:_SAMPLE] if c.isalnum()]
+    sample = value[:_SAMPLE]
+    if sample.isascii():
+        classes = sample.translate(_CLASSES)
+    else:
+        classes = "".join(_class(c) for c in sample if c.isalnum())
     if len(classes) < 2:
         return False
     if "0" not in classes:
         least = max(least, 0.38)
         if len(classes) < 12:
             return False
-    changes = sum(one != other for one, other in pairwise(classes))
+    changes: int = sum(map(ne, classes, classes[1:]))
     return changes / (len(classes) - 1) >= least
 
 
@@ -134,7 +186,9 @@ def _class(char: str) -> str:
     return "A" if char.isupper() else "a"
 
 
-_LONG_WORD: Final = re.compile(r"[^\s\"'`<>(),\[\]]{16,}+")
+_CLASSES: Final = {
+    at: _class(char) if char.isalnum() else None for at, char in enumerate(map(chr, range(128)))
+}
 
 
 class Rules:
@@ -142,20 +196,39 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
-        self._always = [i for i, rule in enumerate(self._rules) if not rule.hints]
-        hints = [(h, i) for i, rule in enumerate(self._rules) for h in rule.hints]
-        self._of_words = [(h, i) for h, i in hints if self._rules[i].is_format]
-        self._others = [(h, i) for h, i in hints if not self._rules[i].is_format]
 
     def spans(self, text: str) -> Iterator[tuple[int, int, Rule]]:
         """The spans of secrets in a text, each with its rule, in the order of the rules."""
         low = lowered(text)
-        words = "\n".join(_LONG_WORD.findall(low))  # a format is part of a long word
-        tried = {i for hint, i in self._of_words if hint in words} if words else set()
-        tried.update(i for hint, i in self._others if hint in low)
-        for i in sorted(tried.union(self._always)):
+        tried = self._of_context.by(low.text)
+        if low.words:
+            tried |= self._of_words.by(low.words)
+        for i in sorted(tried):
             rule = self._rules[i]
-            if rule.is_format and rule.finder is not None and not rule.finder.search(words):
-                continue
             for start, end in rule.spans(text, low):
                 yield start, end, rule
+
+    @cached_property
+    def _of_context(self) -> _Called:
+        return _Called(self._rules, is_format=False)
+
+    @cached_property
+    def _of_words(self) -> _Called:
+        return _Called(self._rules, is_format=True)
+
+
+class _Called:
+    """The rules that each hint calls for; rules without hints are called for always."""
+
+    def __init__(self, rules: Iterable[Rule], *, is_format: bool) -> None:
+        places = [(i, rule) for i, rule in enumerate(rules) if rule.is_format == is_format]
+        self._always = frozenset(i for i, rule in places if not rule.hints)
+        self._places: defaultdict[str, set[int]] = defaultdict(set)
+        for i, rule in places:
+            for hint in rule.hints:
+                self._places[hint].add(i)
+        self._hints = hints_of(frozenset(self._places))
+
+    def by(self, text: str) -> set[int]:
+        found = self._hints.within(text)
+        return set(self._always).union(*[self._places[hint] for hint in found])

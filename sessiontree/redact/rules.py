@@ -44,7 +44,7 @@ RULES: Final = (
         ("@", "%40"),
         finder=re.compile(r"(?:@(?<=[\w.+-]@)|%40(?<=[\w.+-]%40))(?=[\w-]{1,63}\.\w)"),
         reach=254,
-        within=re.compile(r"[\w.+-]"),
+        within=re.compile(r"[\w.+-]*+"),
     ),
     ANY_HOME,
 )

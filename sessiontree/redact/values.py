@@ -27,10 +27,11 @@ KEYWORD: Final = (
     r"|staging|id(?<=private[_-]key[_-]id)))?"
     rf"|{_PART}(?i:{_SHORT_WORDS})(?![A-Za-z]))"
 )
-KEYWORD_NEAR: Final = (
-    r"pass(?:word|wd|wort|phrase|code|key)|secret|token|credential|kennwort|senha|contrase"
-    r"|motdepasse|connection[_-]?string|key(?<=[a-z _-]key)"
-    rf"|(?:{_SHORT_WORDS})(?![a-z])"
+KEYWORD_NEAR: Final = (  # a tree, in which few letters are compared twice
+    r"p(?:a(?:ss(?:word|wd|wort|phrase|code|key|(?![a-z]))|t(?![a-z]))|(?:wd?|swd?|sk)(?![a-z]))"
+    r"|key(?<=[a-z _-]key)|token|se(?:cret|nha)|auth(?![a-z])"
+    r"|c(?:re(?:dential|ds?(?![a-z]))|o(?:okie(?![a-z])|ntrase|nnection[_-]?string))"
+    r"|jwt(?![a-z])|kennwort|motdepasse"
 )
 _SECRET_KEY: Final = re.compile(
     rf"(?:{KEYWORD}|(?i:authorization|cookie|private_key_id))(?:[_-]?[0-9]{{1,2}})?$"

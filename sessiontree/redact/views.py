@@ -44,6 +44,8 @@ _SIGN: Final = re.compile(
 )
 """Each character that a hidden piece can begin with: to search one set is faster."""
 
+_ASCII_SIGN: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f%&\\]")
+
 _BREAK: Final = (
     r"(?:</?[A-Za-z][^<>]{0,100}>|<!--[^<>]{0,100}-->|\*{2}|`{1,2}"
     r"|[\"'][ \t]{0,4}[+.][ \t]{0,4}[\"']"
@@ -53,6 +55,7 @@ _MARKUP: Final = re.compile(_BREAK)
 _BROKEN: Final = re.compile(
     rf"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]{{3,}}+(?:{_BREAK}[A-Za-z0-9_+/=.-]{{2,}}+){{1,64}}+"
 )
+_DIGIT: Final = re.compile(r"\d")
 _SHORTEST: Final = 20  # characters of a key that is worth putting together
 
 Span = tuple[int, int]
@@ -94,7 +97,8 @@ def plain(text: str) -> View | None:
     """The view without what hides characters, or None where nothing does."""
     pieces: list[tuple[int, int, str]] = []
     at = 0
-    while (sign := _SIGN.search(text, at)) is not None:
+    signs = _ASCII_SIGN if text.isascii() else _SIGN
+    while (sign := signs.search(text, at)) is not None:
         match = _HIDDEN.match(text, sign.start())
         at = sign.end() if match is None else match.end()
         if match is not None:
@@ -110,8 +114,10 @@ def seen(text: str) -> str:
 
 def joined(text: str) -> Iterator[tuple[int, View]]:
     """Each word with markup or a line break within, put together, and where it starts."""
-    for match in _BROKEN.finditer(text):
+    for match in _BROKEN.finditer(text) if len(text) > _SHORTEST else ():
         word = match[0]
+        if len(word) <= _SHORTEST or _DIGIT.search(word) is None:
+            continue
         view = View(word, [(*piece.span(), "") for piece in _MARKUP.finditer(word)])
         if len(view.text) >= _SHORTEST and any(map(str.isdigit, view.text)):
             yield match.start(), view

@@ -241,3 +241,28 @@ def test_a_key_is_asked_once_whether_it_marks_a_secret(
         list(session.to_markdown(redact=redaction.Redaction()))
     assert asked
     assert max(asked.values()) == 1
+
+
+def test_entries_without_a_prompt_are_masked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mask, masked = redaction.Redaction.value, Counter[str]()
+
+    def counted(self: redaction.Redaction, *given: Any) -> Any:
+        masked["values"] += 1
+        return mask(self, *given)
+
+    monkeypatch.setattr(redaction.Redaction, "value", counted)
+    with opened("one_call_id", tmp_path, 20_000) as session:
+        list(session.to_markdown(redact=redaction.Redaction()))
+        assert masked["values"] < 1.2 * session.stats().entries
+
+
+@pytest.mark.parametrize(("name", "most"), [("one_call_id", 1_700), ("roles", 1_350)])
+def test_an_entry_of_short_strings_is_masked_in_few_steps(
+    name: str, most: int, tmp_path: Path
+) -> None:
+    with opened(name, tmp_path, 60_000) as session:
+        redaction.Redaction().text("a text that makes the search for hints")
+        steps = steps_of(lambda: list(session.to_markdown(redact=redaction.Redaction())))
+        assert steps < most * session.stats().entries

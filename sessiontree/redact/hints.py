@@ -1,0 +1,87 @@
+"""Which of many short strings are in a text, found faster than one by one.
+
+A short text is searched once for all of them, by an expression that is a tree of their characters;
+a long one is searched for each, which takes less time a character.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import Any, Final
+
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+_SHORT: Final = 300  # characters, up to which one search for all hints costs less
+
+
+class Hints:
+    """Some hints, in lower case, to look for in many texts."""
+
+    def __init__(self, hints: frozenset[str]) -> None:
+        self._spelled = [(hint, spelled(hint)) for hint in hints]
+        self._any = re.compile(any_of(hints, longest=True) if hints else "(?!)")
+        self._near: dict[str, list[str]] = {}
+        self._by_first: defaultdict[str, list[str]] = defaultdict(list)
+        for hint in hints:
+            self._by_first[hint[:1]].append(hint)
+
+    def within(self, text: str) -> list[str]:
+        """The hints that are in a text; some may come twice."""
+        if len(text) > _SHORT:
+            find, whole = stringzilla.find, spelled(text)
+            return [hint for hint, spelling in self._spelled if find(whole, spelling) >= 0]
+        begun = set(self._any.findall(text))
+        return [hint for each in begun for hint in self._found_near(each) if hint in text]
+
+    def _found_near(self, begun: str) -> list[str]:
+        """The hints that may stand where the search passed over a text, as it found another."""
+        if begun not in self._near:
+            rests = [begun[at:] for at in range(len(begun))]
+            self._near[begun] = [
+                hint
+                for rest in rests
+                for hint in self._by_first[rest[0]]
+                if hint.startswith(rest) or rest.startswith(hint)
+            ]
+        return self._near[begun]
+
+
+@lru_cache(maxsize=16)
+def hints_of(hints: frozenset[str]) -> Hints:
+    """The search for some hints, which takes a hundredth of a second to make."""
+    return Hints(hints)
+
+
+def spelled(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def any_of(words: Iterable[str], *, longest: bool = False) -> str:
+    """An expression for any of some words, in which no character is compared twice.
+
+    The words must be different. Without `longest`, it may match a word that another begins with.
+    """
+    tree: dict[str, Any] = {}
+    for word in words:
+        below = tree
+        for char in word:
+            below = below.setdefault(char, {})
+        below[""] = {}
+    return _expression(tree, longest=longest)
+
+
+def _expression(tree: dict[str, Any], *, longest: bool) -> str:
+    ends = "" in tree
+    parts = [
+        re.escape(char) + _expression(below, longest=longest)
+        for char, below in tree.items()
+        if char
+    ]
+    if not parts or (ends and not longest):
+        return ""
+    if len(parts) == 1 and not ends:
+        return parts[0]
+    return f"(?:{'|'.join(parts)}{'|' if ends else ''})"
