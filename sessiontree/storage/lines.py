@@ -26,8 +26,8 @@ Read = Callable[[int, int], bytes]
 Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
 """Takes whole lines and where they end, gives where the lines wanted begin and end."""
 
-FIRST_BLOCK: Final = 64 * 1024
-LARGEST_BLOCK: Final = 256 * 1024
+FIRST_BLOCK: Final = 32 * 1024
+LARGEST_BLOCK: Final = 64 * 1024
 FORWARD_BLOCK: Final = 256 * 1024
 """Bytes that are split into lines and decoded at once: few enough for the processor's cache."""
 
