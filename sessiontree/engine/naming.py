@@ -73,6 +73,7 @@ _MOST_LINES: Final = 10_000
 _FEW_ESCAPES: Final = 256  # single searches cost less than the regular expression
 
 _FACTS: Final = "session_info"
+_NOTES: Final = ("label", _FACTS)
 _COMPACTION: Final = b'"compaction"'
 _COMPACTION_SIZE: Final = 16 * 1024  # of nearly all
 _PLAIN: Final = re.compile(r"""[ !#-\[\]-~]+""")
@@ -158,6 +159,7 @@ class Naming:
         self._earlier: list[Marks] | None = None  # what compactions tell, the last first
         self._facts: Names | None = None  # only the session's name and metadata are whole
         self._facts_end = 0  # the offset up to which `_facts` knows the log
+        self._noted: tuple[int, list[Entry]] | None = None  # all annotations up to an offset
         self._absent: dict[str, int] = {}  # uuids that no line before an offset has
         self._not_held: dict[str, int] = {}  # ids that no line before an offset holds
         self._expected: set[str] = set()
@@ -254,8 +256,7 @@ class Naming:
         """Return the facts of the session, and its labels if some wanted uuid ever had one."""
         self._begin_near()
         if self._names is None and not self._view.has_tree:
-            self._searches += 1
-            found = self._annotations(("label", "session_info"), self._view.size)
+            found = self._noted_at(self._view.size)
             names = Names(self._view.header)
             for entry in found or ():
                 names.take(entry, entry.offset)
@@ -274,6 +275,35 @@ class Naming:
         given = [(one.offset, one.get("targetUuid")) for one in found if one.type == "label"]
         labels = [(at, uuid) for at, uuid in given if isinstance(uuid, str)]
         return Told(names.name, names.metadata, labels)
+
+    def _noted_at(self, end: int) -> list[Entry] | None:
+        """Return all annotations of a log of this size; None where they are too many."""
+        if self._noted is not None and self._noted[0] == end:
+            return self._noted[1]
+        self._searches += 1
+        return self._annotations(_NOTES, end)
+
+    def entry_and_notes(self, uuid: str) -> Entry | None:
+        """Return the last entry with a uuid, by the search that `told` needs, and does not repeat.
+
+        None where no such search is needed, or only the index tells.
+        """
+        self._begin_near()
+        if self._names is not None or self._view.has_tree:
+            return None
+        self._searches += 1
+        end = self._view.size
+        found: Entry | None = None
+        notes: list[Entry] = []
+        for entry in self._holding((uuid, *_NOTES), 0, end):
+            if entry is None:
+                return None
+            if entry.type in _NOTES:
+                notes.append(entry)
+            if entry.uuid == uuid and quoted(uuid) in entry.line:
+                found = entry
+        self._noted = end, notes
+        return found
 
     def _annotations(self, types: tuple[str, ...], end: int) -> list[Entry] | None:
         """Return the entries of these types before an offset; None where they are too many."""

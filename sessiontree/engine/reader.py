@@ -23,6 +23,7 @@ from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import refs
 from sessiontree.engine.view import View
+from sessiontree.engine.walk import is_plain
 from sessiontree.errors import FileReplacedError, SpilledError
 
 if TYPE_CHECKING:
@@ -146,6 +147,16 @@ class TreeReader:
         if found is None and self.view.size > _NEAR and not self.view.has_tree:
             found = self._names_seen().entry_told(uuid)
         return found or walk.entry(uuid)
+
+    def far_entry(self, uuid: str) -> Entry | None:
+        """Return the entry with a whole uuid by the search that also finds what annotations tell.
+
+        None where the entry is near the end, or not found without another search.
+        """
+        walk = self.view.walk()
+        if not is_plain(uuid) or uuid in self.pending or walk.entry_near(uuid, _NEAR):
+            return None
+        return self._names_seen().entry_and_notes(uuid)
 
     def up(self, entry: Entry) -> Iterator[Entry]:
         """Yield the ancestors of an entry, nearest first; each is read on demand."""

@@ -235,6 +235,11 @@ class Walk:
         return self._decode(rest_of_line(self._read, offset), offset)
 
 
+def is_plain(uuid: str) -> bool:
+    """Whether JSON spells a uuid in one way, except by escapes of letters."""
+    return _PLAIN.fullmatch(uuid) is not None
+
+
 def _longer(wait: int) -> int:
     return min(max(2 * wait, _FIRST_WAIT), _LONGEST_WAIT)
 

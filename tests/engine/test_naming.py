@@ -93,6 +93,10 @@ def facts(found: refs.Names) -> tuple[Any, ...]:
     return found.labels, found.branches, found.lanes, found.uuids, found.name, found.metadata
 
 
+def told(given: TreeReader) -> naming.Told:
+    return given.naming().told(lambda _: True)
+
+
 def meant(given: TreeReader, name: str) -> int | type[RefError]:
     try:
         return given.named(name).offset
@@ -147,6 +151,9 @@ def test_names_mean_without_the_index_what_they_mean_with_it(
             assert reader(content).has_uuid(name) == whole.has_uuid(name)
             with patch.object(tree_reader, "_NEAR", 1):
                 assert reader(content).by_uuid(name) == whole.by_uuid(name)
+                asked = reader(content)
+                assert asked.far_entry(name) in (None, whole.by_uuid(name))
+                assert told(asked) == told(reader(content))
 
 
 @pytest.mark.slow

@@ -205,3 +205,26 @@ def test_a_fork_costs_what_lies_on_its_path(
     assert counting.bytes_read < reads * file.stat().st_size
     assert b'"on"' in (tmp_path / "copy.jsonl").read_bytes()
     assert first.line not in (tmp_path / "copy.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize(("note", "reads"), [("usage", 1.3), ("label", 2.3)])
+def test_a_fork_far_above_in_a_file_without_compactions_reads_it_once(
+    file: Path, tmp_path: Path, note: str, reads: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And once more for the entry that a label on the path means."""
+    monkeypatch.setattr(naming, "_NEAR", 0)  # as in a file of more than 16 MB
+    with Session.create(file, durability="os") as session, session.batch():
+        first = session.append_message(user("first"))
+        if note == "label":
+            session.label(first, "here")
+        else:
+            session.append_usage({"input": 1})
+        for _ in range(5000):
+            session.append_message(user("x" * 2000))
+    counting = Counting()
+    with Session.open(file, readonly=True, fs=counting) as session:
+        session.fork(tmp_path / "copy.jsonl", first.uuid)
+        assert not session.reader.view.has_tree
+    assert counting.bytes_read < reads * file.stat().st_size
+    copied = [json.loads(line) for line in (tmp_path / "copy.jsonl").read_bytes().splitlines()]
+    assert [line["type"] for line in copied[1:3]] == ["message", note]
