@@ -278,6 +278,10 @@ LATE: Final = {
     "dispatch.dispatcher": {
         "redact.redaction": "slow: it compiles all rules",
     },
+    "dispatch.scope": {
+        "handles.builtin": "slow to import, few calls resolve handles",
+        "handles.registry": "slow to import, few calls resolve handles",
+    },
     "engine.header": {
         "core.salvage": "few headers share their line",
     },

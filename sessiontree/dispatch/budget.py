@@ -1,4 +1,5 @@
-"""Answers that fit a model: pages of items, and texts cut where one item is too long.
+"""Answers that fit a model: pages of items, passages of long texts, and values with their long
+texts cut.
 
 Invariants: an answer keeps its budget, but for one item that cannot be shorter; nothing is left out
 without a sentence that says so and how to get it; the pages of a list that did not change hold each
@@ -17,6 +18,7 @@ import msgspec
 
 from sessiontree.dispatch.guidance import Refusal
 
+S = TypeVar("S")
 T = TypeVar("T")
 
 TOKENS: Final = 4000
@@ -25,6 +27,9 @@ TOKENS: Final = 4000
 _BYTES_OF_TOKEN: Final = 4
 _ENVELOPE: Final = 400
 """Bytes kept free for what stands around the items of a page."""
+
+_QUOTES: Final = 2
+"""Bytes around a text as JSON."""
 
 _SHORTEST: Final = 48
 """Characters that a text keeps however small the budget is: a uuid, and a bit more."""
@@ -56,6 +61,22 @@ class Paged(Budgeted, kw_only=True):
     ] = None
 
 
+Offset = Annotated[
+    int,
+    msgspec.Meta(ge=0, description="The character to begin at: the `next` of the answer before."),
+]
+
+
+class Passage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A part of a long text; `next` is there if the text goes on."""
+
+    text: Annotated[str, msgspec.Meta(description="The text, from `offset` on.")]
+    offset: Annotated[int, msgspec.Meta(description="The characters before it.")] = 0
+    next: Annotated[
+        int | None, msgspec.Meta(description="The parameter `offset` of the next part.")
+    ] = None
+
+
 class Page(msgspec.Struct, Generic[T], kw_only=True, omit_defaults=True):
     """A page of a list; `cursor` and `more` are there if the list goes on."""
 
@@ -79,17 +100,37 @@ def page(items: Iterable[T], given: Paged, key: Callable[[T], str]) -> Page[T]:
     Raises:
         Refusal: the item at which the page before ended is not in the list any more.
     """
+    return page_of(items, given, key, lambda item: item)
+
+
+def page_of(
+    items: Iterable[S],
+    given: Paged,
+    key: Callable[[S], str],
+    make: Callable[[S], T],
+    beside: int = 0,
+) -> Page[T]:
+    """The same for items that are made of those of a list: only those of the page, and one more.
+
+    Args:
+        items, given, key: as for `page`.
+        make: makes an item of the page.
+        beside: the bytes of what the answer has beside the items.
+    """
     rest, number = _behind(iter(items), given.cursor, key)
-    room = _room(given.budget) - _ENVELOPE if given.budget else None
+    left = room(given.budget) - _ENVELOPE - beside if given.budget else None
     taken: list[T] = []
-    for item in rest:
-        if room is not None:
-            room -= size(item) + 1
-            if room < 0 and taken:
+    last = ""
+    for each in rest:
+        item = make(each)
+        if left is not None:
+            left -= size(item) + 1
+            if left < 0 and taken:
                 shown = number + len(taken)
                 more = f"{shown:,} are shown; give the cursor for more"
-                return Page(items=taken, more=more, cursor=f"{shown}:{key(taken[-1])}")
+                return Page(items=taken, more=more, cursor=f"{shown}:{last}")
         taken.append(item)
+        last = key(each)
     return Page(items=taken)
 
 
@@ -116,7 +157,44 @@ def _behind(
     )
 
 
-def _room(budget: int) -> int:
+def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> Passage:
+    """The part of a text that the budget has room for, at least one character.
+
+    Args:
+        parts: the text in parts; no more of it is taken than is needed.
+        offset: the characters before the passage.
+        budget: the tokens of the answer; 0: no limit.
+        beside: the bytes of what the answer has beside the text.
+    """
+    left = max(room(budget) - _ENVELOPE - beside, 1) if budget else None
+    skip = offset
+    taken: list[str] = []
+    for part in parts:
+        begun, skip = part[skip:], max(skip - len(part), 0)
+        if not begun:
+            continue
+        fits = begun if left is None else beginning(begun, left, least=not taken)
+        taken.append(fits)
+        if len(fits) < len(begun):
+            text = "".join(taken)
+            return Passage(text=text, offset=offset, next=offset + len(text))
+        left = None if left is None else left - size(fits) + _QUOTES
+    return Passage(text="".join(taken), offset=offset)
+
+
+def beginning(text: str, most: int, *, least: bool = False) -> str:
+    """The longest beginning of a text with at most so many bytes as JSON; `least`: not empty."""
+    low, high = 1 if least else 0, min(len(text), max(most, 1))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if size(text[:middle]) - _QUOTES <= most:
+            low = middle
+        else:
+            high = middle - 1
+    return text[:low]
+
+
+def room(budget: int) -> int:
     """The bytes of a budget in tokens."""
     return max(budget, _LEAST) * _BYTES_OF_TOKEN
 
@@ -154,13 +232,13 @@ def fit(value: Any, budget: int) -> tuple[Any, str | None]:
     The longest texts lose their middles first. What cannot be kept short so, such as a list of a
     million numbers, loses the ends of its longest lists.
     """
-    room = _room(budget)
-    if not budget or size(value) <= room:
+    allowed = room(budget)
+    if not budget or size(value) <= allowed:
         return value, None
-    low, high = _SHORTEST, max(room, _SHORTEST)
+    low, high = _SHORTEST, max(allowed, _SHORTEST)
     while low < high:  # the longest length of texts that fits
         middle = (low + high + 1) // 2
-        if size(_Cut(middle).value(value)) <= room:
+        if size(_Cut(middle).value(value)) <= allowed:
             low = middle
         else:
             high = middle - 1
@@ -168,7 +246,7 @@ def fit(value: Any, budget: int) -> tuple[Any, str | None]:
     found = cut.value(value)
     said = f"{cut.texts} texts were cut to {low} characters"
     items = 1024
-    while size(found) > room and items:
+    while size(found) > allowed and items:
         cut = _Cut(low, items)
         found, items = cut.value(value), items // 2
         said = f"{cut.texts} texts were cut to {low} characters, {cut.items} items left out"

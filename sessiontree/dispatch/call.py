@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 import msgspec
 
@@ -33,6 +33,8 @@ class Tell(Protocol):
 
     def guidance(self, kind: str, next: str) -> None: ...
 
+    def mask(self, value: Any) -> Any: ...
+
 
 _SESSION = msgspec.Meta(
     description="The session: its id, four or more characters of the start of its id, its name, "
@@ -47,6 +49,13 @@ _REF = msgspec.Meta(
     examples=["@"],
 )
 EntryRef = Annotated[str, _REF]
+
+Root = Annotated[
+    str | None,
+    msgspec.Meta(
+        description="The folder below which handles of files are read; without it, none is read."
+    ),
+]
 
 LaneName = Annotated[
     str, msgspec.Meta(description="The lane to write on; a line of entries with its own leaf.")
@@ -94,15 +103,24 @@ class Call:
         """Tell something that the caller has to know; the call goes on."""
         self._tell.guidance("warning", text)
 
+    def mask(self, value: Any) -> Any:
+        """A value with its secrets masked, if they are to be; to do before a text is cut.
+
+        The rest of a secret that was cut is not known as one.
+        """
+        return self._tell.mask(value)
+
     def file(self, session: str) -> str:
         """The path of a session's file; see `Scope.file`."""
         return self.scope.file(session, self.warn)
 
     @contextlib.contextmanager
-    def reading(self, session: str) -> Iterator[Session]:
-        """Open a session to read."""
+    def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
+        """Open a session to read; handles of files are read below `root`, which is in the scope."""
         self.check()
-        with Session.open(self.file(session), readonly=True) as opened:
+        folder = None if root is None else self.scope.inside(root)
+        file, registry = self.file(session), self.scope.registry
+        with Session.open(file, readonly=True, registry=registry, root=folder) as opened:
             try:
                 yield opened
             finally:
@@ -123,7 +141,8 @@ class Call:
         """
         self.scope.check_write()
         self.check()
-        opened, _ = open_to_write(self.file(session), lane or MAIN)
+        registry = self.scope.registry
+        opened, _ = open_to_write(self.file(session), lane or MAIN, registry=registry)
         with opened, opened.locked():
             if not scratch:
                 yield opened

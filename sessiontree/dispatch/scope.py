@@ -7,7 +7,8 @@ the id or the links in it; without `write` no call changes or makes a file.
 from __future__ import annotations
 
 import os
-from typing import Final
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
@@ -17,6 +18,9 @@ from sessiontree.dispatch.guidance import Refusal, nearest
 from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report
 from sessiontree.store import Store
+
+if TYPE_CHECKING:
+    from sessiontree.handles.registry import Registry
 
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
 _MOST_NAMED: Final = 5
@@ -53,6 +57,16 @@ class Scope:
         """The folders in which sessions are found."""
         return [self.store.root, *self.agents]
 
+    @cached_property
+    def registry(self) -> Registry | None:
+        """The resolvers of handles; None: those of every session."""
+        if not self.confined:
+            return None
+        from sessiontree.handles.builtin import built_in  # slow to import, few calls need them
+        from sessiontree.handles.registry import Registry
+
+        return Registry(built_in(self._is_inside), plugins=True)
+
     def file(self, name: str, tell: Report) -> str:
         """The file of the session that a path, an id, the start of an id or a name stands for.
 
@@ -78,21 +92,35 @@ class Scope:
         Raises:
             Refusal: the path leads outside the places.
         """
-        if not self.confined:
+        if not self.confined or self._is_inside(path):
             return path
-        try:
-            real = os.path.realpath(path)
-        except ValueError:  # a NUL in it
-            real = ""
-        for place in self.places:
-            if real.startswith(os.path.join(os.path.realpath(place), "")):
-                return path
         raise Refusal(
             f"{path!r:.200} is outside the folders that can be reached",
             "outside",
             "Give the id of a session instead; session.list names all.",
             self.places,
         )
+
+    def new_file(self, path: str) -> str:
+        """The path of a file that a call may make.
+
+        In a confined scope, it is below the folder of the store, where a relative path begins too.
+
+        Raises:
+            Refusal: the path leads elsewhere, or calls may not write.
+        """
+        self.check_write()
+        if not self.confined:
+            return path
+        made = os.path.join(self.store.root, path)
+        if not _is_below(made, self.store.root):
+            raise Refusal(
+                f"{path!r:.200} is outside {self.store.root}",
+                "outside",
+                "Give a relative path, or a path below that folder.",
+                [self.store.root],
+            )
+        return made
 
     def check_write(self) -> None:
         """Refuse where calls may not change anything."""
@@ -103,6 +131,9 @@ class Scope:
                 "Ask the user to start it with --write, or go on without writing.",
                 recoverable=False,
             )
+
+    def _is_inside(self, path: str) -> bool:
+        return any(_is_below(path, place) for place in self.places)
 
     def _not_found(self, name: str) -> Refusal:
         every = sessions_in(self.places, Selection(), lambda problem: None)
@@ -121,3 +152,12 @@ class Scope:
             "Give one of these ids, or look with session.list and session.search.",
             [one.id for one in newest[:_MOST_NAMED]],
         )
+
+
+def _is_below(path: str, folder: str) -> bool:
+    """Whether a path, its links followed, is a folder or below it."""
+    try:
+        real = os.path.realpath(path)
+    except ValueError:  # a NUL in it
+        return False
+    return os.path.join(real, "").startswith(os.path.join(os.path.realpath(folder), ""))

@@ -45,9 +45,13 @@ _MOST_LINKS: Final = 40
 MOST_OPEN: Final = 64  # other sessions
 
 
-def built_in() -> list[Resolver]:
-    """Make a resolver for each built-in plugin."""
-    return [BlobResolver(), FileResolver(), SessionResolver()]
+MayRead = Callable[[str], bool]
+"""Whether a session file may be read."""
+
+
+def built_in(may_read: MayRead | None = None) -> list[Resolver]:
+    """Make a resolver for each built-in plugin; `may_read` limits which other sessions are read."""
+    return [BlobResolver(), FileResolver(), SessionResolver(may_read)]
 
 
 FILE_SCHEMA: Final = HandleSchema(
@@ -243,12 +247,16 @@ class SessionResolver:
 
     schemas = (ENTRY, BLOCK, PATH, BRANCH)
 
+    def __init__(self, may_read: MayRead | None = None) -> None:
+        """Make a resolver; `may_read` limits which other sessions are read."""
+        self._may_read = may_read
+
     def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
         """An entry, one block of it, or a path; a TargetMissingError where there is none."""
         if handle.method == "branch":
-            return _resolved_branch(handle, scope)
+            return self._resolved_branch(handle, scope)
         near = ""
-        for session in _sessions(handle, scope):
+        for session in _sessions(handle, scope, self._may_read):
             within = scope.within(session)
             step = within.step(handle)
             if step is not None:
@@ -268,16 +276,15 @@ class SessionResolver:
             str(handle),
         )
 
-
-def _resolved_branch(handle: Handle, scope: Scope) -> ResolvedHandle:
-    for session in _sessions(handle, scope):
-        leaf = branch_leaf(handle, session.reader)
-        if leaf is not None:
-            return path_document(handle, session, leaf, scope.within(session))
-    raise TargetMissingError(
-        f"{handle} points to a branch or lane that session {handle.meta[0]} does not have",
-        str(handle),
-    )
+    def _resolved_branch(self, handle: Handle, scope: Scope) -> ResolvedHandle:
+        for session in _sessions(handle, scope, self._may_read):
+            leaf = branch_leaf(handle, session.reader)
+            if leaf is not None:
+                return path_document(handle, session, leaf, scope.within(session))
+        raise TargetMissingError(
+            f"{handle} points to a branch or lane that session {handle.meta[0]} does not have",
+            str(handle),
+        )
 
 
 def _entry_of(session: HandleSession, uuid: str, scope: Scope) -> Entry | None:
@@ -392,7 +399,7 @@ class _Streamed:
             self.role = entry.get("role") or self.role
 
 
-def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
+def _sessions(handle: Handle, scope: Scope, may_read: MayRead | None) -> Iterator[HandleSession]:
     """The sessions with an id: this one, or else those of its store."""
     here = scope.session
     wanted = handle.meta[0]
@@ -408,7 +415,7 @@ def _sessions(handle: Handle, scope: Scope) -> Iterator[HandleSession]:
         )
     neighbors = scope.found.get((_sessions, here.file))
     if neighbors is None:
-        neighbors = scope.found[_sessions, here.file] = Neighbors(here.file, here.disk)
+        neighbors = scope.found[_sessions, here.file] = Neighbors(here.file, here.disk, may_read)
     files = neighbors.files(wanted)
     for file in files:
         yield _opened(file, scope)

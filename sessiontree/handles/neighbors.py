@@ -4,7 +4,8 @@ A store has a folder for each project (`core.project`). For a session outside of
 of its file takes the place of the store.
 
 Invariants: nothing outside of the store is opened, so a link that leads out of it is passed over;
-of each file the start is read, once; nothing is written.
+a file that may not be read is passed over, too; of each file the start is read, once; nothing is
+written.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections import defaultdict
+from collections.abc import Callable
 from functools import cached_property
 
 from sessiontree.core.project import id_in_name, id_of_name, is_folder_name
@@ -39,8 +41,11 @@ class Neighbors:
         root: the folder of the store.
     """
 
-    def __init__(self, file: str, fs: FileSystem) -> None:
+    def __init__(
+        self, file: str, fs: FileSystem, may_read: Callable[[str], bool] | None = None
+    ) -> None:
         self.root = store_of(file)
+        self._may_read = may_read
         self._fs = fs
         self._ids: dict[str, str] = {}
 
@@ -70,6 +75,8 @@ class Neighbors:
         return sorted(filter(self._is_inside, found))
 
     def _is_inside(self, file: str) -> bool:
+        if self._may_read is not None and not self._may_read(file):
+            return False
         if not os.path.islink(file):
             return True
         return os.path.realpath(file).startswith(os.path.join(self.root, ""))
