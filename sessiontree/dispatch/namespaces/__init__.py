@@ -3,6 +3,6 @@
 from typing import Final
 
 from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.namespaces import tree
+from sessiontree.dispatch.namespaces import node, tree
 
-OWN: Final[tuple[Namespace, ...]] = (tree.TREE,)
+OWN: Final[tuple[Namespace, ...]] = (tree.TREE, node.NODE)

@@ -1,0 +1,528 @@
+"""The namespace `node`: single entries of a tree: write, read, find and label them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from sessiontree.catalog.search import SearchHit, Wanted, search
+from sessiontree.core.blocks import folded_message
+from sessiontree.core.entry import PIECES, Entry
+from sessiontree.core.handle import Kind
+from sessiontree.dispatch.budget import (
+    Budgeted,
+    Offset,
+    Page,
+    Paged,
+    page,
+    page_of,
+    passage,
+    room,
+)
+from sessiontree.dispatch.call import (
+    Call,
+    EntryRef,
+    LaneName,
+    OfSession,
+    PagedOfSession,
+    SessionName,
+)
+from sessiontree.dispatch.guidance import Refusal
+from sessiontree.dispatch.namespace import Namespace
+from sessiontree.dispatch.row import WIDTH, Row, Width, row_of
+from sessiontree.dispatch.shorten import Cut, shorten, text_at
+from sessiontree.engine.refs import LEAF
+from sessiontree.errors import BlobError
+from sessiontree.operations.labels import Label
+from sessiontree.operations.messages import pieces_of
+from sessiontree.session import Session
+from sessiontree.text.pattern import AllOf, Pattern, query
+
+NODE: Final = Namespace(
+    "node", "The entries of a session, which are the nodes of its tree: write, read and find them."
+)
+
+_ANY_TEXT: Final = "(?s)."
+_MOST_NAMED: Final = 20
+_ENVELOPE: Final = 600
+"""Bytes kept free for what stands around the content of a node."""
+
+Metadata = Annotated[
+    dict[str, Any] | None, Meta(description="Small facts of your own, kept with the entry.")
+]
+Role = Annotated[str, Meta(min_length=1, description="Who speaks: 'user', 'assistant', 'system'.")]
+
+
+class Writing(OfSession, kw_only=True):
+    """Parameters of a method that writes an entry at the leaf, or below a given parent."""
+
+    parent: Annotated[
+        EntryRef | None,
+        Meta(description="The parent of the new entry; by default the leaf of the lane."),
+    ] = None
+    lane: LaneName | None = None
+    scratch: Annotated[
+        bool,
+        Meta(description="Write on a new scratch lane: work that is dropped unless it is kept."),
+    ] = False
+    metadata: Metadata = None
+
+
+class Written(msgspec.Struct, omit_defaults=True):
+    """A new entry."""
+
+    uuid: Annotated[str, Meta(description="The uuid of the new entry.")]
+    parent: Annotated[str | None, Meta(description="The uuid of its parent.")]
+    lane: Annotated[str | None, Meta(description="Its lane; main if there is none.")] = None
+    left: Annotated[
+        str | None,
+        Meta(description="The entry that was the leaf before, and is on a side branch now."),
+    ] = None
+
+
+class CreateText(Writing):
+    """Parameters of `node.create_text`."""
+
+    text: Annotated[str, Meta(description="The text of the message.")]
+    role: Role = "user"
+    attachments: Annotated[
+        list[str],
+        Meta(description="Paths of files, stored as parts of the message of a user."),
+    ] = msgspec.field(default_factory=list)
+
+
+@NODE.method("Write a message", "write")
+def create_text(call: Call, given: CreateText) -> Written:
+    """Write a message of one text at the leaf of a lane, or below a given parent.
+
+    Refuses an attachment outside the folders that can be reached, or of more than 20 MiB.
+    """
+    call.scope.check_write()
+    files = [call.scope.inside(path) for path in given.attachments]
+    message = {"role": given.role, "content": given.text}
+    return _write(call, given, lambda session: _said(session, given, message, files))
+
+
+class CreateMessage(Writing):
+    """Parameters of `node.create_message`."""
+
+    message: Annotated[
+        dict[str, Any],
+        Meta(
+            description="The message, in the shape of any provider.",
+            examples=[{"role": "user", "content": "…"}],
+        ),
+    ]
+
+
+@NODE.method("Write a message as JSON", "write")
+def create_message(call: Call, given: CreateMessage) -> Written:
+    """Write a message as given: with tool calls, results, images or thinking in its content.
+
+    Refuses a message without a role or content.
+    """
+    return _write(call, given, lambda session: _said(session, given, given.message))
+
+
+class CreateHandle(Writing):
+    """Parameters of `node.create_handle`."""
+
+    handle: Annotated[
+        str,
+        Meta(
+            description="The pointer; handle.schemas lists the forms.",
+            examples=["file@1.0.0::path:notes.md"],
+        ),
+    ]
+    kind: Annotated[
+        Kind | None, Meta(description="The kind of the content; by default that of its form.")
+    ] = None
+    role: Annotated[
+        Role | None, Meta(description="The role of the message that a model gets for it.")
+    ] = None
+    preview: Annotated[
+        str | None, Meta(description="A few words that describe the content to people.")
+    ] = None
+
+
+@NODE.method("Write a pointer to content", "write")
+def create_handle(call: Call, given: CreateHandle) -> Written:
+    """Write an entry with a handle: a pointer to content that is kept elsewhere.
+
+    Refuses a handle that does not fit its form, and one of an entry or a blob that is not there.
+    """
+
+    def write(session: Session) -> Entry:
+        return session.append_handle(
+            given.handle,
+            kind=given.kind,
+            role=given.role,
+            preview=given.preview,
+            parent=given.parent,
+            metadata=given.metadata,
+        )
+
+    return _write(call, given, write)
+
+
+class Attach(Writing):
+    """Parameters of `node.attach`."""
+
+    path: Annotated[str, Meta(description="The path of the file.")]
+    media_type: Annotated[
+        str | None, Meta(description="Its media type; by default guessed from the content.")
+    ] = None
+    role: Role = "user"
+    preview: Annotated[
+        str | None, Meta(description="A few words that describe it; by default its name.")
+    ] = None
+
+
+@NODE.method("Store a file in a session", "write")
+def attach(call: Call, given: Attach) -> Written:
+    """Store a copy of a file of any size beside the session, and write an entry that points to it.
+
+    A model gets images, PDF and text. Refuses a file outside the folders that can be reached.
+    """
+    call.scope.check_write()
+    path = call.scope.inside(given.path)
+
+    def write(session: Session) -> Entry:
+        return session.attach(
+            path,
+            given.media_type,
+            role=given.role,
+            preview=given.preview,
+            parent=given.parent,
+            metadata=given.metadata,
+        )
+
+    return _write(call, given, write)
+
+
+def _said(
+    session: Session, given: Writing, message: dict[str, Any], files: list[str] | None = None
+) -> Entry:
+    return session.append_message(
+        message, attachments=files or (), parent=given.parent, metadata=given.metadata
+    )
+
+
+def _write(call: Call, given: Writing, write: Callable[[Session], Entry]) -> Written:
+    moves = given.parent is not None and not given.scratch
+    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
+        before = session.leaf
+        entry = write(session)
+        left = session.reader.skip_markers(before) if moves else None
+        if left is not None and session.cursor.is_above(left, entry):
+            left = None
+    return Written(entry.uuid, entry.parent_uuid, entry.lane, None if left is None else left.uuid)
+
+
+class OfNode(OfSession, kw_only=True):
+    """Parameters of a method about one entry."""
+
+    entry: EntryRef
+
+
+class Part(Budgeted, kw_only=True):
+    """Parameters of a method that gives a value, or the text at one place of it."""
+
+    part: Annotated[
+        str | None,
+        Meta(
+            description="Read only this part, as text: a JSON Pointer such as "
+            "'/message/content/0/text'; '' for all of it as JSON."
+        ),
+    ] = None
+    offset: Offset = 0
+
+
+class Get(Part):
+    """Parameters of `node.get`."""
+
+    session: SessionName
+    entry: EntryRef = "@"
+
+
+class Node(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """One entry."""
+
+    uuid: Annotated[str, Meta(description="The uuid of the entry.")]
+    type: Annotated[str, Meta(description="Its type.")]
+    label: Annotated[str | None, Meta(description="Its label.")] = None
+    current: Annotated[bool, Meta(description="Whether it is on the path to the current leaf.")] = (
+        False
+    )
+    entry: Annotated[
+        Any, Meta(description="Its keys and values. A long text ends with how much is left out.")
+    ] = None
+    cut: Annotated[list[Cut], Meta(description="The texts in `entry` that were cut.")] = []
+    text: Annotated[str | None, Meta(description="The part that was asked for, as text.")] = None
+    offset: Annotated[int, Meta(description="The characters of the part before `text`.")] = 0
+    next: Annotated[
+        int | None, Meta(description="The parameter `offset` of what follows `text`.")
+    ] = None
+
+
+@NODE.method("Read an entry")
+def get(call: Call, given: Get) -> Node:
+    """Read one entry whole. For any part of a message that came in blocks, `message` is all of it.
+
+    Long texts are cut, and named in `cut`: read on with `part` and `offset`. Content behind a
+    handle is not read; see handle.resolve.
+    """
+    with call.reading(given.session) as session:
+        entry = session.entry(given.entry)
+        node = Node(
+            uuid=entry.uuid,
+            type=entry.type,
+            label=session.reader.names().labels.get(entry.uuid),
+            current=session.cursor.is_above(entry),
+        )
+        keys = call.mask(_keys_of(call, session, entry))
+    if given.part is not None or given.offset:
+        found = passage([text_at(keys, given.part or "")], given.offset, given.budget, _ENVELOPE)
+        node.text, node.offset, node.next = found.text, found.offset, found.next
+    else:
+        allowed = room(given.budget) - _ENVELOPE if given.budget else None
+        node.entry, node.cut = shorten(keys, allowed)
+    return node
+
+
+def _keys_of(call: Call, session: Session, entry: Entry) -> dict[str, Any]:
+    """The keys of an entry, with texts in blobs put back, and with a message in blocks whole."""
+    try:
+        keys = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
+        if entry.type in PIECES:
+            keys["message"] = folded_message(pieces_of(session.cursor, entry))
+    except BlobError as error:
+        call.warn(f"{error}; the texts that are in blobs are shown as handles")
+        return dict(entry.as_stored)
+    return keys
+
+
+class Children(PagedOfSession):
+    """Parameters of `node.children`."""
+
+    entry: EntryRef = "@"
+    width: Width = WIDTH
+
+
+@NODE.method("List the children of an entry")
+def children(call: Call, given: Children) -> Page[Row]:
+    """List the entries directly below an entry, in the order of the file. Two or more: a branch."""
+    with call.reading(given.session) as session:
+        found = session.children(given.entry)
+        return _rows(call, session, found, given, given.width)
+
+
+class LabelNode(OfNode):
+    """Parameters of `node.label`."""
+
+    label: Annotated[str, Meta(description="The label: a name that stands for the entry.")]
+
+
+class Labelled(msgspec.Struct, omit_defaults=True):
+    """A label that was given or taken away."""
+
+    uuid: Annotated[str, Meta(description="The uuid of the entry.")]
+    label: Annotated[str | None, Meta(description="The label that it has now.")] = None
+    was: Annotated[str | None, Meta(description="The label that it had before.")] = None
+
+
+@NODE.method("Label an entry", "write")
+def label(call: Call, given: LabelNode) -> Labelled:
+    """Give an entry a label, in place of the one that it has. Any method takes it as an entry.
+
+    Refuses a label that another entry, a branch or a lane has.
+    """
+    return _label(call, given, given.label)
+
+
+class Unlabel(OfNode):
+    """Parameters of `node.unlabel`."""
+
+
+@NODE.method("Remove a label", "write")
+def unlabel(call: Call, given: Unlabel) -> Labelled:
+    """Remove the label of an entry. Refuses an entry without a label."""
+    return _label(call, given, None)
+
+
+def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
+    with call.writing(given.session) as session:
+        before = dict(session.reader.names().labels)
+        target = session.entry(given.entry)
+        if given.entry == LEAF:  # the entry that people see, not a mark below it
+            target = session.reader.skip_markers(target)
+        if text is None and target.uuid not in before:
+            raise Refusal(
+                f"entry {given.entry!r:.100} has no label",
+                "nothing_to_do",
+                "node.labels lists all labels.",
+                list(before.values())[:_MOST_NAMED],
+            )
+        session.label(target, text)
+    return Labelled(target.uuid, text, before.get(target.uuid))
+
+
+class Labels(PagedOfSession):
+    """Parameters of `node.labels`."""
+
+
+@NODE.method("List the labels")
+def labels(call: Call, given: Labels) -> Page[Label]:
+    """List the labels of a session with the entries that they name, in the order of these."""
+    with call.reading(given.session) as session:
+        return page(session.labels(), given, lambda one: one.label)
+
+
+class Find(PagedOfSession):
+    """Parameters of `node.find`."""
+
+    text: Annotated[
+        str | None, Meta(description='Words that an entry has all; words in "quotes": a phrase.')
+    ] = None
+    regex: Annotated[bool, Meta(description="`text` is a regular expression of Python.")] = False
+    ignore_case: Annotated[
+        bool | None,
+        Meta(description="Whether a is A; by default if `text` has no capital letter."),
+    ] = None
+    type: Annotated[str | None, Meta(description="Only entries of this type.")] = None
+    tool_call_id: Annotated[
+        str | None, Meta(description="The call of a tool with this id, and its results.")
+    ] = None
+    role: Annotated[
+        list[str],
+        Meta(
+            description="Only these roles: 'user', 'assistant', 'tool'; 'prompt': what was typed."
+        ),
+    ] = msgspec.field(default_factory=list)
+    tool: Annotated[
+        str | None, Meta(description="Only calls of the tool with this name, and their results.")
+    ] = None
+    current: Annotated[bool, Meta(description="Only entries on the path to the leaf.")] = False
+    blobs: Annotated[bool, Meta(description="Search large texts too, which are in blobs.")] = False
+    width: Width = WIDTH
+
+
+@NODE.method("Find entries")
+def find(call: Call, given: Find) -> Page[Row]:
+    """Find the entries of one session by their text, type, role, tool or tool call.
+
+    The newest come first; of a tool call, the call comes before its results. Entries of all
+    branches are searched. Refuses a search without any criterion.
+    """
+    searches = given.text is not None or given.tool is not None or bool(given.role)
+    if given.tool_call_id is not None:
+        if searches or given.current:
+            raise Refusal(
+                "tool_call_id goes with type alone",
+                "bad_parameter",
+                "Leave out the others: an id names one call.",
+            )
+        return _of_call(call, given)
+    if searches:
+        return _by_text(call, given)
+    if given.type is None:
+        raise Refusal(
+            "a search needs a criterion",
+            "bad_parameter",
+            "Give text, type, role, tool or tool_call_id.",
+            ["text", "type", "role", "tool", "tool_call_id"],
+            {"session": given.session, "text": "…"},
+        )
+    return _of_type(call, given, given.type)
+
+
+def _of_call(call: Call, given: Find) -> Page[Row]:
+    with call.reading(given.session) as session:
+        found = session.find(type=given.type, tool_call_id=given.tool_call_id)
+        return _rows(call, session, found, given, given.width)
+
+
+def _of_type(call: Call, given: Find, type: str) -> Page[Row]:
+    with call.reading(given.session) as session:
+        reader = session.reader
+        index = reader.index()
+        found = reversed(index.rows_of_type(type))
+        above = set(index.rows_up(reader.row(session.leaf))) if given.current else None
+        entries = (reader.entry_at(row) for row in found if above is None or row in above)
+        return _rows(call, session, entries, given, given.width)
+
+
+def _rows(
+    call: Call, session: Session, found: Iterable[Entry], given: Paged, width: int
+) -> Page[Row]:
+    labels = session.reader.names().labels
+
+    def make(entry: Entry) -> Row:
+        call.check()
+        return row_of(entry, labels.get(entry.uuid), width)
+
+    return page_of(found, given, lambda entry: entry.uuid, make)
+
+
+def _by_text(call: Call, given: Find) -> Page[Row]:
+    wanted = Wanted(frozenset(given.role), given.tool, current=given.current, blobs=given.blobs)
+    pattern = _pattern(given)
+    found: list[SearchHit] = []
+    with closing(search(pattern, [call.file(given.session)], wanted, call.warn)) as hits:
+        for hit in hits:
+            call.check()
+            if given.type in (None, hit.type):
+                found.append(hit)
+    return page_of(reversed(found), given, lambda hit: hit.ref, _row_of_hit)
+
+
+def _pattern(given: Find) -> Pattern | AllOf:
+    if given.text is None:
+        return Pattern(_ANY_TEXT, regex=True)
+    if given.regex:
+        return Pattern(given.text, regex=True, ignore_case=bool(given.ignore_case))
+    return query(given.text, ignore_case=given.ignore_case)
+
+
+def _row_of_hit(hit: SearchHit) -> Row:
+    return Row(
+        uuid=hit.ref,
+        type=hit.type,
+        role=hit.speaker or hit.role,
+        preview=hit.snippet,
+        time=hit.timestamp,
+        lane=hit.lane,
+    )
+
+
+class EditContext(OfNode):
+    """Parameters of `node.edit_context`."""
+
+    text: Annotated[str | None, Meta(description="The new content, as a text.")] = None
+    content: Annotated[
+        list[dict[str, Any]] | None, Meta(description="The new content, as a list of blocks.")
+    ] = None
+    drop: Annotated[bool, Meta(description="Leave the entry out of the context.")] = False
+
+
+@NODE.method("Change an entry in the context", "write")
+def edit_context(call: Call, given: EditContext) -> Written:
+    """Replace or drop what an entry says in the context, from here on. The entry stays as it is.
+
+    Give one of `text`, `content` and `drop`. Refuses an entry that is not in the context.
+    """
+    if (given.text is not None) + (given.content is not None) + given.drop != 1:
+        raise Refusal(
+            "give one of text, content and drop",
+            "bad_parameter",
+            "To leave the entry out of the context, give drop alone.",
+            ["text", "content", "drop"],
+        )
+    content = given.content if given.text is None else given.text
+    with call.writing(given.session) as session:
+        made = session.edit_context(given.entry, None if given.drop else {"content": content})
+    return Written(made.uuid, made.parent_uuid, made.lane)

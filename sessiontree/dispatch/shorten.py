@@ -1,0 +1,149 @@
+"""Values with their long texts cut, each at its place, so that the rest can be asked for.
+
+A place in a value is a JSON Pointer (RFC 6901): `/message/content/0/text`. Of a value with too many
+items, its JSON text stands in its place, cut as a text.
+
+Invariant: each character of a value can be reached by the place and an offset.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from sessiontree.dispatch.budget import beginning, size
+from sessiontree.dispatch.guidance import Refusal
+
+_SHORTEST: Final = 48
+"""Characters that a text keeps where there is little room: a uuid, and a bit more."""
+
+_MOST_CUTS: Final = 16
+"""The places that are named of one value; a text says itself that it was cut."""
+
+_MOST_NAMED: Final = 20
+
+
+class Cut(msgspec.Struct):
+    """A text that was cut."""
+
+    part: Annotated[
+        str, msgspec.Meta(description="Its place, as a JSON Pointer: the parameter `part`.")
+    ]
+    shown: Annotated[
+        int, msgspec.Meta(description="The characters shown: the parameter `offset` to go on.")
+    ]
+    length: Annotated[int, msgspec.Meta(description="The characters of the whole text.")]
+
+
+def shorten(value: Any, room: int | None, place: str = "") -> tuple[Any, list[Cut]]:
+    """A value in so many bytes as JSON, and the texts that were cut for it, the longest first.
+
+    Args:
+        value: what JSON can carry.
+        room: the bytes; None: no limit.
+        place: the place of the value itself, which begins those of its texts.
+    """
+    if room is None or size(value) <= room:
+        return value, []
+    if isinstance(value, str):
+        return _shorten_text(value, room, place)
+    low, high = _SHORTEST, max(room, _SHORTEST)
+    if size(_Shortener(low).value(value, place)) > room:
+        return _shorten_text(json_of(value), room, place)
+    while low < high:  # the longest length of texts that fits
+        middle = (low + high + 1) // 2
+        if size(_Shortener(middle).value(value, place)) <= room:
+            low = middle
+        else:
+            high = middle - 1
+    made = _Shortener(low)
+    found = made.value(value, place)
+    made.cuts.sort(key=lambda cut: -cut.length)
+    return found, made.cuts[:_MOST_CUTS]
+
+
+def json_of(value: Any) -> str:
+    """A value as JSON text that people read."""
+    return json.dumps(value, ensure_ascii=False)
+
+
+def text_at(value: Any, pointer: str) -> str:
+    """The text at a place of a value; of anything else there, its JSON text.
+
+    Raises:
+        Refusal: there is no such place.
+    """
+    for key in pointer.split("/")[1:]:
+        value = _item(value, key.replace("~1", "/").replace("~0", "~"), pointer)
+    if pointer and not pointer.startswith("/"):
+        raise _no_part(pointer, value)
+    return value if isinstance(value, str) else json_of(value)
+
+
+def _item(value: Any, key: str, pointer: str) -> Any:
+    if isinstance(value, Mapping) and key in value:
+        return value[key]
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        is_index = key.isascii() and key.isdecimal() and len(key) < len(str(len(value))) + 1
+        if is_index and int(key) < len(value):
+            return value[int(key)]
+    raise _no_part(pointer, value)
+
+
+def _no_part(pointer: str, value: Any) -> Refusal:
+    if isinstance(value, Mapping):
+        names = [_escaped(key) for key in list(value)[:_MOST_NAMED]]
+        near = f"has the keys {', '.join(names)}" if names else "has no keys"
+    elif isinstance(value, Sequence) and not isinstance(value, str):
+        names, near = [], f"is a list of {len(value):,} items, counted from 0"
+    else:
+        names, near = [], "is not an object and not a list"
+    return Refusal(
+        f"there is no part {pointer!r:.200}: what stands above it {near}",
+        "no_such_part",
+        "Give a part as a JSON Pointer, such as /message/content/0/text, or none for all of it.",
+        names,
+    )
+
+
+def _escaped(key: Any) -> str:
+    return str(key).replace("~", "~0").replace("/", "~1")
+
+
+def _shorten_text(text: str, room: int, place: str) -> tuple[str, list[Cut]]:
+    mark = len(_mark(len(text)).encode())
+    shown = beginning(text, max(room - mark, 0))
+    return shown + _mark(len(text) - len(shown)), [Cut(place, len(shown), len(text))]
+
+
+def _mark(count: int) -> str:
+    return f" … {count:,} more characters"
+
+
+class _Shortener:
+    """Cuts the texts that are longer than a length, and keeps where."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+        self.cuts: list[Cut] = []
+
+    def value(self, value: Any, place: str) -> Any:
+        if isinstance(value, str):
+            return self._text(value, place)
+        if isinstance(value, Mapping):
+            return {
+                key: self.value(inner, f"{place}/{_escaped(key)}") for key, inner in value.items()
+            }
+        if isinstance(value, list | tuple):
+            return [self.value(inner, f"{place}/{at}") for at, inner in enumerate(value)]
+        return value
+
+    def _text(self, text: str, place: str) -> str:
+        mark = _mark(len(text) - self._length)
+        if len(text) <= self._length + len(mark):
+            return text
+        self.cuts.append(Cut(place, self._length, len(text)))
+        return text[: self._length] + mark
