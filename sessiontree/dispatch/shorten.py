@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
-from sessiontree.dispatch.budget import beginning, size
+from sessiontree.dispatch.budget import Budgeted, Offset, beginning, passage, room, size
 from sessiontree.dispatch.guidance import Refusal
 
 _SHORTEST: Final = 48
@@ -24,6 +24,23 @@ _MOST_CUTS: Final = 16
 """The places that are named of one value; a text says itself that it was cut."""
 
 _MOST_NAMED: Final = 20
+
+
+_ENVELOPE: Final = 600
+"""Bytes kept free for what stands around a value or a part of it."""
+
+
+class Part(Budgeted, kw_only=True):
+    """Parameters of a method that gives a value, or the text at one place of it."""
+
+    part: Annotated[
+        str | None,
+        msgspec.Meta(
+            description="Read only this part, as text: a JSON Pointer such as "
+            "'/message/content/0/text'; '' for all of it as JSON."
+        ),
+    ] = None
+    offset: Offset = 0
 
 
 class Cut(msgspec.Struct):
@@ -36,6 +53,32 @@ class Cut(msgspec.Struct):
         int, msgspec.Meta(description="The characters shown: the parameter `offset` to go on.")
     ]
     length: Annotated[int, msgspec.Meta(description="The characters of the whole text.")]
+
+
+class Reading(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What is read of a value: all of it with its long texts cut, or a part as text."""
+
+    cut: Annotated[list[Cut], msgspec.Meta(description="The texts that were cut.")] = []
+    text: Annotated[
+        str | None, msgspec.Meta(description="The part that was asked for, as text.")
+    ] = None
+    offset: Annotated[
+        int, msgspec.Meta(description="The characters of the part before `text`.")
+    ] = 0
+    next: Annotated[
+        int | None, msgspec.Meta(description="The parameter `offset` of what follows `text`.")
+    ] = None
+
+    def take(self, value: Any, given: Part) -> Any:
+        """The value with its long texts cut; None where a part is read, which is then in `text`."""
+        if given.part is None and not given.offset:
+            allowed = room(given.budget) - _ENVELOPE if given.budget else None
+            found, self.cut = shorten(value, allowed)
+            return found
+        parts = [text_at(value, given.part or "")]
+        read = passage(parts, given.offset, given.budget, _ENVELOPE)
+        self.text, self.offset, self.next = read.text, read.offset, read.next
+        return None
 
 
 def shorten(value: Any, room: int | None, place: str = "") -> tuple[Any, list[Cut]]:

@@ -14,14 +14,10 @@ from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.handle import Kind
 from sessiontree.dispatch.budget import (
-    Budgeted,
-    Offset,
     Page,
     Paged,
     page,
     page_of,
-    passage,
-    room,
 )
 from sessiontree.dispatch.call import (
     Call,
@@ -34,7 +30,7 @@ from sessiontree.dispatch.call import (
 from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.row import WIDTH, Row, Width, row_of
-from sessiontree.dispatch.shorten import Cut, shorten, text_at
+from sessiontree.dispatch.shorten import Part, Reading
 from sessiontree.engine.refs import LEAF
 from sessiontree.errors import BlobError
 from sessiontree.operations.labels import Label
@@ -48,8 +44,6 @@ NODE: Final = Namespace(
 
 _ANY_TEXT: Final = "(?s)."
 _MOST_NAMED: Final = 20
-_ENVELOPE: Final = 600
-"""Bytes kept free for what stands around the content of a node."""
 
 Metadata = Annotated[
     dict[str, Any] | None, Meta(description="Small facts of your own, kept with the entry.")
@@ -229,19 +223,6 @@ class OfNode(OfSession, kw_only=True):
     entry: EntryRef
 
 
-class Part(Budgeted, kw_only=True):
-    """Parameters of a method that gives a value, or the text at one place of it."""
-
-    part: Annotated[
-        str | None,
-        Meta(
-            description="Read only this part, as text: a JSON Pointer such as "
-            "'/message/content/0/text'; '' for all of it as JSON."
-        ),
-    ] = None
-    offset: Offset = 0
-
-
 class Get(Part):
     """Parameters of `node.get`."""
 
@@ -249,7 +230,7 @@ class Get(Part):
     entry: EntryRef = "@"
 
 
-class Node(msgspec.Struct, kw_only=True, omit_defaults=True):
+class Node(Reading, kw_only=True, omit_defaults=True):
     """One entry."""
 
     uuid: Annotated[str, Meta(description="The uuid of the entry.")]
@@ -260,12 +241,6 @@ class Node(msgspec.Struct, kw_only=True, omit_defaults=True):
     )
     entry: Annotated[
         Any, Meta(description="Its keys and values. A long text ends with how much is left out.")
-    ] = None
-    cut: Annotated[list[Cut], Meta(description="The texts in `entry` that were cut.")] = []
-    text: Annotated[str | None, Meta(description="The part that was asked for, as text.")] = None
-    offset: Annotated[int, Meta(description="The characters of the part before `text`.")] = 0
-    next: Annotated[
-        int | None, Meta(description="The parameter `offset` of what follows `text`.")
     ] = None
 
 
@@ -285,12 +260,7 @@ def get(call: Call, given: Get) -> Node:
             current=session.cursor.is_above(entry),
         )
         keys = call.mask(_keys_of(call, session, entry))
-    if given.part is not None or given.offset:
-        found = passage([text_at(keys, given.part or "")], given.offset, given.budget, _ENVELOPE)
-        node.text, node.offset, node.next = found.text, found.offset, found.next
-    else:
-        allowed = room(given.budget) - _ENVELOPE if given.budget else None
-        node.entry, node.cut = shorten(keys, allowed)
+    node.entry = node.take(keys, given)
     return node
 
 

@@ -1,0 +1,111 @@
+"""`handle`: the forms of handles, and what they point to."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Handle, Session
+from sessiontree.handles.registry import Registry
+from tests.support.calls import Calls
+from tests.support.saying import PIXEL
+from tests.support.sessions import chat
+
+NOTES = "# Notes\n" * 40_000
+
+
+@pytest.fixture
+def calls(tmp_path: Path) -> Calls:
+    return Calls(tmp_path)
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    """A session with a prompt, a picture and a text of 320 KB."""
+    (tmp_path / "pixel.gif").write_bytes(base64.b64decode(PIXEL))
+    (tmp_path / "notes.md").write_text(NOTES)
+    file = chat(tmp_path / "s.jsonl", "hello")
+    with Session.open(file) as session:
+        session.attach(tmp_path / "pixel.gif")
+        session.attach(tmp_path / "notes.md")
+    return str(file)
+
+
+def handles(file: str) -> list[str]:
+    with Session.open(file, readonly=True) as session:
+        return [str(entry["handle"]) for entry in session.find(type="handle")]
+
+
+def test_schemas_are_those_of_the_registry(calls: Calls) -> None:
+    found = calls.pages("handle.schemas", budget=300)
+    assert len(found) == len(Registry.default().schemas())
+    forms = {form["form"].partition("::")[2]: form["kind"] for form in found}
+    assert forms["path:<path>"] == "binary"
+    assert forms["entry:<session id>:<uuid>"] == "message"
+
+
+def test_a_message_is_resolved(calls: Calls, file: str) -> None:
+    with Session.open(file, readonly=True) as session:
+        pointer = str(Handle.entry(session.id, session.path()[1].uuid))
+    found = calls.value("handle.resolve", session=file, handle=pointer)
+    assert found["kind"] == "message"
+    assert found["data"] == {"role": "user", "content": "hello"}
+
+
+def test_bytes_are_base64_and_a_text_is_text(calls: Calls, file: str) -> None:
+    picture, notes = (calls("handle.resolve", session=file, handle=one) for one in handles(file))
+    assert (picture.value["data"], picture.value["base64"]) == (PIXEL, True)
+    assert picture.value["media_type"] == "image/gif"
+    assert notes.tokens <= 4000
+    ((cut,), shown) = notes.value["cut"], notes.value["data"]
+    assert (cut["length"], notes.value["bytes"]) == (len(NOTES), len(NOTES))
+    assert shown[: cut["shown"]] == NOTES[: cut["shown"]]
+    given = {"session": file, "handle": notes.value["handle"], "part": "", "budget": 0}
+    rest = calls.value("handle.resolve", offset=cut["shown"], **given)
+    assert shown[: cut["shown"]] + rest["text"] == NOTES
+
+
+def test_a_file_is_read_below_a_root_in_the_scope(calls: Calls, tmp_path: Path) -> None:
+    (tmp_path / "pixel.txt").write_text("a dot")
+    pointer = "file@1.0.0::path:pixel.txt"
+    assert calls("handle.resolve", handle=pointer).kind == "unresolved_handle"
+    assert calls.value("handle.resolve", handle=pointer, root=str(tmp_path))["data"] == "a dot"
+
+
+@pytest.mark.parametrize(
+    ("pointer", "kind"),
+    [
+        ("nothing", "bad_handle"),
+        ("file@1.0.0::path:../up", "bad_handle"),
+        ("unknown@1.0.0::a:b", "unresolved_handle"),
+        ("session@2.0.0::entry:elsewhere:u1", "unresolved_handle"),
+        (f"blob@1.0.0::sha256:{'0' * 64}:1:text/plain", "blob"),
+        ("file@1.0.0::path:notes.md", "unresolved_handle"),
+    ],
+)
+def test_what_cannot_be_resolved_is_refused(
+    calls: Calls, file: str, pointer: str, kind: str
+) -> None:
+    assert calls("handle.resolve", session=file, handle=pointer).kind == kind
+
+
+def test_a_blob_needs_its_session(calls: Calls, file: str) -> None:
+    answer = calls("handle.resolve", handle=handles(file)[0])
+    assert answer.kind == "unresolved_handle"
+    assert "session" in str(answer.error)
+
+
+def test_a_cut_text_gives_no_half_of_a_secret_away(tmp_path: Path) -> None:
+    """Each passage is made of the masked text, wherever it begins."""
+    secret = "sk-ant-api03-" + "Ab3" * 28 + "-AAAA"
+    (tmp_path / "keys.txt").write_text(f"key: {secret} end")
+    calls = Calls(tmp_path, redact=True)
+    given: dict[str, Any] = {"handle": "file@1.0.0::path:keys.txt", "root": str(tmp_path)}
+    whole = calls.value("handle.resolve", **given)["data"]
+    assert secret[20:40] not in whole
+    for offset in range(0, len(whole), 7):
+        text = calls.value("handle.resolve", part="", offset=offset, **given)["text"]
+        assert text == whole[offset:]
