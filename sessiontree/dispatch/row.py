@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
 from msgspec import Meta
 
 from sessiontree.core.blocks import handle_text
+from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.text.preview import preview, speaker
 
+if TYPE_CHECKING:
+    from sessiontree.dispatch.call import Call
+    from sessiontree.session import Session
+
 WIDTH: Final = 160
 """The characters of a preview, if the caller does not say."""
+
+_WIDE: Final = 8000
+"""The characters of a preview in which secrets are masked before it is cut."""
+
+Mask = Callable[[str], str]
 
 Width = Annotated[int, Meta(ge=20, le=4000, description="The characters of each preview.")]
 
@@ -34,20 +45,29 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     handle: Annotated[str | None, Meta(description="The handle that it has.")] = None
 
 
-def facts_of(entry: Entry, label: str | None = None) -> dict[str, Any]:
-    """The fields of a row, without the preview."""
-    return {
-        "uuid": entry.uuid,
-        "parent": entry.parent_uuid,
-        "type": entry.type,
-        "role": speaker(entry),
-        "time": entry.timestamp,
-        "lane": entry.lane,
-        "label": label,
-        "handle": handle_text(entry) if entry.type == "handle" else None,
-    }
+def row_of(entry: Entry, label: str | None = None, width: int = WIDTH, mask: Mask = str) -> Row:
+    """An entry as a row; `mask` masks the secrets of a text, before it is cut."""
+    words = preview(entry, width=width if mask is str else _WIDE)
+    return Row(
+        uuid=entry.uuid,
+        parent=entry.parent_uuid,
+        type=entry.type,
+        role=speaker(entry),
+        preview=words if mask is str else one_line(mask(words), width),
+        time=entry.timestamp,
+        lane=entry.lane,
+        label=label,
+        handle=handle_text(entry) if entry.type == "handle" else None,
+    )
 
 
-def row_of(entry: Entry, label: str | None = None, width: int = WIDTH) -> Row:
-    """An entry as a row."""
-    return Row(preview=preview(entry, width=width), **facts_of(entry, label))
+def row_maker(call: Call, session: Session, width: int = WIDTH) -> Callable[[Entry], Row]:
+    """A function that makes the rows of a session's entries; it ends a call that was stopped."""
+    labels = session.reader.names().labels
+    mask: Mask = call.mask if call.scope.redact else str
+
+    def make(entry: Entry) -> Row:
+        call.check()
+        return row_of(entry, labels.get(entry.uuid), width, mask)
+
+    return make

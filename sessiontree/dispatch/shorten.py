@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -20,8 +20,8 @@ from sessiontree.dispatch.guidance import Refusal
 _SHORTEST: Final = 48
 """Characters that a text keeps where there is little room: a uuid, and a bit more."""
 
-_MOST_CUTS: Final = 16
-"""The places that are named of one value; a text says itself that it was cut."""
+_PLACES: Final = 8
+"""The places of the cuts take at most this part of the room; a text says itself that it is cut."""
 
 _MOST_NAMED: Final = 20
 
@@ -41,6 +41,14 @@ class Part(Budgeted, kw_only=True):
         ),
     ] = None
     offset: Offset = 0
+
+
+class PartGiven(Protocol):
+    """Which part of a value is asked for, if any."""
+
+    budget: int
+    part: str | None
+    offset: int
 
 
 class Cut(msgspec.Struct):
@@ -69,16 +77,20 @@ class Reading(msgspec.Struct, kw_only=True, omit_defaults=True):
         int | None, msgspec.Meta(description="The parameter `offset` of what follows `text`.")
     ] = None
 
-    def take(self, value: Any, given: Part) -> Any:
+    def take(self, value: Any, given: PartGiven) -> Any:
         """The value with its long texts cut; None where a part is read, which is then in `text`."""
         if given.part is None and not given.offset:
             allowed = room(given.budget) - _ENVELOPE if given.budget else None
             found, self.cut = shorten(value, allowed)
             return found
-        parts = [text_at(value, given.part or "")]
-        read = passage(parts, given.offset, given.budget, _ENVELOPE)
-        self.text, self.offset, self.next = read.text, read.offset, read.next
+        self.read(value, given)
         return None
+
+    def read(self, value: Any, given: PartGiven) -> None:
+        """Read the part that is asked for into `text`."""
+        parts = [text_at(value, given.part or "")]
+        found = passage(parts, given.offset, given.budget, _ENVELOPE)
+        self.text, self.offset, self.next = found.text, found.offset, found.next
 
 
 def shorten(value: Any, room: int | None, place: str = "") -> tuple[Any, list[Cut]]:
@@ -93,19 +105,30 @@ def shorten(value: Any, room: int | None, place: str = "") -> tuple[Any, list[Cu
         return value, []
     if isinstance(value, str):
         return _shorten_text(value, room, place)
-    low, high = _SHORTEST, max(room, _SHORTEST)
-    if size(_Shortener(low).value(value, place)) > room:
-        return _shorten_text(json_of(value), room, place)
+    most = room - room // _PLACES
+    low, high = _SHORTEST, max(most, _SHORTEST)
+    if size(_Shortener(low).value(value, place)) > most:
+        return _shorten_text(json_of(value), most, place)
     while low < high:  # the longest length of texts that fits
         middle = (low + high + 1) // 2
-        if size(_Shortener(middle).value(value, place)) <= room:
+        if size(_Shortener(middle).value(value, place)) <= most:
             low = middle
         else:
             high = middle - 1
     made = _Shortener(low)
     found = made.value(value, place)
-    made.cuts.sort(key=lambda cut: -cut.length)
-    return found, made.cuts[:_MOST_CUTS]
+    return found, _named(made.cuts, room // _PLACES)
+
+
+def _named(cuts: list[Cut], room: int) -> list[Cut]:
+    """The cuts of the longest texts, in so many bytes, at least one."""
+    cuts.sort(key=lambda cut: -cut.length)
+    left = room
+    for count, cut in enumerate(cuts):
+        left -= size(cut) + 1
+        if left < 0:
+            return cuts[: max(count, 1)]
+    return cuts
 
 
 def json_of(value: Any) -> str:

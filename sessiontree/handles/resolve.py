@@ -63,8 +63,12 @@ class HandleScope:
 
     def resolved_path(self, ref: Ref | None = None) -> list[ResolvedEntry]:
         """See `Session.resolved_path`."""
+        return self.resolved(self._session.cursor.path(ref))
+
+    def resolved(self, entries: Sequence[Entry]) -> list[ResolvedEntry]:
+        """The entries, each with the content of its handle or with the error."""
         with self._scope() as scope:
-            return resolved_entries(self._session.cursor.path(ref), scope)
+            return resolved_entries(entries, scope)
 
     def resolved_tree(self, ref: Ref | None = None) -> ResolvedEntry:
         """See `Session.resolved_tree`; every entry is in memory at once."""

@@ -3,6 +3,6 @@
 from typing import Final
 
 from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.namespaces import handle, node, tree
+from sessiontree.dispatch.namespaces import context, handle, node, tree
 
-OWN: Final[tuple[Namespace, ...]] = (tree.TREE, node.NODE, handle.HANDLE)
+OWN: Final[tuple[Namespace, ...]] = (tree.TREE, node.NODE, context.CONTEXT, handle.HANDLE)

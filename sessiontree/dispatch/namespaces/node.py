@@ -29,7 +29,7 @@ from sessiontree.dispatch.call import (
 )
 from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.row import WIDTH, Row, Width, row_of
+from sessiontree.dispatch.row import WIDTH, Row, Width, row_maker
 from sessiontree.dispatch.shorten import Part, Reading
 from sessiontree.engine.refs import LEAF
 from sessiontree.errors import BlobError
@@ -429,13 +429,7 @@ def _of_type(call: Call, given: Find, type: str) -> Page[Row]:
 def _rows(
     call: Call, session: Session, found: Iterable[Entry], given: Paged, width: int
 ) -> Page[Row]:
-    labels = session.reader.names().labels
-
-    def make(entry: Entry) -> Row:
-        call.check()
-        return row_of(entry, labels.get(entry.uuid), width)
-
-    return page_of(found, given, lambda entry: entry.uuid, make)
+    return page_of(found, given, lambda entry: entry.uuid, row_maker(call, session, width))
 
 
 def _by_text(call: Call, given: Find) -> Page[Row]:
@@ -447,7 +441,14 @@ def _by_text(call: Call, given: Find) -> Page[Row]:
             call.check()
             if given.type in (None, hit.type):
                 found.append(hit)
-    return page_of(reversed(found), given, lambda hit: hit.ref, _row_of_hit)
+    found.reverse()
+    if not call.scope.redact:
+        return page_of(found, given, lambda hit: hit.ref, _row_of_hit)
+    with call.reading(given.session) as session:  # a snippet may begin in the middle of a secret
+        row_of = row_maker(call, session, given.width)
+        return page_of(
+            found, given, lambda hit: hit.ref, lambda hit: row_of(session.entry(hit.ref))
+        )
 
 
 def _pattern(given: Find) -> Pattern | AllOf:
