@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from importlib.metadata import entry_points
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,6 +22,9 @@ from sessiontree.dispatch.namespace import Method, Namespace, schema_hash
 from sessiontree.dispatch.namespaces import OWN
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import hearing
+
+if TYPE_CHECKING:
+    from sessiontree.redact.redaction import Redaction
 
 Take = Callable[[Event], object]
 """What gets the events of a call, one after the other."""
@@ -92,7 +95,7 @@ class Dispatcher:
             given = _converted(method, params)
             with hearing(lambda text: told.guidance("warning", text)):
                 result = as_builtins(method.function(Call(self.scope, told, stop), given))
-            value, left_out = fit(told.mask(result), getattr(given, "budget", TOKENS))
+            value, left_out = fit(told.mask_all(result), getattr(given, "budget", TOKENS))
         except _TakeError:
             raise
         except Stopped:
@@ -197,16 +200,23 @@ class _Teller:
         self._schema = schema
         self._masked = masked
 
-    def mask(self, value: Any) -> Any:
-        """A value with its secrets masked, if they are to be."""
-        if not self._masked:
-            return value
-        from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+    @cached_property
+    def _redaction(self) -> Redaction:
+        return _redaction()
 
-        return Redaction().value(value)
+    def mask(self, value: Any) -> Any:
+        """A part of the result with its secrets masked, if they are to be.
+
+        A secret has the same mask in all parts of a call.
+        """
+        return self._redaction.value(value) if self._masked else value
+
+    def mask_all(self, value: Any) -> Any:
+        """The same for what is told. Parts that were masked before stay as they are."""
+        return _redaction().value(value) if self._masked else value
 
     def progress(self, message: str, fraction: float | None) -> None:
-        self._give(Progress, message=self.mask(message), fraction=fraction)
+        self._give(Progress, message=self.mask_all(message), fraction=fraction)
 
     def data(self, content_type: str, value: Any, left_out: str | None) -> None:
         self._give(Data, content_type=content_type, value=value, left_out=left_out)
@@ -218,12 +228,12 @@ class _Teller:
         available: Sequence[str] = (),
         example: dict[str, Any] | None = None,
     ) -> None:
-        names = self.mask(list(available))
-        self._give(Guidance, kind=kind, next=self.mask(next), available=names, example=example)
+        names = self.mask_all(list(available))
+        self._give(Guidance, kind=kind, next=self.mask_all(next), available=names, example=example)
 
     def refuse(self, refusal: Refusal) -> None:
         self.guidance(refusal.kind, refusal.next, refusal.available, refusal.example)
-        message = self.mask(str(refusal))
+        message = self.mask_all(str(refusal))
         self._give(Error, message=message, recoverable=refusal.recoverable)
 
     def done(self) -> None:
@@ -235,3 +245,9 @@ class _Teller:
             self._take(event)
         except BaseException as error:
             raise _TakeError(error) from error
+
+
+def _redaction() -> Redaction:
+    from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+
+    return Redaction()

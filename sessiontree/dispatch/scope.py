@@ -107,18 +107,23 @@ class Scope:
         In a confined scope, it is below the folder of the store, where a relative path begins too.
 
         Raises:
-            Refusal: the path leads elsewhere, or calls may not write.
+            Refusal: the path leads elsewhere, there is no such folder, or calls may not write.
         """
         self.check_write()
-        if not self.confined:
-            return path
-        made = os.path.join(self.store.root, path)
-        if not _is_below(made, self.store.root):
+        made = os.path.join(self.store.root, path) if self.confined else path
+        if self.confined and not _is_below(made, self.store.root):
             raise Refusal(
                 f"{path!r:.200} is outside {self.store.root}",
                 "outside",
                 "Give a relative path, or a path below that folder.",
                 [self.store.root],
+            )
+        folder = os.path.dirname(os.path.abspath(made))
+        if not os.path.isdir(folder):
+            raise Refusal(
+                f"there is no folder {folder!r:.200} for a new file",
+                "storage",
+                "Give a path in a folder that is there.",
             )
         return made
 
