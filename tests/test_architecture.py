@@ -278,6 +278,9 @@ LATE: Final = {
     "dispatch.dispatcher": {
         "redact.redaction": "slow: it compiles all rules",
     },
+    "dispatch.namespaces.tree": {
+        "redact.redaction": "slow: it compiles all rules",
+    },
     "dispatch.scope": {
         "handles.builtin": "slow to import, few calls resolve handles",
         "handles.registry": "slow to import, few calls resolve handles",
