@@ -200,7 +200,7 @@ def test_a_link_to_a_session_is_not_moved_to_the_trash(tmp_path: Path) -> None:
     link = tmp_path / "link.jsonl"
     link.symlink_to(str(session.file))
     with pytest.raises(StorageError, match="is a link; move the file that it leads to"):
-        store.trash(link)
+        store.trash(str(link))
     assert link.is_symlink()
     assert Path(str(session.file)).exists()
 
