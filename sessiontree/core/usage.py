@@ -18,6 +18,9 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import astuple, replace
 
+LARGEST: Final = 10**12
+"""Larger numbers of tokens or dollars are nonsense; their sums might not fit into JSON."""
+
 _DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
 
 
@@ -57,7 +60,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_of(reported: Any) -> Usage:
-    """What a provider reported; a value that is not a number counts as 0."""
+    """What a provider reported; what is not a number, or is above `LARGEST`, counts as 0."""
     if not isinstance(reported, Mapping):
         return Usage()
     found = next((reported[key] for key in _DETAILS if key in reported), None)
@@ -92,7 +95,7 @@ def written_for_an_hour(reported: Any) -> int:
 def _count(reported: Mapping[str, Any], *names: str) -> int:
     for name in names:
         value = reported.get(name)
-        if isinstance(value, int) and not isinstance(value, bool) and value >= 0:
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST:
             return value
     return 0
 
@@ -106,4 +109,4 @@ def _number(cost: Any) -> float | None:
     if isinstance(cost, Mapping):
         cost = cost.get("total")
     is_number = isinstance(cost, int | float) and not isinstance(cost, bool)
-    return float(cost) if is_number and 0 <= cost < float("inf") else None
+    return float(cost) if is_number and 0 <= cost <= LARGEST else None

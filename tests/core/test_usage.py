@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiontree.core.usage import Usage, reports_cost, usage_of, written_for_an_hour
+from sessiontree import Session
+from sessiontree.core.usage import LARGEST, Usage, reports_cost, usage_of, written_for_an_hour
+from tests.support.conversation import user
+from tests.support.terminal import run
 
 PI = {"input": 7, "output": 2, "cacheRead": 3, "cacheWrite": 1, "cost": {"total": 0.5}}
 ANTHROPIC = {
@@ -47,6 +52,7 @@ def test_each_shape_is_read(reported: Any, usage: Usage) -> None:
     [
         *(None, [], "12", {}, {"input": "7"}, {"input": True}, {"input": -1}, {"input": 1.5}),
         *({"cost": -1}, {"cost": {"total": "1"}}, {"cost": float("inf")}),
+        *({"input": 10**400}, {"cost": 10**400}, {"cost": float("nan")}, {"input": LARGEST + 1}),
         {"prompt_tokens_details": {"cached_tokens": None}},
     ],
 )
@@ -56,7 +62,9 @@ def test_nonsense_counts_as_nothing(nonsense: Any) -> None:
 
 @pytest.mark.parametrize(
     ("reported", "is_reported"),
-    [(PI, True), ({"cost": 0}, True), (ANTHROPIC, False), ({"cost": "1"}, False), (None, False)],
+    [({"cost": LARGEST}, True), ({"cost": LARGEST * 1.1}, False)]
+    + [(PI, True), ({"cost": 0}, True), (ANTHROPIC, False), ({"cost": "1"}, False), (None, False)]
+    + [({"cost": cost}, False) for cost in (True, -1, 10**13, 10**400, float("inf"), float("nan"))],
 )
 def test_a_cost_of_0_is_reported_too(reported: Any, is_reported: bool) -> None:
     assert reports_cost(reported) == is_reported
@@ -79,3 +87,17 @@ def test_what_a_cache_keeps_for_an_hour_is_part_of_what_is_written(
 
 def test_usage_adds_up() -> None:
     assert usage_of(PI) + usage_of(ANTHROPIC) == Usage(14, 4, 6, 2, 0.5)
+
+
+@pytest.mark.parametrize("command", ["stats", "tree", "ls", "export"])
+def test_huge_numbers_of_an_answer_are_no_fault(command: str, tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file) as session:
+        session.append_message(user("q"))
+    with file.open("a") as appending:
+        usage = {"input": 10**400, "output": 1, "cost": {"total": 10**400}}
+        message = {"role": "assistant", "content": "a", "model": "m", "usage": usage}
+        fields = {"type": "message", "uuid": "b", "parentUuid": session.leaf.uuid}
+        appending.write(json.dumps({**fields, "message": message}) + "\n")
+    result = run(command, str(tmp_path if command == "ls" else file))
+    assert (result.exit_code, "a fault in" in result.output) == (0, False)
