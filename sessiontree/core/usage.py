@@ -80,7 +80,7 @@ def usage_of(reported: Any) -> Usage:
 
 def reports_cost(reported: Any) -> bool:
     """Whether a provider reported a cost, which may be 0."""
-    return isinstance(reported, Mapping) and _number(reported.get("cost")) is not None
+    return isinstance(reported, Mapping) and cost_in(reported.get("cost")) is not None
 
 
 def written_for_an_hour(reported: Any) -> int:
@@ -101,10 +101,10 @@ def _count(reported: Mapping[str, Any], *names: str) -> int:
 
 
 def _cost(cost: Any) -> float:
-    return _number(cost) or 0.0
+    return cost_in(cost) or 0.0
 
 
-def _number(cost: Any) -> float | None:
+def cost_in(cost: Any) -> float | None:
     """A reported cost in US dollars; None for what is not a cost."""
     if isinstance(cost, Mapping):
         cost = cost.get("total")

@@ -202,7 +202,7 @@ def _cost(**models: Any) -> dict[str, Any]:
     [
         ([{"m": 0.25}, {"m": 0.75, "n": 0.5}, {"m": 0.75, "n": 0.5}], 1.25),  # sums so far
         ([{"m": 0.75}, {"m": 0.25}], 1.0),  # a count that began anew
-        ([{"m": "much"}, {"m": True}], 0.0),
+        ([{"m": "much"}, {"m": True}, {"m": -1}, {"m": 10**400}], 0.0),
     ],
 )
 def test_the_costs_of_a_session_are_counted_once(

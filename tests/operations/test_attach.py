@@ -338,6 +338,7 @@ def test_what_cannot_be_attached_is_refused_and_leaves_nothing(file: Path, tmp_p
     assert not folder.exists() or list(folder.iterdir()) == []
     with Session.open(file, readonly=True) as session, pytest.raises(ReadOnlyError):
         session.attach(io.BytesIO(b"x"), "text/plain")
+    assert not folder.exists() or list(folder.iterdir()) == []
 
 
 def test_a_fork_takes_attachments_along_and_a_picked_one_too(

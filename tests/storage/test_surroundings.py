@@ -5,14 +5,15 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from sessiontree import Session, SessionNotFoundError
-from sessiontree.storage.fs import Disk, Stat, Times
-from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, Surroundings
+from sessiontree import Session, SessionBusyError, SessionNotFoundError
+from sessiontree.storage.fs import DISK, Disk, Stat, Times
+from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, Surroundings, WriterLock
 from tests.support.faultydisk import LONG_AGO, Settled
 from tests.support.files import HELLO
 
@@ -75,6 +76,21 @@ def test_a_loop_of_appends_notices_a_change_in_the_folder_at_once(
         path.rename(path.with_name("elsewhere"))
         with pytest.raises(SessionNotFoundError, match="vanished"):
             session.append_message(HELLO)
+
+
+def test_a_loop_of_appends_notices_at_once_that_its_lock_was_replaced(
+    path: Path, clock: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.storage.lock.PATIENCE_SECONDS", -1)
+    with Session.open(path, fs=Settled()) as session:
+        for _ in range(3):
+            session.append_message(HELLO)
+        before = path.read_bytes()
+        os.unlink(f"{path}.lock")
+        with closing(WriterLock(DISK, f"{path}.lock")) as other, other.held():
+            with pytest.raises(SessionBusyError):
+                session.append_message(HELLO)
+            assert path.read_bytes() == before
 
 
 def test_a_loop_of_appends_notices_in_a_millisecond_that_a_folder_above_was_replaced(

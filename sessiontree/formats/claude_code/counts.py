@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sessiontree.core.counts import Counts, Sums
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import is_prompt, is_typed_command, text_of
-from sessiontree.core.usage import Usage, usage_of
+from sessiontree.core.usage import Usage, cost_in, usage_of
 from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, LOCAL_COMMAND, QUEUED_COMMAND
 from sessiontree.formats.claude_code.queue import QUEUE_OPERATION, Queue
 from sessiontree.formats.claude_code.threads import SYNTHETIC
@@ -76,8 +76,8 @@ class ClaudeTally:
     def _take_costs(self, models: Any) -> None:
         """Add what each model cost since the line before; a line has the sums of the session."""
         for model, used in models.items() if isinstance(models, dict) else ():
-            cost = used.get("costUSD") if isinstance(used, dict) else None
-            if isinstance(cost, int | float) and not isinstance(cost, bool):
+            cost = cost_in(used.get("costUSD")) if isinstance(used, dict) else None
+            if cost is not None:
                 before = self._costs.get(model, 0.0)
                 new = round(cost - before if cost >= before else cost, 9)
                 self._sums.spend(Usage(cost=new), None)

@@ -41,6 +41,7 @@ from sessiontree.core.activity import as_typed
 from sessiontree.core.counts import Tally
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import TYPED, slash_command, text_of
+from sessiontree.core.usage import cost_in
 from sessiontree.formats import base
 from sessiontree.formats.claude_code.counts import ClaudeTally
 from sessiontree.formats.claude_code.lines import (
@@ -429,8 +430,8 @@ class _Transcript:
         """What each model cost since the line before; a line has the sums of the session."""
         models = state.value("modelUsage")
         for model, used in models.items() if isinstance(models, dict) else ():
-            cost = used.get("costUSD") if isinstance(used, dict) else None
-            if not isinstance(cost, int | float) or isinstance(cost, bool):
+            cost = cost_in(used.get("costUSD")) if isinstance(used, dict) else None
+            if cost is None:
                 continue
             before = self._costs.get(model, 0.0)
             new = cost - before if cost >= before else cost  # a new count begins below the old
