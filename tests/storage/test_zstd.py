@@ -176,3 +176,15 @@ def test_what_is_before_the_last_read_is_unpacked_again() -> None:
     unpacked = Decompressed(InMemory(packed, len(packed)))
     for at in (0, 500_000, 3, 511_990, 0):
         assert unpacked.read(at, 20) == content[at : at + 20]
+
+
+def test_the_cause_of_damage_stays_the_same_when_the_end_is_read_again() -> None:
+    content = b"".join(str(number * number).encode() for number in range(50_000))
+    packed = bytearray(pytest.importorskip("zstandard").compress(content))
+    packed[len(packed) // 2 :] = b"\xff" * (len(packed) // 2)
+    unpacked = Decompressed(InMemory(bytes(packed), len(packed)))
+    causes = set()
+    for _ in range(3):
+        assert content.startswith(unpacked.read(0, len(content)))
+        causes.add(unpacked.cause.partition(" near ")[0])
+    assert causes == {"the compressed file is damaged"}
