@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -293,3 +294,21 @@ def test_a_line_without_a_uuid_in_a_subagents_file_is_found_by_its_place(tmp_pat
     said = [user("s1", None, "long " * 900, **aside), title, user("s2", "s1", **aside), title]
     file = with_subagent(tmp_path / f"{SESSION}.jsonl", user("a", None), *said)
     assert_finds_what_is_there(file, "needle")
+
+
+def test_results_beside_a_transcript_that_have_no_hit_are_named_only_if_need_be(
+    tmp_path: Path,
+) -> None:
+    file = claude(tmp_path)
+    folder = next(path.parent for path in tmp_path.rglob("tool-results/*"))
+    (folder / "a-other.txt").write_text("nothing of it")
+    (folder / "b-unnamed.txt").write_text(mixed.SPILLED)
+    os.mkfifo(folder / "c-pipe.txt")
+    problems: list[str] = []
+    wanted = Wanted(blobs=True)
+    (hit,) = search(Pattern(mixed.SPILLED), [str(file)], wanted, problems.append)
+    assert hit.ref == "names-it"
+    assert problems == [
+        f"{folder}/b-unnamed.txt contains the pattern; no entry names it",
+        f"{folder}/c-pipe.txt is a device or a pipe, so it is not read",
+    ]

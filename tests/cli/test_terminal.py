@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from sessiontree.cli import terminal
+from sessiontree.cli.screen import path_in
 
 
 class Terminal(io.StringIO):
@@ -122,3 +123,23 @@ def test_a_bar_appears_after_a_while_and_goes_at_the_end(
         progress(1, 2)
         progress(2, 2, "More")
     assert bool(shown.getvalue()) is not silent
+
+
+@pytest.mark.parametrize(
+    ("path", "folder", "width", "shown"),
+    [
+        ("/a/b.py", None, 20, "/a/b.py"),
+        ("/a/b.py", "", 20, "/a/b.py"),
+        ("/a/b.py", "/a", 20, "b.py"),
+        ("/a/b.py", "/c", 20, "/a/b.py"),
+        ("/a/long/b.py", "/c", 7, "…g/b.py"),
+        ("/a/long/b.py", "/a", 9, "long/b.py"),
+        ("文/b.py", None, 6, "…/b.py"),
+        ("b.py", None, 1, "…"),
+        ("b.py", None, 0, ""),
+    ],
+)
+def test_a_path_is_relative_and_keeps_its_end(
+    path: str, folder: str | None, width: int, shown: str
+) -> None:
+    assert path_in(path, folder, width) == shown

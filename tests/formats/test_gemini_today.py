@@ -267,3 +267,11 @@ def test_chats_of_one_session_are_listed_and_found_once(tmp_path: Path) -> None:
         for text, refs in (("done", ["g2"]), ("needle", ["u2", "u3"]), ("Sunday", [])):
             found = printed_json("search", text, tmp_path, *words, "--everything")
             assert sorted(hit["ref"] for hit in found) == refs
+
+
+def test_a_history_of_notes_alone_that_is_set_again_goes_on(tmp_path: Path) -> None:
+    note = {**user("i1", "a note"), "type": "info"}
+    file = log(tmp_path / "s.jsonl", note, replaced(note, user("u1", "hello")), gemini("g1", "hi"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["hello", "hi"]
+        assert session.damage == session.verify() == []

@@ -280,3 +280,10 @@ def test_a_branch_that_starts_with_a_summary_is_named_by_its_words(session: Sess
     session.branch(first, summary="It failed.")
     session.append_message(user("three"))
     assert re.search("Another branch leaves here, 2 entries .*: It failed", said(session, left))
+
+
+def test_a_result_without_its_call_has_the_name_of_its_tool(session: Session) -> None:
+    session.append_message(result("gone", "found", toolName="grep"))
+    session.append_message(result("gone too", "found again"))
+    told = said(session)
+    assert re.findall(r"grep|a call that is not here", told) == ["grep", "a call that is not here"]
