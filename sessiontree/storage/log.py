@@ -594,16 +594,15 @@ class MemoryLog:
         return len(self._content)
 
     def append(self, block: bytes, at: int) -> int:
-        with self.alone():
-            self.check_writable()
-            content = self._content
-            if not self.ends_at(at):
-                raise Moved
-            if content and content[-1] != _LF:
-                content += b"\n"
-            start = len(content)
-            content += block
-            self._shared.written = len(content)
+        self.check_writable()
+        content = self._content
+        if not self.ends_at(at):
+            raise Moved
+        if content and content[-1] != _LF:
+            content += b"\n"
+        start = len(content)
+        content += block
+        self._shared.written = len(content)
         with self._shared.changed:
             self._shared.changed.notify_all()
         return start

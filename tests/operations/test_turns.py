@@ -217,6 +217,16 @@ def test_a_comparison_has_what_each_side_did_since_they_parted(file: Path) -> No
         assert json.loads(json.dumps(found.as_dict()))["one"]["turns"][0]["leaf"] == "a2"
 
 
+def test_a_comparison_has_the_events_of_each_turn(file: Path) -> None:
+    short = {"summary": "short", "firstKeptEntryUuid": "a1", "tokensBefore": 9}
+    lines = [*chain("p1", "a1"), line("compaction", "c", "a1", **short), *chain("p2", below="a1")]
+    with opened(file, *lines) as session:
+        (turn,) = session.compare("c").one.turns
+        (whole, _) = session.outline().turns
+        assert turn.events == whole.events
+        assert [event.kind for event in turn.events] == ["compaction"]
+
+
 def test_two_trees_in_one_file_share_no_entry(file: Path) -> None:
     write(file, [HEADER, *chain("p1", "a1"), *chain("p2", "a2", below="gone")])
     with Session.open(file, readonly=True) as session:
