@@ -218,8 +218,8 @@ class Fold:
             for part in [Part(first), *parts]:
                 self._take_part(part)
         else:
-            self._edits = _edits(visible)
             visible = [self._contents.whole(entry) for entry in visible]
+            self._edits = _edits(visible)
             self._blocks = Blocks(visible, self._warnings)
             for _, message, source in self._contributions(visible):
                 self._out.take(message, source)

@@ -146,6 +146,33 @@ def test_a_search_finds_no_beginning_and_each_entry_once(
         assert len(list(found)) == count
 
 
+@pytest.mark.parametrize("compact", [False, True])
+def test_each_lost_string_of_a_context_is_a_placeholder_and_one_warning(
+    file: Path, compact: bool
+) -> None:
+    with Session.create(file, spill_over=100) as session:
+        session.append_message(user("old"))
+        edited = session.append_message(user("u" * 500))
+        session.append_message({"role": "system", "content": "s" * 500})
+        session.edit_context(edited, "e" * 500)
+        with session.lane("side", "@") as side:
+            side.append_message(user("l" * 500))
+        session.merge("side")
+        if compact:
+            session.compact("short", first_kept=edited)
+    shutil.rmtree(f"{file}.blobs")
+    with Session.open(file, readonly=True) as session:
+        context = session.context()
+        contents = [message["content"] for message in context.messages]
+        assert all("is missing]" in str(content) for content in contents[1:])
+        lost = [warning.partition(" cannot be read")[0] for warning in context.warnings]
+        kinds = [warning.split()[-2] for warning in lost]
+        rest = ["message", "message", "context_edit", "message"]
+        assert kinds == ["compaction"] * compact + rest
+        with pytest.raises(BlobMissingError):
+            session.context(strict=True)
+
+
 def test_a_missing_blob_is_a_placeholder_in_a_context_and_an_error_when_asked_for(
     file: Path, tmp_path: Path
 ) -> None:

@@ -121,6 +121,19 @@ def test_a_search_counts_the_bytes_it_looked_through_not_those_it_held() -> None
     assert backwards.searched < 1100
 
 
+def test_lines_in_a_row_are_read_together() -> None:
+    content = b"x" * 99 + b"\n"
+    sizes: list[int] = []
+
+    def read(offset: int, size: int) -> bytes:
+        sizes.append(size)
+        return (content * 10_000)[offset : offset + size]
+
+    assert list(lines_at(read, range(0, 1_000_000, 100))) == [content[:-1]] * 10_000
+    assert len(sizes) < 100
+    assert sum(sizes) < 3_000_000
+
+
 @settings(deadline=None)
 @given(CONTENT, BLOCKS, st.randoms(use_true_random=False))
 def test_chosen_lines_are_those_of_a_split(content: bytes, blocks: Blocks, random: Random) -> None:
