@@ -426,10 +426,11 @@ class Path:
 
     def find(self, uuid: str) -> Entry | None:
         """Return the lowest entry with a uuid among those that were read, or None."""
-        for entry in islice(self.up(), _NEAR):
-            if entry.uuid == uuid:
-                return entry
         if self._by_uuid is None:
+            near = self._entries[: -_NEAR - 1 : -1] if self._entries else islice(self.up(), _NEAR)
+            for entry in near:
+                if entry.uuid == uuid:
+                    return entry
             self._by_uuid = {entry.uuid: entry for entry in self.entries}
         return self._by_uuid.get(uuid)
 

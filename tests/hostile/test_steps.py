@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -18,6 +18,7 @@ from sessiontree import HandleError, Session, Store
 from sessiontree.catalog import search_file
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
+from sessiontree.engine import cursor as cursors
 from sessiontree.engine.cursor import Cursor
 from sessiontree.formats import writing
 from sessiontree.formats.base import Values
@@ -266,3 +267,20 @@ def test_an_entry_of_short_strings_is_masked_in_few_steps(
         redaction.Redaction().text("a text that makes the search for hints")
         steps = steps_of(lambda: list(session.to_markdown(redact=redaction.Redaction())))
         assert steps < most * session.stats().entries
+
+
+@pytest.mark.parametrize("name", ["merges_of_what_is_gone", "handles_of_nothing"])
+def test_an_entry_of_the_path_is_found_without_a_look_at_the_whole_path(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    up, seen = cursors.Path.up, Counter[str]()
+
+    def counted(self: cursors.Path) -> Iterator[entries.Entry]:
+        seen["paths"] += 1
+        return up(self)
+
+    monkeypatch.setattr(cursors.Path, "up", counted)
+    with opened(name, tmp_path, 60_000) as session:
+        list(session.path())
+        session.context()
+    assert seen["paths"] < 10
