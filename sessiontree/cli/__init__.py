@@ -9,6 +9,7 @@ is called, so that no command pays for the others.
 from __future__ import annotations
 
 import contextlib
+import gc
 import importlib
 import warnings
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ import click
 from sessiontree import __version__
 from sessiontree.cli import terminal
 from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning
+
+_SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer, before one
 
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write": {
@@ -118,7 +121,7 @@ class Commands(click.Group):
                 formatter.write_dl([(name, made[1]) for name, made in commands.items()], col_max=15)
 
     def invoke(self, ctx: click.Context) -> Any:
-        with terminal.masking_ends(), _warnings_as_lines() as shown:
+        with terminal.masking_ends(), _warnings_as_lines() as shown, _seldom_collected():
             try:
                 result = super().invoke(ctx)
                 terminal.end(ContentLostWarning in shown)
@@ -161,6 +164,20 @@ def _message(error: Exception) -> str:
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
     return f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
+
+
+@contextlib.contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let the interpreter look for cycles of garbage seldom: a command makes many objects.
+
+    The time of its looks grows faster than their number, up to half of a long command.
+    """
+    before = gc.get_threshold()
+    gc.set_threshold(*_SELDOM)
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 @contextlib.contextmanager

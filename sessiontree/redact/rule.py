@@ -205,6 +205,9 @@ class Rules:
             tried |= self._of_words.by(low.words)
         for i in sorted(tried):
             rule = self._rules[i]
+            near = low.words if rule.is_format else low.text
+            if rule.finder is not None and rule.finder.search(near) is None:
+                continue
             for start, end in rule.spans(text, low):
                 yield start, end, rule
 

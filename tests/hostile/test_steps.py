@@ -13,9 +13,11 @@ from types import FrameType
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from sessiontree import HandleError, Session, Store
 from sessiontree.catalog import search_file
+from sessiontree.cli import main
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
 from sessiontree.engine import cursor as cursors
@@ -284,3 +286,20 @@ def test_an_entry_of_the_path_is_found_without_a_look_at_the_whole_path(
         list(session.path())
         session.context()
     assert seen["paths"] < 10
+
+
+def test_a_command_seldom_looks_for_cycles_of_garbage(tmp_path: Path) -> None:
+    file, looks = corpus.STRUCTURES["calls_without_results"](tmp_path, 300_000), Counter[str]()
+
+    def counted(phase: str, _: dict[str, int]) -> None:
+        looks[phase] += 1
+
+    before = gc.get_threshold()
+    gc.callbacks.append(counted)
+    try:
+        ended = CliRunner().invoke(main, ["context", str(file), "--to", "anthropic", "--json"])
+    finally:
+        gc.callbacks.remove(counted)
+    assert ended.exit_code == 0
+    assert looks["start"] < 10
+    assert gc.get_threshold() == before
