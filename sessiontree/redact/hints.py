@@ -22,19 +22,24 @@ class Hints:
 
     def __init__(self, hints: frozenset[str]) -> None:
         self._spelled = [(hint, spelled(hint)) for hint in hints]
-        self._any = re.compile(any_of(hints, longest=True) if hints else "(?!)")
+        self._chars = [hint for hint in hints if len(hint) == 1]  # would end the search everywhere
+        longer = sorted(hint for hint in hints if len(hint) > 1)
+        self._any = re.compile(any_of(longer, longest=True) if longer else "(?!)")
         self._near: dict[str, list[str]] = {}
         self._by_first: defaultdict[str, list[str]] = defaultdict(list)
-        for hint in hints:
-            self._by_first[hint[:1]].append(hint)
+        for hint in longer:
+            self._by_first[hint[0]].append(hint)
 
     def within(self, text: str) -> list[str]:
         """The hints that are in a text; some may come twice."""
         if len(text) > _SHORT:
             find, whole = stringzilla.find, spelled(text)
             return [hint for hint, spelling in self._spelled if find(whole, spelling) >= 0]
-        begun = set(self._any.findall(text))
-        return [hint for each in begun for hint in self._found_near(each) if hint in text]
+        found = [char for char in self._chars if char in text]
+        if begun := self._any.findall(text):
+            for each in set(begun):
+                found += [hint for hint in self._found_near(each) if hint in text]
+        return found
 
     def _found_near(self, begun: str) -> list[str]:
         """The hints that may stand where the search passed over a text, as it found another."""
