@@ -35,6 +35,9 @@ BLOCK: Final = 256 * 1024
 _KEPT: Final = 16 * BLOCK
 """The largest buffer that a scanner keeps after a very long line."""
 
+_COST_OF_A_LINE: Final = 2000
+"""The bytes that are searched in the time in which a line found is looked at."""
+
 _SMALL: Final = 4096
 """Bytes read first of a line whose length is not known."""
 
@@ -45,7 +48,7 @@ class Backwards:
     Attributes:
         window: the part of the file that is in memory; it may be given at first.
         start: the offset of the window.
-        searched: the bytes that `find` searched so far.
+        searched: what `find` cost so far, in bytes searched.
     """
 
     def __init__(self, read: Read, window: bytes = b"", start: int = 0) -> None:
@@ -120,6 +123,7 @@ class Backwards:
                 return
             stop = self._line_end(at + len(needle))
             offset, line = self.line_before(stop)
+            self.searched += _COST_OF_A_LINE
             yield offset, line
             end = offset
 

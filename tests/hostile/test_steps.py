@@ -303,3 +303,11 @@ def test_a_command_seldom_looks_for_cycles_of_garbage(tmp_path: Path) -> None:
     assert ended.exit_code == 0
     assert looks["start"] < 10
     assert gc.get_threshold() == before
+
+
+def test_a_search_for_parents_that_many_lines_name_gives_way_to_the_index(tmp_path: Path) -> None:
+    with opened("merges_from_the_side", tmp_path, 120_000) as session:
+        count = session.stats().entries
+    with opened("merges_from_the_side", tmp_path, 120_000) as session:
+        steps = steps_of(lambda: session.fork(tmp_path / "fork.jsonl"))
+    assert steps < 1_100 * count
