@@ -11,6 +11,7 @@ A token is taken for four bytes of JSON, as in `context.compaction`.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -20,6 +21,8 @@ from sessiontree.dispatch.guidance import Refusal
 
 S = TypeVar("S")
 T = TypeVar("T")
+
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 TOKENS: Final = 4000
 """The tokens of an answer, if the caller does not say."""
@@ -209,7 +212,8 @@ def encoded(value: Any) -> bytes:
     try:
         return msgspec.json.encode(value, enc_hook=plain)
     except (UnicodeEncodeError, OverflowError):
-        return json.dumps(as_builtins(value), separators=(",", ":")).encode()
+        text = json.dumps(as_builtins(value), separators=(",", ":"), ensure_ascii=False)
+        return _SURROGATE.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode()
 
 
 def as_builtins(value: Any) -> Any:
