@@ -21,7 +21,7 @@ from sessiontree.catalog.listing import moment
 from sessiontree.core.blob import MARK, blob_of
 from sessiontree.core.codec import decoder
 from sessiontree.core.damage import MOST_FINDINGS, ignore
-from sessiontree.core.display import printable
+from sessiontree.core.display import before_cut, printable
 from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
 from sessiontree.core.message import (
     TOOL,
@@ -346,7 +346,7 @@ class FileSearch:
             self._tools.update((call.id, call.name) for call in calls_of(message))
 
     def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
-        start, end = span
+        text, (start, end) = _masked(text, span)
         stored = role(entry)
         before = _on_one_line(text[max(0, start - BEFORE) : start])
         match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
@@ -463,3 +463,13 @@ def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
         return restore(body, fetch)
     except SpilledError:
         return body
+
+
+def _masked(text: str, span: Span) -> tuple[str, Span]:
+    """A text with a match, or what surrounds it with secrets masked; a match in one is masked."""
+    start, end = span
+    shown = before_cut(text, start, end)
+    if shown is text:
+        return text, span
+    at = max(shown.find(text[start:end]), 0)
+    return shown, (at, at + (end - start if shown.startswith(text[start:end], at) else 0))

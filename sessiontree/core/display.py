@@ -1,9 +1,16 @@
-"""Text for a terminal, without control characters."""
+"""Text for a terminal or a list: without control characters, and cut.
+
+A half of a secret is not known as one. So a caller that masks secrets says so by `masking`, and
+each text is masked before it is cut.
+"""
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Final
 
 WIDTH: Final = 60
@@ -19,9 +26,40 @@ _SEQUENCE: Final = (
 
 _LOOK: Final = 2000  # characters read for a preview, so that a screenshot is not read to its end
 
+_LONGEST_SECRET: Final = 4096  # characters behind a cut that are searched for the end of a secret
+
+Mask = Callable[[str], str]
+
+_mask: ContextVar[Mask | None] = ContextVar("mask", default=None)
+
+
+@contextmanager
+def masking(mask: Mask | None) -> Iterator[None]:
+    """Mask the secrets of each text that is cut in this context; None masks nothing."""
+    token = _mask.set(mask)
+    try:
+        yield
+    finally:
+        _mask.reset(token)
+
+
+def is_masking() -> bool:
+    """Whether secrets are masked in texts that are cut."""
+    return _mask.get() is not None
+
+
+def before_cut(text: str, start: int, end: int) -> str:
+    """A text of which a part is to be cut out: as it is, or what surrounds the part, masked."""
+    mask = _mask.get()
+    if mask is None:
+        return text
+    return mask(text[max(0, start - _LONGEST_SECRET) : end + _LONGEST_SECRET])
+
 
 def one_line(text: str, width: int = WIDTH) -> str:
     """Text on one line: line breaks as ↵, control characters removed, cut at `width`."""
+    if len(text) > width:
+        text = before_cut(text, 0, 2 * width)
     line = _on_one_line(text[: 2 * width])
     if len(line) <= width and len(text) > 2 * width:  # most was removed
         line = _on_one_line(text[: max(_LOOK, 2 * width)])

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import orjson
 
+from sessiontree.core.display import before_cut
 from sessiontree.errors import EntryError
 
 Message = Mapping[str, Any]
@@ -402,7 +403,7 @@ def _arguments_text(arguments: Any) -> str:
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json_text(value)
-    return text if len(text) <= 60 else text[:59] + "…"
+    return text if len(text) <= 60 else before_cut(text, 0, 60)[:59] + "…"
 
 
 def json_text(value: Any) -> str:

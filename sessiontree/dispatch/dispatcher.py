@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sessiontree.core.display import masking
 from sessiontree.dispatch.budget import TOKENS, as_builtins, fit
 from sessiontree.dispatch.call import Call, Stopped
 from sessiontree.dispatch.event import Data, Done, Error, Event, Guidance, Progress
@@ -93,7 +94,7 @@ class Dispatcher:
         try:
             method = self._method(name, told)
             given = _converted(method, params)
-            with hearing(lambda text: told.guidance("warning", text)):
+            with hearing(lambda text: told.guidance("warning", text)), masking(told.text_mask):
                 result = as_builtins(method.function(Call(self.scope, told, stop), given))
             value, left_out = fit(told.mask_all(result), getattr(given, "budget", TOKENS))
         except _TakeError:
@@ -203,6 +204,11 @@ class _Teller:
     @cached_property
     def _redaction(self) -> Redaction:
         return _redaction()
+
+    @property
+    def text_mask(self) -> Callable[[str], str] | None:
+        """What masks each text before it is cut; None: nothing is masked."""
+        return self._redaction.text if self._masked else None
 
     def mask(self, value: Any) -> Any:
         """A part of the result with its secrets masked, if they are to be.

@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 from sessiontree.core.blocks import handle_text
-from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.text.preview import preview, speaker
 
@@ -19,11 +18,6 @@ if TYPE_CHECKING:
 
 WIDTH: Final = 160
 """The characters of a preview, if the caller does not say."""
-
-_WIDE: Final = 8000
-"""The characters of a preview in which secrets are masked before it is cut."""
-
-Mask = Callable[[str], str]
 
 Width = Annotated[int, Meta(ge=20, le=4000, description="The characters of each preview.")]
 
@@ -45,15 +39,14 @@ class Row(msgspec.Struct, kw_only=True, omit_defaults=True):
     handle: Annotated[str | None, Meta(description="The handle that it has.")] = None
 
 
-def row_of(entry: Entry, label: str | None = None, width: int = WIDTH, mask: Mask = str) -> Row:
-    """An entry as a row; `mask` masks the secrets of a text, before it is cut."""
-    words = preview(entry, width=width if mask is str else _WIDE)
+def row_of(entry: Entry, label: str | None = None, width: int = WIDTH) -> Row:
+    """An entry as a row."""
     return Row(
         uuid=entry.uuid,
         parent=entry.parent_uuid,
         type=entry.type,
         role=speaker(entry),
-        preview=words if mask is str else one_line(mask(words), width),
+        preview=preview(entry, width=width),
         time=entry.timestamp,
         lane=entry.lane,
         label=label,
@@ -64,10 +57,9 @@ def row_of(entry: Entry, label: str | None = None, width: int = WIDTH, mask: Mas
 def row_maker(call: Call, session: Session, width: int = WIDTH) -> Callable[[Entry], Row]:
     """A function that makes the rows of a session's entries; it ends a call that was stopped."""
     labels = session.reader.names().labels
-    mask: Mask = call.mask if call.scope.redact else str
 
     def make(entry: Entry) -> Row:
         call.check()
-        return row_of(entry, labels.get(entry.uuid), width, mask)
+        return row_of(entry, labels.get(entry.uuid), width)
 
     return make

@@ -25,7 +25,7 @@ from sessiontree.core.activity import (
     is_output,
     results_of,
 )
-from sessiontree.core.display import one_line
+from sessiontree.core.display import before_cut, one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
 from sessiontree.core.moment import moment_of
@@ -163,9 +163,10 @@ def ends_of(text: str) -> str:
     """A text; of a long one its start and its end, where the request or a question stands."""
     if len(text) <= TEXT:
         return text
-    end = text[-_END:]
+    begins = before_cut(text, 0, TEXT)
+    end = before_cut(text, len(text) - _END, len(text))[-_END:]
     end = end[end.find(" ", 0, _END // 4) + 1 :].lstrip()
-    return f"{text[: TEXT - len(end) - 3].rstrip()} … {end}"
+    return f"{begins[: TEXT - len(end) - 3].rstrip()} … {end}"
 
 
 class _Said:

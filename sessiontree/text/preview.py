@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import handle_text, is_handle_of_message
-from sessiontree.core.display import WIDTH, one_line
+from sessiontree.core.display import WIDTH, is_masking, one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.message import (
@@ -106,7 +106,7 @@ def _replaced(handle: str, begins: str) -> str:
     if _DATA_URL.match(begins):
         return begins.partition(",")[0] + "," + handle  # `_image` tells how large it is
     if begins:
-        return begins + "…"
+        return (begins.rpartition(" ")[0] if is_masking() else begins) + "…"
     content = _content_of_blob(handle)
     return content if content.startswith("[text/") else handle
 

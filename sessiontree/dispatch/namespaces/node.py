@@ -442,13 +442,7 @@ def _by_text(call: Call, given: Find) -> Page[Row]:
             if given.type in (None, hit.type):
                 found.append(hit)
     found.reverse()
-    if not call.scope.redact:
-        return page_of(found, given, lambda hit: hit.ref, _row_of_hit)
-    with call.reading(given.session) as session:  # a snippet may begin in the middle of a secret
-        row_of = row_maker(call, session, given.width)
-        return page_of(
-            found, given, lambda hit: hit.ref, lambda hit: row_of(session.entry(hit.ref))
-        )
+    return page_of(found, given, lambda hit: hit.ref, _row_of_hit)
 
 
 def _pattern(given: Find) -> Pattern | AllOf:
