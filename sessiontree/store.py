@@ -485,11 +485,11 @@ class Store:
 
         about = os.path.abspath(os.getcwd() if cwd is None else cwd)
         for attempt in range(_ATTEMPTS):
-            folder = self.project_dir(about)
+            folder, chosen = self.project_dir(about), id or fresh_uuid()
+            file = os.path.join(folder, _name_for(now(), chosen))
             make_folders(self._fs, folder)
-            chosen = id or fresh_uuid()
             try:
-                return make(os.path.join(folder, file_name(now(), chosen)), about, chosen)
+                return make(file, about, chosen)
             except SessionNotFoundError:  # the project was moved meanwhile
                 if attempt == _ATTEMPTS - 1:
                     raise
@@ -547,6 +547,20 @@ def file_name(created: str | None, id: str) -> str:
     """The name of a session's file: the time it was made, if known, and its id."""
     name = f"{id_in_name(id)}{SUFFIX}"
     return name if created is None else f"{encoded(_for_names(created))[:_LONGEST_TIME]}_{name}"
+
+
+def _name_for(created: str, id: str) -> str:
+    """The name of a new session's file.
+
+    Raises:
+        UsageError: no file can be named for the id.
+    """
+    try:
+        return file_name(created, id)
+    except UnicodeError as error:
+        raise UsageError(
+            f"no file can be named for the id {id!r:.200}; give another one"
+        ) from error
 
 
 def _for_names(timestamp: str) -> str:

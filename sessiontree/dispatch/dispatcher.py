@@ -174,7 +174,7 @@ def _converted(method: Method, params: Any) -> msgspec.Struct:
             )
     try:
         return msgspec.convert(dict(params), method.params)
-    except (msgspec.ValidationError, RecursionError) as error:
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
         raise Refusal(
             f"a parameter of {method.full_name} does not fit: {error}",
             "bad_parameter",
