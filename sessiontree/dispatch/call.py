@@ -134,6 +134,8 @@ class Call:
     ) -> Iterator[Session]:
         """Open a session to write at the leaf of a lane, and hold its lock.
 
+        A file of version 1 is migrated with the first entry, which is told.
+
         Args:
             session: the session.
             lane: the lane, by default the main one.
@@ -141,11 +143,13 @@ class Call:
         """
         self.scope.check_write()
         self.check()
-        registry = self.scope.registry
-        opened, _ = open_to_write(self.file(session), lane or MAIN, registry=registry)
+        file, registry = self.file(session), self.scope.registry
+        opened, is_old = open_to_write(file, lane or MAIN, registry=registry)
+        log = opened.reader.log
         with opened, opened.locked():
-            if not scratch:
-                yield opened
-                return
-            with opened.scratch() as trial:
-                yield trial
+            try:
+                with opened.scratch() if scratch else contextlib.nullcontext(opened) as used:
+                    yield used
+            finally:
+                if is_old and (opened.reader.log is not log or log.was_replaced()):
+                    self.warn(f"{file} is of version 2 now; the original is kept as {file}.v1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from sessiontree import Session
 from tests.support.calls import Calls
 from tests.support.saying import PIXEL
-from tests.support.sessions import chat
+from tests.support.sessions import chat, version_1
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.py"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "the content of a.py"}
@@ -107,6 +108,32 @@ def test_no_file_outside_the_scope_is_attached(
     before = Path(file).read_bytes()
     assert calls(name, session=file, **given).kind == "outside"
     assert Path(file).read_bytes() == before
+
+
+@pytest.mark.parametrize("where", [{}, {"scratch": True}, {"lane": "aside"}])
+def test_a_file_of_version_1_is_migrated_and_that_is_told(
+    calls: Calls, tmp_path: Path, where: dict[str, Any]
+) -> None:
+    file = version_1(tmp_path / "old.jsonl", "hello")
+    before = file.read_bytes()
+    assert calls.value("node.get", session=str(file))["entry"]["message"]["content"] == "hello"
+    assert file.read_bytes() == before
+    answer = calls("node.create_text", session=str(file), text="next", **where)
+    assert [kind for kind, _ in answer.guidance] == ["warning"]
+    assert Path(f"{file}.v1").read_bytes() == before
+    assert calls.value("node.get", session=str(file), entry=answer.value["uuid"])
+
+
+def test_the_session_of_another_agent_is_read_and_never_written(
+    calls: Calls, tmp_path: Path
+) -> None:
+    file = tmp_path / "codex.jsonl"
+    shutil.copy("fixtures/foreign-codex/session.jsonl", file)
+    before = file.read_bytes()
+    assert calls.pages("node.find", session=str(file), role=["prompt"])
+    for name, params in (("create_text", {"text": "a"}), ("label", {"entry": "@", "label": "a"})):
+        assert calls(f"node.{name}", session=str(file), **params).kind == "wrong_file"
+    assert file.read_bytes() == before
 
 
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
