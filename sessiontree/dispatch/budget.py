@@ -10,9 +10,11 @@ A token is taken for four bytes of JSON, as in `context.compaction`.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
@@ -41,7 +43,13 @@ _LEAST: Final = 200
 """The smallest budget, in tokens; there is no room for an answer in less."""
 
 _MOST_KEYS: Final = 64
-"""The keys that an object keeps however small the budget is."""
+"""The keys that an object keeps as long as anything else can be cut."""
+
+_DEEPEST: Final = 100
+_WIDEST_NUMBER: Final = 64  # bits
+_MARK: Final = 28  # characters kept free for what stands in place of the middle of a text
+_LONGEST_KEY: Final = 40
+_LONGEST_COUNT: Final = 9  # digits
 
 
 class Budgeted(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -131,7 +139,7 @@ def page_of(
             if left < 0 and taken:
                 shown = number + len(taken)
                 more = f"{shown:,} are shown; give the cursor for more"
-                return Page(items=taken, more=more, cursor=f"{shown}:{last}")
+                return Page(items=taken, more=more, cursor=f"{shown}:{_mark(last)}")
         taken.append(item)
         last = key(each)
     return Page(items=taken)
@@ -144,14 +152,14 @@ def _behind(
     if cursor is None:
         return items, 0
     shown, colon, last = cursor.partition(":")
-    if not (colon and shown.isascii() and shown.isdecimal()):
+    if not (colon and shown.isascii() and shown.isdecimal() and len(shown) <= _LONGEST_COUNT):
         raise Refusal(
             f"{cursor!r:.100} is not a cursor",
             "bad_cursor",
             "Give the cursor of the page before as it is, or none to begin at the start.",
         )
     for item in items:
-        if key(item) == last:
+        if _mark(key(item)) == last:
             return items, int(shown)
     raise Refusal(
         f"the list has changed: it has no {last!r:.100} any more",
@@ -197,6 +205,13 @@ def beginning(text: str, most: int, *, least: bool = False) -> str:
     return text[:low]
 
 
+def _mark(key: str) -> str:
+    """What stands in a cursor for a key: of a long one its hash, so that no cursor is ever cut."""
+    if len(key) <= _LONGEST_KEY and key.isascii() and key.isprintable():
+        return key
+    return hashlib.sha256(key.encode("utf-8", "surrogatepass")).hexdigest()[:_LONGEST_KEY]
+
+
 def room(budget: int) -> int:
     """The bytes of a budget in tokens."""
     return max(budget, _LEAST) * _BYTES_OF_TOKEN
@@ -234,58 +249,115 @@ def fit(value: Any, budget: int) -> tuple[Any, str | None]:
     """A value of builtins that keeps a budget of tokens, and what was left out.
 
     The longest texts lose their middles first. What cannot be kept short so, such as a list of a
-    million numbers, loses the ends of its longest lists.
+    million numbers, loses the ends of its longest lists; then what is nested deep.
     """
     allowed = room(budget)
     if not budget or size(value) <= allowed:
         return value, None
-    low, high = _SHORTEST, max(allowed, _SHORTEST)
-    while low < high:  # the longest length of texts that fits
-        middle = (low + high + 1) // 2
-        if size(_Cut(middle).value(value)) <= allowed:
-            low = middle
-        else:
-            high = middle - 1
-    cut = _Cut(low)
-    found = cut.value(value)
-    said = f"{cut.texts} texts were cut to {low} characters"
-    items = 1024
-    while size(found) > allowed and items:
-        cut = _Cut(low, items)
-        found, items = cut.value(value), items // 2
-        said = f"{cut.texts} texts were cut to {low} characters, {cut.items} items left out"
-    return found, f"{said}; a larger budget gives more, and 0 gives all"
+    few = _Cut(size(value), allowed).value(value)  # more items cannot fit
+    for least, most, limits in _stages(allowed):
+        number = _largest(least, most, partial(_keeps, few, allowed, limits))
+        if number is not None:
+            return _told(value, limits(number))
+    return _told(value, _Cut(0, 0, keys=0))
+
+
+def _keeps(value: Any, room: int, limits: Callable[[int], _Cut], number: int) -> bool:
+    return size(limits(number).value(value)) <= room
+
+
+def _told(value: Any, cut: _Cut) -> tuple[Any, str]:
+    short = cut.value(value)
+    return short, f"{cut.said}; a larger budget gives more, and 0 gives all"
 
 
 class _Cut:
-    """Makes texts, and lists, no longer than a length; counts what it cut."""
+    """Makes a value short: its texts, its lists, its objects; counts what it cut.
 
-    def __init__(self, length: int, items: int | None = None) -> None:
-        self._length = length
+    Args:
+        text: the most characters of a text.
+        items: the most items of a list, and of an object that has more than `keys`.
+        inner: the most characters of a text that stands deeper than at the top.
+        depth: the most levels of lists and objects in one another.
+        keys: the keys that an object keeps in any case.
+    """
+
+    def __init__(
+        self,
+        text: int,
+        items: int | None = None,
+        *,
+        inner: int | None = None,
+        depth: int = _DEEPEST,
+        keys: int = _MOST_KEYS,
+    ) -> None:
+        self._text_at_top = text
+        self._inner = text if inner is None else inner
         self._items = items
-        self.texts = 0
-        self.items = 0
+        self._depth = depth
+        self._keys = keys
+        self._texts_cut = 0
+        self._items_cut = 0
 
-    def value(self, value: Any) -> Any:
+    @property
+    def said(self) -> str:
+        """What was cut, in words."""
+        texts = f"texts cut to {self._text_at_top:,} characters: {self._texts_cut:,}"
+        items = f"items left out: {self._items_cut:,}"
+        counts = ((texts, self._texts_cut), (items, self._items_cut))
+        return "; ".join(text for text, count in counts if count)
+
+    def value(self, value: Any, level: int = 0) -> Any:
         if isinstance(value, str):
-            return self._text(value)
+            return self._text(value, self._inner if level > 1 else self._text_at_top)
         if isinstance(value, list):
-            return [self.value(each) for each in self._some(value, 0)]
+            return [self.value(each, level + 1) for each in self._some(value, 0, level)]
         if isinstance(value, dict):
-            return {key: self.value(value[key]) for key in self._some(list(value), _MOST_KEYS)}
+            names = [name for name in value if len(name) <= max(self._inner, _SHORTEST)]
+            self._items_cut += len(value) - len(names)
+            kept = self._some(names, self._keys, level)
+            return {name: self.value(value[name], level + 1) for name in kept}
+        if isinstance(value, int) and value.bit_length() > _WIDEST_NUMBER:
+            return self._text(str(value), self._inner)
         return value
 
-    def _some(self, values: list[Any], least: int) -> list[Any]:
-        if self._items is None or len(values) <= max(self._items, least):
-            return values
-        kept = max(self._items, least)
-        self.items += len(values) - kept
-        return values[:kept]
+    def _some(self, values: list[Any], least: int, level: int) -> list[Any]:
+        most = len(values) if self._items is None else max(self._items, least)
+        if level >= self._depth:
+            most = 0
+        self._items_cut += max(len(values) - most, 0)
+        return values[:most]
 
-    def _text(self, text: str) -> str:
-        if len(text) <= self._length:
+    def _text(self, text: str, length: int) -> str:
+        if len(text) <= length:
             return text
-        self.texts += 1
-        end = self._length // 3
-        left_out = len(text) - self._length
-        return f"{text[: self._length - end]} … {left_out} characters … {text[-end:]}"
+        self._texts_cut += 1
+        room = length - _MARK
+        if room < _SHORTEST - _MARK:
+            return f"{text[: length - 1]}…" if length else ""
+        end = room // 3
+        left_out = len(text) - room
+        return f"{text[: room - end]} … {left_out:,} characters … {text[len(text) - end :]}"
+
+
+def _stages(room: int) -> Iterator[tuple[int, int, Callable[[int], _Cut]]]:
+    """Ways to cut, the mildest first: the least number, the most, and the cut of a number."""
+    short = _SHORTEST
+    yield short, max(room, short), lambda n: _Cut(n)
+    yield 1, room, lambda n: _Cut(short, n)
+    yield 4, short, lambda n: _Cut(short, 1, inner=n)
+    yield 1, _DEEPEST, lambda n: _Cut(short, 1, inner=4, depth=n)
+    yield 1, _MOST_KEYS, lambda n: _Cut(short, 1, inner=4, depth=1, keys=n)
+
+
+def _largest(least: int, most: int, fits: Callable[[int], bool]) -> int | None:
+    """The largest number that fits, if the least one does."""
+    if not fits(least):
+        return None
+    while least < most:
+        middle = (least + most + 1) // 2
+        if fits(middle):
+            least = middle
+        else:
+            most = middle - 1
+    return least
