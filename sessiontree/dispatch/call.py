@@ -22,8 +22,11 @@ if TYPE_CHECKING:
     from sessiontree.dispatch.scope import Scope
 
 
-class Stopped(Exception):
-    """The caller does not want the result any more."""
+class Stopped(BaseException):
+    """The caller does not want the result any more.
+
+    It is no `Exception`, so that a method that goes on after an error does not go on after this.
+    """
 
 
 class Tell(Protocol):

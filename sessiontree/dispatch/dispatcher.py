@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -97,8 +97,6 @@ class Dispatcher:
             with hearing(lambda text: told.guidance("warning", text)), masking(told.text_mask):
                 result = as_builtins(method.function(Call(self.scope, told, stop), given))
             value, left_out = fit(told.mask_all(result), getattr(given, "budget", TOKENS))
-        except _TakeError:
-            raise
         except Stopped:
             told.refuse(Refusal("the call was stopped", "stopped", "Call again."))
         except Exception as error:
@@ -141,14 +139,19 @@ class Dispatcher:
         """The namespaces of other packages; one that cannot be loaded is a problem."""
         for point in entry_points(group=ENTRY_POINTS):
             try:
-                found = point.load()
-            except Exception as error:  # whatever another package raises
-                self.problems.append(f"{point.name} ({point.value}) cannot be loaded: {error}")
-                continue
-            if isinstance(found, Namespace):
-                yield found
-            else:
-                self.problems.append(f"{point.name} ({point.value}) is not a Namespace")
+                yield _loaded(point)
+            except (Exception, SystemExit) as error:  # whatever another package raises
+                said = ": ".join(filter(None, (type(error).__name__, str(error))))
+                self.problems.append(f"{point.name} ({point.value}) cannot be loaded: {said}")
+
+
+def _loaded(point: EntryPoint) -> Namespace:
+    """The namespace of an entry point, whose schemas can be made."""
+    found = point.load()
+    if not isinstance(found, Namespace):
+        raise TypeError("it is not a Namespace")
+    schema_hash([found])
+    return found
 
 
 def _converted(method: Method, params: Any) -> msgspec.Struct:
@@ -184,8 +187,11 @@ def _converted(method: Method, params: Any) -> msgspec.Struct:
         ) from None
 
 
-class _TakeError(Exception):
-    """What takes the events raised an error, which goes on to the caller."""
+class _TakeError(BaseException):
+    """What takes the events raised an error, which goes on to the caller.
+
+    It is no `Exception`, so that no method takes it for an error of its own.
+    """
 
     def __init__(self, cause: BaseException) -> None:
         super().__init__(cause)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
@@ -28,6 +29,7 @@ Effect = Literal["read", "write", "destroy"]
 Given = TypeVar("Given", bound=msgspec.Struct)
 Result = TypeVar("Result")
 
+_NAME: Final = re.compile("[a-z][a-z0-9_]*")
 _HASH_LENGTH: Final = 16  # characters
 
 
@@ -56,15 +58,18 @@ class Method:
         idempotent: bool,
     ) -> None:
         kinds = typing.get_type_hints(function, include_extras=True)
+        if not {"given", "return"} <= kinds.keys():
+            raise TypeError(
+                f"{namespace}.{function.__name__} is no method: it has to be annotated as "
+                "(call: Call, given: a struct) -> its result"
+            )
         self.namespace = namespace
         self.name = function.__name__.rstrip("_")
         self.title = title
         self.description = inspect.getdoc(function) or ""
         self.effect = effect
         self.idempotent = idempotent
-        self.params: type[msgspec.Struct] = next(
-            kind for name, kind in kinds.items() if name == "given"
-        )
+        self.params: type[msgspec.Struct] = kinds["given"]
         self.result = kinds["return"]
         self.function = function
 
@@ -112,11 +117,13 @@ class Namespace:
     """Methods about one topic.
 
     Args:
-        name: the word before the dot.
+        name: the word before the dot, of small letters, digits and `_`.
         description: what the methods are about.
     """
 
     def __init__(self, name: str, description: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a name for a namespace; use a-z, 0-9 and _")
         self.name = name
         self.description = description
         self.methods: dict[str, Method] = {}
@@ -138,7 +145,8 @@ class Namespace:
         def add(function: Callable[[Call, Given], Result]) -> Callable[[Call, Given], Result]:
             again = effect == "read" if idempotent is None else idempotent
             made = Method(self.name, function, title, effect, idempotent=again)
-            self.methods[made.name] = made
+            if self.methods.setdefault(made.name, made) is not made:
+                raise ValueError(f"{self.name} has a method {made.name!r} already")
             return function
 
         return add
