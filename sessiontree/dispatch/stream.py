@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import threading
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -30,16 +30,26 @@ async def stream(
     stop = threading.Event()
     send, receive = anyio.create_memory_object_stream[Event](math.inf)
 
+    def give(event: Event) -> None:
+        with suppress(anyio.BrokenResourceError):  # the consumer has gone
+            send.send_nowait(event)
+
     def take(event: Event) -> None:
-        from_thread.run_sync(send.send_nowait, event)
+        from_thread.run_sync(give, event)
 
     async def work() -> None:
         with send:
             await to_thread.run_sync(lambda: dispatcher.call(name, params, take, stop=stop))
 
-    async with anyio.create_task_group() as group, receive:
+    failed: Exception | None = None
+    async with anyio.create_task_group() as group:
         group.start_soon(work)
-        try:
-            yield receive
-        finally:
-            stop.set()
+        with receive:
+            try:
+                yield receive
+            except Exception as error:  # the task group would put it into a group of errors
+                failed = error
+            finally:
+                stop.set()
+    if failed is not None:
+        raise failed
