@@ -151,6 +151,7 @@ JOBS: Final = (
     Job("trash {file} --store {store}"),
     Job("restore benchmark --store {store}", before=("trash {file} --store {store}",)),
     Job("move-project /project /renamed --store {store}"),
+    Job("call tree.render --session {file}"),
     Job("demo"),
 )
 

@@ -7,10 +7,11 @@ with 1 when a page is not current.
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,8 @@ import click
 
 import sessiontree
 from sessiontree import cli
+from sessiontree.dispatch.namespace import Method
+from sessiontree.dispatch.namespaces import OWN
 
 FOLDER = Path(__file__).parent / "reference"
 MADE = "<!-- Made by docs/make_reference.py: change the help or the docstrings, then run it. -->"
@@ -38,6 +41,17 @@ Names in the signatures:
 | `Durability` | `"fsync"` or `"os"` (see [durability](../durability.md)) |
 | `Resolution` | the result of resolving a handle: a `ResolvedHandle` or an error |
 | `Progress` | a callable that takes the number of bytes done and the total number of bytes |"""
+
+
+METHODS = """\
+`sessiontree call NAMESPACE.METHOD` calls these methods ([methods by name](../guide/methods.md)).
+`sessiontree call --schema` prints their JSON schemas, with the types that this page names only."""
+
+EFFECTS = {
+    "read": "*{}. It changes nothing.*",
+    "write": "*{}. It changes sessions or makes files.*",
+    "destroy": "*{}. It removes something for good.*",
+}
 
 
 def commands_page() -> str:
@@ -236,7 +250,58 @@ def _item(text: str) -> str:
     return f"- {text}"
 
 
-PAGES = {"commands.md": commands_page, "python.md": python_page}
+def methods_page() -> str:
+    """The page of the methods that are called by name."""
+    parts = [MADE, "# Methods", METHODS]
+    for namespace in OWN:
+        parts += [f"## {namespace.name}", namespace.description]
+        for method in namespace.methods.values():
+            parts += _of_method(method)
+    return "\n\n".join(parts) + "\n"
+
+
+def _of_method(method: Method) -> Iterator[str]:
+    yield f"### {method.full_name}"
+    yield EFFECTS[method.effect].format(method.title)
+    yield method.description
+    needed = method.params_schema["required"]
+    yield from _fields("Parameters", method.params_schema, needed)
+    yield from _fields("Result", method.result_schema, ())
+
+
+def _fields(title: str, schema: dict[str, Any], needed: Sequence[str]) -> Iterator[str]:
+    """The fields of a schema as a list, those that are needed first."""
+    found = schema.get("properties", {})
+    names = sorted(found, key=lambda name: name not in needed)
+    rows = (_field(name, found[name], name in needed) for name in names)
+    if found:
+        yield f"**{title}**"
+        yield "\n".join(rows)
+
+
+def _field(name: str, schema: dict[str, Any], is_needed: bool) -> str:
+    default = schema.get("default")
+    more = ", required" if is_needed else ""
+    if default not in (None, [], False):
+        more = f", by default `{json.dumps(default)}`"
+    return f"- `{name}` ({_kind(schema)}{more}): {schema.get('description', '')}".rstrip(": ")
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    """The type of a value, in words."""
+    if "anyOf" in schema:
+        kinds = [_kind(each) for each in schema["anyOf"] if each.get("type") != "null"]
+        return " or ".join(kinds)
+    if "enum" in schema:
+        return " or ".join(f"`{value}`" for value in schema["enum"])
+    if "$ref" in schema:
+        return str(schema["$ref"]).rpartition("/")[2]
+    if schema.get("type") == "array":
+        return f"list of {_kind(schema.get('items', {}))}"
+    return str(schema.get("type", "any value"))
+
+
+PAGES = {"commands.md": commands_page, "python.md": python_page, "methods.md": methods_page}
 
 
 def main() -> None:

@@ -30,6 +30,11 @@ def out_json(value: Any) -> None:
     write(_as_json(value) + "\n")
 
 
+def out_json_indented(value: Any) -> None:
+    """Print a value of dicts, lists, texts and numbers as JSON that people read."""
+    write(_escaped(json.dumps(value, ensure_ascii=False, indent=2)) + "\n")
+
+
 def out_json_list(values: Iterable[Any]) -> int:
     """Print a JSON list, each value in a line of its own as it comes; the number of values."""
     count = 0

@@ -7,3 +7,33 @@ package adds a namespace by the entry point `sessiontree.namespaces`.
 Invariants: a call raises nothing for a caller's fault, and its last event is `done`. Nothing here
 knows of a transport.
 """
+
+from sessiontree.dispatch.budget import Budgeted, Page, Paged, page
+from sessiontree.dispatch.call import Call, OfSession, PagedOfSession, Stopped
+from sessiontree.dispatch.dispatcher import Dispatcher
+from sessiontree.dispatch.event import Data, Done, Error, Event, Guidance, Progress
+from sessiontree.dispatch.guidance import Refusal
+from sessiontree.dispatch.namespace import Method, Namespace
+from sessiontree.dispatch.scope import Scope
+
+__all__ = [
+    "Budgeted",
+    "Call",
+    "Data",
+    "Dispatcher",
+    "Done",
+    "Error",
+    "Event",
+    "Guidance",
+    "Method",
+    "Namespace",
+    "OfSession",
+    "Page",
+    "Paged",
+    "PagedOfSession",
+    "Progress",
+    "Refusal",
+    "Scope",
+    "Stopped",
+    "page",
+]

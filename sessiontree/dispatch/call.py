@@ -43,6 +43,7 @@ _SESSION = msgspec.Meta(
     description="The session: its id, four or more characters of the start of its id, its name, "
     "'latest', or the path of its file.",
     examples=["latest"],
+    extra={"names": "session"},
 )
 SessionName = Annotated[str, _SESSION]
 

@@ -50,7 +50,7 @@ def test_the_code_of_a_page_runs_and_prints_what_its_comments_say(
     monkeypatch.setattr(Registry, "_default", None)  # what the code registers stays in here
     answer_from_lists(part.python, monkeypatch)
     Path("notes.md").write_text("Be quick.\nUse Rust.\n")
-    exec(compile(part.python, part.name, "exec"), {"__name__": "__main__"})
+    exec(compile(part.python, part.name, "exec", dont_inherit=True), {"__name__": "__main__"})
     promised = re.findall(r"^ *print\(.*\)  # (.+)$", part.python, re.MULTILINE)
     printed = iter(capsys.readouterr().out.splitlines())
     assert promised

@@ -90,7 +90,7 @@ def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
     given = {words[0] for words in (*commands.OWN.values(), *commands.FOREIGN.values())}
     # `follow` does not end, `record` and `new` read no session; `restore` and `move-project` move
     # files of which they read the names; `branch-here` is `branch`.
-    others = {"follow", "record", "new", "restore", "move-project", "branch-here", "demo"}
+    others = {"follow", "record", "new", "restore", "move-project", "branch-here", "call", "demo"}
     assert given | others == set(_commands())
 
 
