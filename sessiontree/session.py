@@ -1019,27 +1019,28 @@ class Session:
             NothingToDoError: the context is empty, or has fewer tokens than are to be kept.
         """
         extra = {k: v for k, v in (("details", details), ("usage", usage)) if v is not None}
-        if plan is None:
-            chosen = compaction.plan(
-                self.cursor, first_kept, keep, count, instructions, any_size=summary is not None
+        with self.handles.failing_once():
+            if plan is None:
+                chosen = compaction.plan(
+                    self.cursor, first_kept, keep, count, instructions, any_size=summary is not None
+                )
+                if isinstance(summary, str) and instructions is not None:
+                    raise UsageError("instructions are for a summarizer, and the summary is a text")
+            else:
+                if not isinstance(plan, compaction.CompactionPlan):
+                    raise UsageError(
+                        f"plan is what compaction_plan() returns, not {plan!r:.60}; to name the "
+                        "first entry to keep, give first_kept="
+                    )
+                if (first_kept, keep, instructions) != (None, None, None):
+                    raise UsageError(
+                        "the plan has what to keep and the instructions; leave 'first_kept', "
+                        "'keep' and 'instructions' out"
+                    )
+                chosen = plan
+            return compaction.compact(
+                self.writer, chosen, summarize if summary is None else summary, extra
             )
-            if isinstance(summary, str) and instructions is not None:
-                raise UsageError("instructions are for a summarizer, and the summary is a text")
-        else:
-            if not isinstance(plan, compaction.CompactionPlan):
-                raise UsageError(
-                    f"plan is what compaction_plan() returns, not {plan!r:.60}; to name the first "
-                    "entry to keep, give first_kept="
-                )
-            if (first_kept, keep, instructions) != (None, None, None):
-                raise UsageError(
-                    "the plan has what to keep and the instructions; leave 'first_kept', 'keep' "
-                    "and 'instructions' out"
-                )
-            chosen = plan
-        return compaction.compact(
-            self.writer, chosen, summarize if summary is None else summary, extra
-        )
 
     def compaction_plan(
         self,

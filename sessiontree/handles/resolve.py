@@ -6,7 +6,8 @@ own handle only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.context.resolved import ResolvedHandle, carried_of
@@ -18,6 +19,7 @@ from sessiontree.engine.cursor import Ref
 from sessiontree.errors import (
     BlobError,
     HandleError,
+    SessionTreeError,
     TargetMissingError,
 )
 from sessiontree.handles.builtin import block_of, similar_uuids
@@ -43,6 +45,7 @@ class HandleScope:
         self._root = root
         self._kept: dict[Any, Any] = {}
         self._kept_of: tuple[View, int] | None = None
+        self._failed: dict[tuple[str, int], SessionTreeError] | None = None
 
     def _scope(self) -> Scope:
         view = self._session.reader.view
@@ -94,8 +97,30 @@ class HandleScope:
 
         A blob of which a model gets the name only is not read.
         """
+        failed = self._failed
+        if failed is None:
+            with self._scope() as scope:
+                return messages(entries, scope)
+        new = [entry for entry in entries if (entry.uuid, entry.offset) not in failed]
         with self._scope() as scope:
-            return messages(entries, scope)
+            found = iter(messages(new, scope) if new else [])
+        made = []
+        for entry in entries:
+            place = entry.uuid, entry.offset
+            contribution = failed[place] if place in failed else next(found)
+            if isinstance(contribution, SessionTreeError):
+                failed[place] = contribution
+            made.append(contribution)
+        return made
+
+    @contextmanager
+    def failing_once(self) -> Iterator[None]:
+        """Resolve no handle again that cannot be resolved, during an operation that asks often."""
+        before, self._failed = self._failed, {}
+        try:
+            yield
+        finally:
+            self._failed = before
 
     def whole_message(self, entry: Entry) -> Message:
         """The message of a `handle` entry, with all its bytes in it; else the error."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -24,6 +24,7 @@ from sessiontree.engine import cursor as cursors
 from sessiontree.engine.cursor import Cursor
 from sessiontree.formats import writing
 from sessiontree.formats.base import Values
+from sessiontree.handles import resolve as resolving
 from sessiontree.handles.resolve import HandleScope
 from sessiontree.operations.spending import costs
 from sessiontree.redact import redaction, values
@@ -311,3 +312,18 @@ def test_a_search_for_parents_that_many_lines_name_gives_way_to_the_index(tmp_pa
     with opened("merges_from_the_side", tmp_path, 120_000) as session:
         steps = steps_of(lambda: session.fork(tmp_path / "fork.jsonl"))
     assert steps < 1_100 * count
+
+
+def test_a_compaction_resolves_a_handle_to_nothing_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked, resolve = Counter[str](), resolving.messages  # type: ignore[attr-defined]
+
+    def counted(handles: Sequence[entries.Entry], scope: Any) -> Any:
+        asked.update(entry.uuid for entry in handles)
+        return resolve(handles, scope)
+
+    monkeypatch.setattr(resolving, "messages", counted)
+    with Session.open(corpus.STRUCTURES["handles_of_nothing"](tmp_path, 5_000)) as session:
+        session.compact("what was said", keep=0)
+        assert set(asked.values()) == {1}
