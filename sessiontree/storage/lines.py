@@ -38,6 +38,9 @@ _KEPT: Final = 16 * BLOCK
 _COST_OF_A_LINE: Final = 2000
 """The bytes that are searched in the time in which a line found is looked at."""
 
+_FEW_LINES: Final = 100
+"""Lines found that cost nothing that counts."""
+
 _SMALL: Final = 4096
 """Bytes read first of a line whose length is not known."""
 
@@ -57,6 +60,7 @@ class Backwards:
         self.start = start
         self._step = FIRST_BLOCK
         self.searched = 0
+        self._found = 0
 
     def line_before(self, end: int) -> tuple[int, bytes]:
         """The line whose LF (or the end of the file) is at `end`, and its offset."""
@@ -123,7 +127,9 @@ class Backwards:
                 return
             stop = self._line_end(at + len(needle))
             offset, line = self.line_before(stop)
-            self.searched += _COST_OF_A_LINE
+            self._found += 1
+            if self._found > _FEW_LINES:
+                self.searched += _COST_OF_A_LINE
             yield offset, line
             end = offset
 
