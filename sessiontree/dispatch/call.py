@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
@@ -20,6 +20,9 @@ from sessiontree.session import Session
 
 if TYPE_CHECKING:
     from sessiontree.dispatch.scope import Scope
+
+
+T = TypeVar("T")
 
 
 class Stopped(BaseException):
@@ -96,6 +99,12 @@ class Call:
         """Raise `Stopped` where the caller does not want the result any more."""
         if self._stop.is_set():
             raise Stopped
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """The same items, one at a time, until the call is stopped."""
+        for item in items:
+            self.check()
+            yield item
 
     def progress(self, message: str, done: float | None = None, size: float | None = None) -> None:
         """Report how far the work is: what is done, of how much."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from threading import Event
 from typing import Any, Final
 
 import pytest
 
 from sessiontree import Handle, Session
 from sessiontree.dispatch.event import Data
-from tests.support.calls import Calls
+from tests.support.calls import Answer, Calls
 
 FIXTURES: Final = Path("fixtures")
 CASES: Final = [
@@ -138,3 +139,26 @@ def test_a_lone_surrogate_leaves_the_rest_of_an_answer_as_it_is(tmp_path: Path) 
     assert [event.left_out for event in answer.events if isinstance(event, Data)] == [None]
     assert answer.value["messages"][-1]["message"]["content"] == "\ud800"
     assert len(answer.value["messages"]) > 15
+
+
+@pytest.mark.parametrize("name", ["tree.list", "tree.export", "node.find", "context.estimate"])
+def test_a_stopped_call_ends_in_the_middle_of_its_work(large: Path, name: str) -> None:
+    calls = Calls(large.parent, write=False)
+    stop = StopsAfter(2)
+    given: dict[str, Any] = {} if name == "tree.list" else {"session": str(large)}
+    given |= {"text": "prompt"} if name == "node.find" else {}
+    events: list[Any] = []
+    calls.dispatcher.call(name, {**given, "budget": 0}, events.append, stop=stop)
+    assert Answer(events).kind == "stopped"
+
+
+class StopsAfter(Event):
+    """Is set when it was asked a few times."""
+
+    def __init__(self, times: int) -> None:
+        super().__init__()
+        self._left = times
+
+    def is_set(self) -> bool:
+        self._left -= 1
+        return self._left < 0

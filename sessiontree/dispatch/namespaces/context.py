@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any, Final, Literal, TypeVar
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -29,8 +29,6 @@ CONTEXT: Final = Namespace(
     "context",
     "The path to an entry: its entries, its handles, and the messages that a model gets there.",
 )
-
-T = TypeVar("T")
 
 _SHARE: Final = 4
 """One message, or the content of one handle, takes at most this part of an answer's budget."""
@@ -74,7 +72,7 @@ def get_handles(call: Call, given: GetHandles) -> Page[Row]:
     """List the entries of a path that have a handle, the newest first, unresolved."""
     with call.reading(given.session) as session:
         path = session.cursor.up(session.entry(given.at))
-        found = (entry for entry in _checked(call, path) if entry.type == "handle")
+        found = (entry for entry in call.each(path) if entry.type == "handle")
         return page_of(found, given, _uuid, row_maker(call, session, given.width))
 
 
@@ -111,7 +109,7 @@ def resolve(call: Call, given: Resolve) -> Page[Resolved]:
     """
     with call.reading(given.session, given.root) as session:
         path = session.cursor.up(session.entry(given.at))
-        found = _resolved(session, _checked(call, path))
+        found = _resolved(session, call.each(path))
         row_of = row_maker(call, session, given.width)
         allowed = _share(given)
 
@@ -132,13 +130,6 @@ def resolve(call: Call, given: Resolve) -> Page[Resolved]:
 def _resolved(session: Session, path: Iterator[Entry]) -> Iterator[ResolvedEntry]:
     while some := list(islice(path, _AT_ONCE)):
         yield from session.handles.resolved(some)
-
-
-def _checked(call: Call, items: Iterable[T]) -> Iterator[T]:
-    """The same items, until the call is stopped."""
-    for item in items:
-        call.check()
-        yield item
 
 
 def _uuid(entry: Entry) -> str:
@@ -380,7 +371,7 @@ def estimate(call: Call, given: Estimating) -> Estimate:
     """
     with call.reading(given.session) as session:
         found = session.context(given.at)
-        costs = [estimate_tokens(message) for message in _checked(call, found.messages)]
+        costs = [estimate_tokens(message) for message in call.each(found.messages)]
         kinds: dict[str, Kind] = {}
         for message, cost in zip(found.messages, costs, strict=True):
             role = speaker_of(message)

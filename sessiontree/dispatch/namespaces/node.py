@@ -58,7 +58,9 @@ class Writing(OfSession, kw_only=True):
         EntryRef | None,
         Meta(description="The parent of the new entry; by default the leaf of the lane."),
     ] = None
-    lane: LaneName | None = None
+    lane: Annotated[
+        LaneName | None, Meta(description="The lane to write on; by default the main one.")
+    ] = None
     scratch: Annotated[
         bool,
         Meta(description="Write on a new scratch lane: work that is dropped unless it is kept."),
@@ -435,12 +437,8 @@ def _rows(
 def _by_text(call: Call, given: Find) -> Page[Row]:
     wanted = Wanted(frozenset(given.role), given.tool, current=given.current, blobs=given.blobs)
     pattern = _pattern(given)
-    found: list[SearchHit] = []
     with closing(search(pattern, [call.file(given.session)], wanted, call.warn)) as hits:
-        for hit in hits:
-            call.check()
-            if given.type in (None, hit.type):
-                found.append(hit)
+        found = [hit for hit in call.each(hits) if given.type in (None, hit.type)]
     found.reverse()
     return page_of(found, given, lambda hit: hit.ref, _row_of_hit)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
@@ -106,7 +105,8 @@ def list_(call: Call, given: List) -> Page[Tree]:
     Each listed file is read whole; session.list is faster where names and times do.
     """
     selection = Selection(project=given.project)
-    found = sorted(sessions_in(call.scope.places, selection, call.warn), key=by_time, reverse=True)
+    every = sessions_in(call.scope.places, selection, call.warn)
+    found = sorted(call.each(every), key=by_time, reverse=True)
 
     def make(one: SessionInfo) -> Tree:
         call.progress(f"Reading {one.file}")
@@ -240,7 +240,7 @@ def export(call: Call, given: Export) -> Transcript:
     with call.reading(given.session) as session:
         end = session.entry(given.at)
         parts = session.to_markdown(end, redact=redaction, remote_images=given.remote_images)
-        found = passage(_each(call, parts), given.offset, given.budget)
+        found = passage(call.each(parts), given.offset, given.budget)
     return Transcript(at=end.uuid, text=found.text, offset=found.offset, next=found.next)
 
 
@@ -271,7 +271,7 @@ def export_file(call: Call, given: ExportFile) -> Exported:
             beside=os.path.dirname(os.path.abspath(file)),
             remote_images=given.remote_images,
         )
-        create_file(DISK, file, (part.encode("utf-8", "replace") for part in _each(call, parts)))
+        create_file(DISK, file, (part.encode("utf-8", "replace") for part in call.each(parts)))
     return Exported(file, None if redaction is None else redaction.report())
 
 
@@ -356,10 +356,3 @@ def _redaction(call: Call, asked: bool) -> Redaction | None:
     from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
 
     return Redaction(homes=[os.path.expanduser("~")])
-
-
-def _each(call: Call, parts: Iterable[str]) -> Iterator[str]:
-    """The same parts, until the call is stopped."""
-    for part in parts:
-        call.check()
-        yield part
