@@ -324,6 +324,19 @@ def test_find_gives_the_newest_first(
     assert [uuids.index(row["uuid"]) for row in found] == places
 
 
+def test_find_searches_more_where_it_is_asked_to(calls: Calls, file: str) -> None:
+    calls.value("node.create_text", session=file, text="a needle " + "hay " * 10_000)
+    with Session.open(file) as session:
+        session.append("custom", customType="notes", data={"text": "needle"})
+    answer = calls("node.find", session=file, text="needle")
+    assert answer.value == {"items": []}
+    assert answer.guidance == [
+        ("warning", "Nothing was found; blobs and everything would search more")
+    ]
+    for params, count in (({"blobs": True}, 1), ({"everything": True}, 1), ({"type": "custom"}, 1)):
+        assert len(calls.pages("node.find", session=file, text="needle", **params)) == count
+
+
 def test_find_looks_at_the_current_path_alone_if_asked(calls: Calls, file: str) -> None:
     calls.value("node.create_text", session=file, text="It is not.", parent="@~1")
     for params in ({"text": "It is"}, {"type": "message", "role": ["user", "assistant"]}):

@@ -379,6 +379,9 @@ class Find(PagedOfSession):
         str | None, Meta(description="Only calls of the tool with this name, and their results.")
     ] = None
     current: Annotated[bool, Meta(description="Only entries on the path to the leaf.")] = False
+    everything: Annotated[
+        bool, Meta(description="Search 'custom' entries too, in which programs keep their data.")
+    ] = False
     blobs: Annotated[bool, Meta(description="Search large texts too, which are in blobs.")] = False
     width: Width = WIDTH
 
@@ -435,12 +438,26 @@ def _rows(
 
 
 def _by_text(call: Call, given: Find) -> Page[Row]:
-    wanted = Wanted(frozenset(given.role), given.tool, current=given.current, blobs=given.blobs)
+    wanted = Wanted(
+        frozenset(given.role),
+        given.tool,
+        current=given.current,
+        blobs=given.blobs,
+        conversation=not (given.everything or given.type == "custom"),
+    )
     pattern = _pattern(given)
     with closing(search(pattern, [call.file(given.session)], wanted, call.warn)) as hits:
         found = [hit for hit in call.each(hits) if given.type in (None, hit.type)]
+    if not found:
+        _tell_nothing(call, given)
     found.reverse()
     return page_of(found, given, lambda hit: hit.ref, _row_of_hit)
+
+
+def _tell_nothing(call: Call, given: Find) -> None:
+    more = [name for name in ("blobs", "everything") if not getattr(given, name)]
+    if more:
+        call.warn(f"Nothing was found; {' and '.join(more)} would search more")
 
 
 def _pattern(given: Find) -> Pattern | AllOf:
