@@ -239,12 +239,19 @@ class _Teller:
         next: str,
         available: Sequence[str] = (),
         example: dict[str, Any] | None = None,
+        given: str | None = None,
     ) -> None:
-        names = self.mask_all(list(available))
-        self._give(Guidance, kind=kind, next=self.mask_all(next), available=names, example=example)
+        self._give(
+            Guidance,
+            kind=kind,
+            next=self.mask_all(next),
+            available=self.mask_all(list(available)),
+            example=example,
+            given=given,
+        )
 
     def refuse(self, refusal: Refusal) -> None:
-        self.guidance(refusal.kind, refusal.next, refusal.available, refusal.example)
+        self.guidance(refusal.kind, refusal.next, refusal.available, refusal.example, refusal.given)
         message = self.mask_all(str(refusal))
         self._give(Error, message=message, recoverable=refusal.recoverable)
 

@@ -57,12 +57,14 @@ class Guidance(Event, frozen=True, kw_only=True, tag="guidance"):
         next: what to do, as a sentence.
         available: the names that would do.
         example: parameters that would do.
+        given: the name that was given, if it stands for more than one of the available names.
     """
 
     kind: str
     next: str
     available: list[str] = []
     example: dict[str, Any] | None = None
+    given: str | None = None
 
 
 class Error(Event, frozen=True, kw_only=True, tag="error"):

@@ -23,6 +23,7 @@ class Refusal(Exception):
         available: names that would do.
         example: parameters that would do.
         recoverable: whether the method can succeed, with other parameters or later.
+        given: the name that was given, if it stands for more than one of the available names.
     """
 
     def __init__(
@@ -34,6 +35,7 @@ class Refusal(Exception):
         example: dict[str, Any] | None = None,
         *,
         recoverable: bool = True,
+        given: str | None = None,
     ) -> None:
         super().__init__(message)
         self.kind = kind
@@ -41,6 +43,7 @@ class Refusal(Exception):
         self.available = list(available)
         self.example = example
         self.recoverable = recoverable
+        self.given = given
 
 
 class _Kind(NamedTuple):
@@ -99,6 +102,14 @@ def refusal_of(error: Exception) -> Refusal:
     """What to answer for an error; a fault of this program is one too."""
     if isinstance(error, Refusal):
         return error
+    if isinstance(error, errors.RefError) and _is_ambiguous(error):
+        return Refusal(
+            str(error),
+            "ambiguous",
+            "Give one of the available names.",
+            error.candidates,
+            given=error.ref,
+        )
     for row in _KINDS:
         if isinstance(error, row.error):
             message = str(error) or type(error).__name__
@@ -110,6 +121,12 @@ def refusal_of(error: Exception) -> Refusal:
         "Another method may do; the same call fails again.",
         recoverable=False,
     )
+
+
+def _is_ambiguous(error: errors.RefError) -> bool:
+    """Whether a ref is the start of more than one of the names that would do."""
+    near = error.candidates
+    return len(near) > 1 and all(name.startswith(error.ref) for name in near)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:

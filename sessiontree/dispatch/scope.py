@@ -82,7 +82,11 @@ class Scope:
             raise self._not_found(name) from None
         except RefError as error:
             raise Refusal(
-                str(error), "ambiguous", "Give one of the available ids.", error.candidates
+                str(error),
+                "ambiguous",
+                "Give one of the available ids.",
+                error.candidates,
+                given=name,
             ) from None
         return self.inside(found.file)
 
