@@ -21,6 +21,7 @@ PACKAGE: Final = Path(sessiontree.__file__).parent
 FLOORS: Final = (
     *(
         "cli",
+        "mcp",
         "dispatch",
         "__init__",
         "aio",
@@ -259,6 +260,10 @@ LATE: Final = {
     },
     "cli.maintenance": {
         "cli.lookup": "heavy, and only the garbage of a store needs it",
+    },
+    "cli.mcp": {
+        "mcp.server": "its package is an extra",
+        "mcp.serving": "its package is an extra",
     },
     "cli.opening": {
         "cli.screen": "slow to import, and few files are damaged",

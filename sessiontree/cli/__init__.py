@@ -80,10 +80,11 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "gc": ("maintenance:gc", "Remove scratch lanes and blobs that nothing uses."),
         "migrate": ("maintenance:migrate", "Upgrade an old file to the current version."),
     },
-    "More": {
+    "For agents": {
+        "mcp": ("mcp:mcp", "Serve sessions to agents over the Model Context Protocol."),
         "call": ("call:call", "Call a method by its name, as agents do."),
-        "demo": ("demo:demo", "Run an example session and explain each step."),
     },
+    "More": {"demo": ("demo:demo", "Run an example session and explain each step.")},
 }
 """For each command its place below this package and its first line of help."""
 

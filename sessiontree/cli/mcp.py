@@ -1,0 +1,131 @@
+"""The command that serves the dispatcher's methods to agents, and enters itself with them."""
+
+from __future__ import annotations
+
+import os
+import signal
+from typing import Final
+
+import click
+from click.core import ParameterSource
+
+from sessiontree.cli import arguments
+from sessiontree.cli.lookup import store_at
+from sessiontree.cli.terminal import out, tell
+from sessiontree.dispatch.scope import Scope
+from sessiontree.errors import SessionTreeError
+from sessiontree.mcp.setup import AGENTS, Change, install, uninstall
+
+TOKEN_VARIABLE: Final = "SESSIONTREE_MCP_TOKEN"
+
+_INSTALL: Final = "pip install 'sessiontree[mcp]'"
+_AGENT: Final = click.Choice([*AGENTS])
+
+
+@arguments.command("mcp")
+@arguments.path_option(
+    "--root", metavar="DIR", help="Serve the sessions in DIR [default: the store]."
+)
+@click.option("--agents", is_flag=True, help="Also serve the sessions of known agents.")
+@click.option("--write", is_flag=True, help="Let clients add to sessions and make new ones.")
+@click.option("--redact", is_flag=True, help="Mask secrets in all answers.")
+@click.option(
+    "--http",
+    metavar="HOST:PORT",
+    help="Serve over HTTP at /mcp, not on standard input. Without HOST, only this machine is "
+    "served.",
+)
+@click.option(
+    "--token",
+    metavar="TEXT",
+    envvar=TOKEN_VARIABLE,
+    show_envvar=True,
+    help="Over HTTP, serve only clients that send this bearer token. If other machines can reach "
+    "the address and you give no token, the command makes one.",
+)
+@click.option(
+    "--allow-host",
+    "hosts",
+    metavar="HOST",
+    multiple=True,
+    help="Over HTTP, a name under which clients reach this machine; you can give it more than "
+    "once.",
+)
+@click.option("--install", "enter", type=_AGENT, help="Enter this server with an agent, and exit.")
+@click.option("--uninstall", "remove", type=_AGENT, help="Remove the entry again, and exit.")
+def mcp(
+    root: str | None,
+    agents: bool,
+    write: bool,
+    redact: bool,
+    http: str | None,
+    token: str | None,
+    hosts: tuple[str, ...],
+    enter: str | None,
+    remove: str | None,
+) -> None:
+    """A client of the Model Context Protocol, such as Claude Code, starts this command and calls
+    its tools: it searches, reads and compares sessions, and with --write branches and edits them.
+
+    Nothing outside of the store, DIR and the agents' folders can be reached. The server only reads,
+    unless you give --write.
+
+    --install writes an entry into the agent's configuration, with the other options that you give.
+    It keeps a copy of the file, and changes nothing else in it.
+
+    \b
+    Example:
+      sessiontree mcp --agents --redact --install claude-code
+    """
+    source = click.get_current_context().get_parameter_source("token")
+    if http is None and (hosts or source is ParameterSource.COMMANDLINE):
+        raise click.UsageError("--token and --allow-host are for --http; give --http HOST:PORT")
+    if root is not None:
+        store_at(root)  # which must be there
+    if enter is None and remove is None:
+        _serve(Scope(root, agents=agents, write=write, redact=redact), http, token, hosts)
+        return
+    if http is not None or (enter is not None and remove is not None):
+        raise click.UsageError("--install and --uninstall stand alone; give one of the three")
+    flags = {"--agents": agents, "--write": write, "--redact": redact}
+    options = [name for name, is_given in flags.items() if is_given]
+    if root is not None:
+        options += ["--root", os.path.abspath(root)]
+    _tell(install(enter, options) if enter is not None else uninstall(str(remove)), enter)
+
+
+def _tell(change: Change, entered: str | None) -> None:
+    verb = "entered in" if entered is not None else "removed from"
+    if change.is_changed:
+        out(f"sessiontree is {verb} {change.file}; {change.program} reads it when it starts")
+    else:
+        held = "has this entry" if entered is not None else "has no entry of sessiontree"
+        out(f"Nothing to change: {change.file} {held}")
+    if change.copy is not None:
+        tell(f"The file as it was: {change.copy}")
+    if change.note:
+        tell(f"Note: {change.note}")
+
+
+def _serve(scope: Scope, http: str | None, token: str | None, hosts: tuple[str, ...]) -> None:
+    try:
+        from sessiontree.mcp import serving
+        from sessiontree.mcp.server import make_server
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] == "sessiontree":
+            raise
+        raise SessionTreeError(
+            f"this command needs the package mcp, which is not installed; run: {_INSTALL}"
+        ) from error
+    server, problems = make_server(scope)
+    for problem in problems:
+        tell(f"Warning: {problem}")
+    if http is None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads cannot be interrupted
+        serving.serve_stdio(server)
+        return
+    door = serving.open_door(serving.address_of(http), token, hosts)
+    tell(f"Serving at {door.url}; Ctrl-C ends")
+    if token is None and door.token is not None:
+        tell(f"Token: {door.token}")
+    serving.serve_http(server, door)

@@ -1,0 +1,166 @@
+"""Enters this server into the configuration of an agent, and takes it out again.
+
+Invariants: nothing but the one entry is changed; the file as it was stays beside it under another
+name; a second call changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+from sessiontree.errors import UsageError
+from sessiontree.mcp import json_text, toml_text
+from sessiontree.storage.atomic import create_file, replace_file
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.oserrors import os_errors
+from sessiontree.store import HOME_VARIABLE, default_root
+
+NAME: Final = "sessiontree"
+"""The name of the entry."""
+
+
+class _Agent(NamedTuple):
+    """Where an agent has its servers.
+
+    Attributes:
+        program: the name of the agent.
+        variable: the environment variable that names the folder.
+        folder: the folder without it, below the user's home.
+        file: the file, below the folder.
+        group: the key of the servers.
+        kind: what each entry has first.
+        note: what else the user has to do.
+    """
+
+    program: str
+    variable: str
+    folder: str
+    file: str
+    group: str
+    kind: Mapping[str, Any] = {}
+    note: str = ""
+
+    @property
+    def path(self) -> str:
+        top = os.environ.get(self.variable) or os.path.join("~", self.folder)
+        return os.path.abspath(os.path.join(os.path.expanduser(top), self.file))
+
+
+AGENTS: Final[Mapping[str, _Agent]] = {
+    "claude-code": _Agent(
+        "Claude Code", "CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"}
+    ),
+    "codex": _Agent("Codex", "CODEX_HOME", ".codex", "config.toml", "mcp_servers"),
+    "gemini": _Agent("Gemini CLI", "GEMINI_CLI_HOME", "", ".gemini/settings.json", "mcpServers"),
+    "pi": _Agent(
+        "pi",
+        "PI_CODING_AGENT_DIR",
+        ".pi/agent",
+        "mcp.json",
+        "mcpServers",
+        note="pi has no MCP client of its own; its extension pi-mcp-adapter reads this file. "
+        "Install it with 'pi install npm:pi-mcp-adapter'",
+    ),
+}
+"""The agents that this server can be entered with."""
+
+
+class Change(NamedTuple):
+    """What was done.
+
+    Attributes:
+        program: the agent.
+        file: its configuration.
+        copy: the file as it was; None if there was none, or nothing had to be changed.
+        is_changed: whether the file was changed.
+        note: what else the user has to do; empty for nothing.
+    """
+
+    program: str
+    file: str
+    copy: str | None
+    is_changed: bool
+    note: str = ""
+
+
+def install(name: str, options: Sequence[str]) -> Change:
+    """Enter the server with an agent, to be started with these options.
+
+    Raises:
+        UsageError: the configuration cannot be read, or not be changed without other changes.
+        StorageError: the system refuses a read or a write.
+    """
+    agent = AGENTS[name]
+    words = [*_program(), "mcp", *options, *_root(options)]
+    entry = {**agent.kind, "command": words[0], "args": words[1:]}
+    put = toml_text.with_table if _is_toml(agent) else json_text.with_entry
+    return _changed(agent, lambda text: put(text, agent.group, NAME, entry))
+
+
+def uninstall(name: str) -> Change:
+    """Take the entry out again; errors as `install`."""
+    agent = AGENTS[name]
+    take = toml_text.without_table if _is_toml(agent) else json_text.without_entry
+    if not os.path.lexists(agent.path):
+        return Change(agent.program, agent.path, None, False)
+    return _changed(agent, lambda text: take(text, agent.group, NAME))._replace(note="")
+
+
+def _is_toml(agent: _Agent) -> bool:
+    return agent.file.endswith(".toml")
+
+
+def _program() -> list[str]:
+    """How to start this program again, wherever it is started from."""
+    started = os.path.abspath(sys.argv[0])
+    if os.path.basename(started) == NAME and os.access(started, os.X_OK):
+        return [started]
+    return [sys.executable, "-m", NAME]
+
+
+def _root(options: Sequence[str]) -> list[str]:
+    """The store of this user where a variable names it, which the agent may not pass on."""
+    if "--root" in options or not os.environ.get(HOME_VARIABLE):
+        return []
+    return ["--root", default_root()]
+
+
+def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
+    path = agent.path
+    before = _read(path)
+    try:
+        after = change((before or b"").decode()).encode()
+    except (UnicodeError, UsageError) as error:
+        why = "it is not UTF-8" if isinstance(error, UnicodeError) else str(error)
+        raise UsageError(
+            f"cannot change {path}, the configuration of {agent.program}: {why}; nothing was "
+            f"changed: repair it, or enter {NAME} below {agent.group!r} yourself"
+        ) from error
+    if after == (before or b""):
+        return Change(agent.program, path, None, False, agent.note)
+    if before is None:
+        with os_errors(path, "make the folder of"):
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        create_file(DISK, path, iter([after]))
+        return Change(agent.program, path, None, True, agent.note)
+    suffix = time.strftime(f".before-{NAME}-%Y%m%dT%H%M%SZ", time.gmtime())
+    with os_errors(path, "change"):
+        mode = os.stat(path).st_mode
+    if _read(path) != before:
+        raise UsageError(f"another program just changed {path}; nothing was changed: try again")
+    replace_file(DISK, path, suffix, iter([after]))
+    with os_errors(path, "change the permissions of"):
+        os.chmod(path, mode & 0o7777)
+    return Change(agent.program, path, os.path.realpath(path) + suffix, True, agent.note)
+
+
+def _read(path: str) -> bytes | None:
+    try:
+        with os_errors(path, "read"), open(path, "rb") as file:
+            return file.read()
+    except FileNotFoundError:
+        return None

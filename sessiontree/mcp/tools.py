@@ -1,0 +1,197 @@
+"""The methods of the dispatcher as tools.
+
+Invariants: each tool is made from the method at run time, so a new method is a new tool; a server
+that only reads neither lists nor calls a method that writes; a call that its client gives up ends.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import mcp_types as types
+from mcp.server.context import ServerRequestContext
+from mcp.shared.exceptions import MCPError
+
+from sessiontree.dispatch.budget import TOKENS
+from sessiontree.dispatch.dispatcher import Dispatcher
+from sessiontree.dispatch.event import Progress
+from sessiontree.dispatch.guidance import Refusal, nearest
+from sessiontree.dispatch.namespace import Method
+from sessiontree.mcp import asking
+from sessiontree.mcp.answer import Answer, answer, clean, sendable
+
+Context = ServerRequestContext[Any, Any]
+
+NOTES: Final = "notes"
+"""The key of a result for what was left out, and for what was found wrong."""
+
+_NOTES: Final = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": "What was left out of the result and how to get it; warnings; damage.",
+}
+_VALUE: Final = "value"
+_FRAME: Final = 64
+"""Tokens of a budget kept for the marks around an answer and its notes."""
+
+_STEPS: Final = 100
+"""The most notifications for a whole piece of work whose length is known."""
+
+
+class Tools:
+    """The tools of a server, by their names.
+
+    Args:
+        dispatcher: has the methods.
+
+    Attributes:
+        problems: why a method is not a tool.
+    """
+
+    def __init__(self, dispatcher: Dispatcher) -> None:
+        self._dispatcher = dispatcher
+        self.problems: list[str] = []
+        self._spelled = _Spelling(dispatcher.methods)
+        self._methods: dict[str, Method] = {}
+        for full_name, method in dispatcher.methods.items():
+            name = tool_name(full_name)
+            if self._methods.setdefault(name, method) is not method:
+                self.problems.append(f"{full_name} is not a tool: another tool has the name {name}")
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tools that can be called."""
+        return [name for name, method in self._methods.items() if self._is_open(method)]
+
+    async def on_list(
+        self, ctx: Context, params: types.PaginatedRequestParams | None
+    ) -> types.ListToolsResult:
+        return types.ListToolsResult(tools=[self._tool(name) for name in self.names])
+
+    async def on_call(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
+        method = self._methods.get(params.name)
+        if method is None:
+            raise self._unknown(params.name)
+        if not self._is_open(method):
+            return _refused(self._read_only(method))
+        given = _with_room(method, params.arguments or {})
+        if (chosen := asking.chosen(params)) is not None:
+            given = asking.replaced(given, chosen)
+        steps = _Steps(ctx)
+        found = await answer(self._dispatcher, method.full_name, given, steps.report)
+        if asking.is_ambiguous(found):
+            outcome = await asking.ask(ctx, found)
+            if isinstance(outcome, types.InputRequiredResult):
+                return outcome
+            if outcome is not None:
+                given = asking.replaced(given, outcome)
+                found = await answer(self._dispatcher, method.full_name, given, steps.report)
+        return self._result(method, found)
+
+    def _tool(self, name: str) -> types.Tool:
+        method = self._methods[name]
+        return types.Tool(
+            name=name,
+            title=method.title,
+            description=self._spelled.text(method.description),
+            input_schema=method.params_schema,
+            output_schema=_output(method),
+            annotations=types.ToolAnnotations(
+                title=method.title,
+                read_only_hint=method.effect == "read",
+                destructive_hint=method.effect == "destroy",
+                idempotent_hint=method.idempotent,
+                open_world_hint=False,
+            ),
+        )
+
+    def _result(self, method: Method, found: Answer) -> types.CallToolResult:
+        if found.error is not None:
+            return _refused(self._spelled.text(found.refused))
+        found.notes = [*map(self._spelled.text, found.notes)]
+        value = found.value if _is_object(method) else {_VALUE: found.value}
+        if found.notes and NOTES not in value:
+            value = {**value, NOTES: found.notes}
+        text = types.TextContent(type="text", text=found.text)
+        return types.CallToolResult(content=[text], structured_content=sendable(value))
+
+    def _is_open(self, method: Method) -> bool:
+        return method.effect == "read" or self._dispatcher.scope.write
+
+    def _unknown(self, name: str) -> MCPError:
+        message = f"there is no tool {name!r:.100}{nearest(name, self.names)}"
+        return MCPError(types.INVALID_PARAMS, clean(message), {"available": self.names})
+
+    def _read_only(self, method: Method) -> str:
+        try:
+            self._dispatcher.scope.check_write()
+        except Refusal as refusal:
+            return f"Error: {refusal}\nNext: {refusal.next}"
+        raise AssertionError(f"{method} may be called")
+
+
+def tool_name(full_name: str) -> str:
+    """The name of a method as a tool: `tree_render` for `tree.render`."""
+    return re.sub(r"[^A-Za-z0-9_-]", "_", full_name)
+
+
+def _output(method: Method) -> dict[str, Any]:
+    """The schema of the result: always of an object, as older clients take no other."""
+    schema = method.result_schema
+    if not _is_object(method):
+        inner = {key: value for key, value in schema.items() if key != "$defs"}
+        outer: dict[str, Any] = {"type": "object", "properties": {_VALUE: inner}}
+        outer["required"] = [_VALUE]
+        schema = {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
+    properties = schema.get("properties", {})
+    return {**schema, "properties": {NOTES: _NOTES, **properties}}
+
+
+def _is_object(method: Method) -> bool:
+    return method.result_schema.get("type") == "object"
+
+
+def _with_room(method: Method, given: dict[str, Any]) -> dict[str, Any]:
+    """The parameters with a budget that leaves room for what stands around the answer."""
+    budget = given.get("budget", TOKENS)
+    if "budget" not in method.params_schema["properties"] or type(budget) is not int or budget <= 0:
+        return given
+    return {**given, "budget": max(budget - _FRAME, 1)}
+
+
+def _refused(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+class _Spelling:
+    """Writes the names of methods in a text as the names of their tools."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
+
+    def text(self, text: str) -> str:
+        return self._names.sub(lambda found: tool_name(found[0]), text)
+
+
+class _Steps:
+    """Sends progress, at most once for each hundredth of the work, and ever growing."""
+
+    def __init__(self, ctx: Context) -> None:
+        self._session = ctx.session
+        self._at = 0.0
+        self._count = 0
+
+    async def report(self, event: Progress) -> None:
+        self._count += 1
+        if event.fraction is not None:
+            at, total = math.floor(event.fraction * _STEPS) / _STEPS, 1.0
+            if at > self._at:
+                self._at = at
+                await self._session.report_progress(at, total, clean(event.message))
+        elif not self._at and self._count.bit_count() == 1:  # 1, 2, 4, 8, …
+            await self._session.report_progress(self._count, None, clean(event.message))
