@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import logging
 import secrets
 import socket
 from collections.abc import Iterable
@@ -22,7 +23,9 @@ from mcp.server.transport_security import TransportSecuritySettings
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from sessiontree.core.display import one_line
 from sessiontree.errors import UsageError
+from sessiontree.mcp.wire import Exit, Wire
 
 PATH: Final = "/mcp"
 
@@ -70,10 +73,34 @@ def serve_stdio(server: Server[Any]) -> None:
     """Serve one client on standard input and output, until its end."""
 
     async def serve() -> None:
-        async with stdio_server() as (read, write):
-            await server.run(read, write, server.create_initialization_options())
+        with Exit() as exit:
+            async with stdio_server() as (read, write), anyio.create_task_group() as group:
+                wire = Wire(read, write, exit)
+                group.start_soon(wire.read)
+                await server.run(wire.messages, wire, server.create_initialization_options())
+                group.cancel_scope.cancel()
 
+    _log_as_lines()
     anyio.run(serve)
+
+
+def _log_as_lines() -> None:
+    """Print what the packages below log as single lines on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(_Line("%(levelname)s: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
+
+
+class _Line(logging.Formatter):
+    """Without the stack of an error."""
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802
+        return ""
+
+    def format(self, record: logging.LogRecord) -> str:
+        cause = record.exc_info[1] if record.exc_info else None
+        record.exc_info = record.exc_text = None
+        return one_line(super().format(record) + (f": {cause}" if cause is not None else ""))
 
 
 class Door(NamedTuple):
@@ -128,8 +155,13 @@ def serve_http(server: Server[Any], door: Door) -> None:
     )
     if door.token is not None:
         app = _Guarded(app, door.token)
+    _log_as_lines()
     config = uvicorn.Config(
-        app, log_level="warning", timeout_graceful_shutdown=_END_SECONDS, server_header=False
+        app,
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=_END_SECONDS,
+        server_header=False,
     )
     uvicorn.Server(config).run(sockets=[door.listening])
 
