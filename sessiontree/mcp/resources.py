@@ -7,6 +7,7 @@ Invariant: an address names a session by its id, and never a path.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -62,10 +63,12 @@ class Resources:
 
     Args:
         dispatcher: has the methods of `reading`.
+        spelled: writes the names of methods as the client knows them.
     """
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, spelled: Callable[[str], str]) -> None:
         self._dispatcher = dispatcher
+        self._spelled = spelled
 
     async def on_list(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -73,7 +76,7 @@ class Resources:
         cursor = params.cursor if params is not None else None
         found = await self.ask("list", cursor=cursor)
         if found.error is not None:
-            raise MCPError(types.INVALID_PARAMS, found.refused)
+            raise MCPError(types.INVALID_PARAMS, self._spelled(found.refused))
         resources = [
             types.Resource(
                 uri=address(one["id"]),
@@ -114,7 +117,7 @@ class Resources:
         more = {} if at.turn is None else {"turn": at.turn}
         found = await self.ask(at.method, session=at.session, budget=BUDGET, **more)
         if found.error is not None:
-            raise not_found(uri, found.refused)
+            raise not_found(uri, self._spelled(found.refused))
         if at.method == "context":
             notes = {"notes": found.notes} if found.notes else {}
             text, kind = encoded({**found.value, **notes}).decode(), _JSON

@@ -54,7 +54,7 @@ def make_server(
     """
     dispatcher = Dispatcher(scope, namespaces)
     tools = Tools(dispatcher)
-    resources = Resources(Dispatcher(scope, [READING]))
+    resources = Resources(Dispatcher(scope, [READING]), tools.spelled)
     prompts = Prompts(resources, tools.names)
     watching = Watching(scope)
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
 from typing import Any, Final
 
 import mcp_types as types
@@ -54,7 +53,7 @@ class Tools:
     def __init__(self, dispatcher: Dispatcher) -> None:
         self._dispatcher = dispatcher
         self.problems: list[str] = []
-        self._spelled = _Spelling(dispatcher.methods)
+        self._full_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, dispatcher.methods))})\b")
         self._methods: dict[str, Method] = {}
         for full_name, method in dispatcher.methods.items():
             name = tool_name(full_name)
@@ -93,12 +92,16 @@ class Tools:
                 found = await answer(self._dispatcher, method.full_name, given, steps.report)
         return self._result(method, found)
 
+    def spelled(self, text: str) -> str:
+        """A text with the names of methods written as the names of their tools."""
+        return self._full_names.sub(lambda found: tool_name(found[0]), text)
+
     def _tool(self, name: str) -> types.Tool:
         method = self._methods[name]
         return types.Tool(
             name=name,
             title=method.title,
-            description=self._spelled.text(method.description),
+            description=self.spelled(method.description),
             input_schema=method.params_schema,
             output_schema=_output(method),
             annotations=types.ToolAnnotations(
@@ -112,8 +115,8 @@ class Tools:
 
     def _result(self, method: Method, found: Answer) -> types.CallToolResult:
         if found.error is not None:
-            return _refused(self._spelled.text(found.refused))
-        found.notes = [*map(self._spelled.text, found.notes)]
+            return _refused(self.spelled(found.refused))
+        found.notes = [*map(self.spelled, found.notes)]
         value = found.value if _is_object(method) else {_VALUE: found.value}
         if found.notes and NOTES not in value:
             value = {**value, NOTES: found.notes}
@@ -166,16 +169,6 @@ def _with_room(method: Method, given: dict[str, Any]) -> dict[str, Any]:
 
 def _refused(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
-
-
-class _Spelling:
-    """Writes the names of methods in a text as the names of their tools."""
-
-    def __init__(self, names: Iterable[str]) -> None:
-        self._names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b")
-
-    def text(self, text: str) -> str:
-        return self._names.sub(lambda found: tool_name(found[0]), text)
 
 
 class _Steps:
