@@ -127,6 +127,7 @@ def open_door(address: Address, token: str | None, hosts: Iterable[str]) -> Door
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((address.host, address.port))
+        listening.listen()  # so that a client may come before the server has started
     except (OSError, UnicodeError) as error:
         listening.close()
         reason = getattr(error, "strerror", None) or error

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -23,7 +24,7 @@ from sessiontree.mcp.server import make_server
 MODES: Final = ("auto", "legacy")
 """The protocol of 2026-07-28, and the one before."""
 
-PATIENCE: Final = 120
+PATIENCE: Final = 60
 HELLO: Final = {
     "protocolVersion": "2025-11-25",
     "capabilities": {},
@@ -102,6 +103,8 @@ class Pipe:
             env=environment(),
         )
         self._number = 0
+        self.limit = threading.Timer(PATIENCE, self.process.kill)  # a line that never comes
+        self.limit.start()
 
     def send(self, line: bytes | Message) -> None:
         assert self.process.stdin is not None
@@ -127,9 +130,8 @@ class Pipe:
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return found
 
-    def call(self, name: str, **arguments: Any) -> Message:
-        found: Message = self.ask("tools/call", name=name, arguments=arguments)
-        return found
+    def call(self, tool: str, **arguments: Any) -> Message:
+        return self.ask("tools/call", name=tool, arguments=arguments)
 
     def end(self) -> tuple[int, bytes]:
         """Close the input; the exit code, and what is on standard error."""
@@ -143,6 +145,7 @@ def pipe(*options: str) -> Iterator[Pipe]:
     try:
         yield found
     finally:
+        found.limit.cancel()
         found.process.kill()
         found.process.wait()
         for stream in (found.process.stdin, found.process.stdout, found.process.stderr):
