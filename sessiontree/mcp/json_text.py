@@ -87,6 +87,9 @@ def without_entry(text: str, group: str, name: str) -> str:
         comma = bare.index(",", old.end)
         return text[:start] + text[old.end : comma] + text[comma + 1 :]
     end = old.end
+    own_comma = _without_comments(text).find(",", end, servers.end)
+    if own_comma >= 0:
+        return text[:start] + text[end:own_comma] + text[own_comma + 1 :]
     if len(servers.members) == 1:
         rest = text[end : servers.end - 1]
         return text[:start] + ("" if not rest.strip() else rest) + text[servers.end - 1 :]
@@ -97,11 +100,9 @@ def without_entry(text: str, group: str, name: str) -> str:
 def _bare(text: str) -> str:
     """The text as plain JSON, each character at its place; an error says why it is not JSON."""
 
-    def blank(found: re.Match[str]) -> str:
-        return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
-
-    bare = _STRINGS_AND_COMMENTS.sub(blank, text)
-    bare = _TRAILING_COMMA.sub(lambda found: found[0] if found[0][0] == '"' else " ", bare)
+    bare = _TRAILING_COMMA.sub(
+        lambda found: found[0] if found[0][0] == '"' else " ", _without_comments(text)
+    )
     if bare.strip():
         try:
             json.loads(bare)
@@ -151,13 +152,18 @@ def _added(text: str, bare: str, to: _Object, key: str, value: Any, unit: str) -
         rest = text[end : to.end - 1]
         rest = rest if "\n" in rest else f"{line}{outer}"
         return text[:end] + entry + rest + text[to.end - 1 :]
-    has_comma = "," in _without_comments(text[last.end : end])
-    comma = "" if has_comma else ","
-    return text[: last.end] + comma + text[last.end : end] + entry + text[end:]
+    if _without_comments(text).find(",", last.end, to.end) >= 0:  # a comma stands behind the last
+        return text[:end] + entry + "," + text[end:]
+    return text[: last.end] + "," + text[last.end : end] + entry + text[end:]
 
 
 def _without_comments(text: str) -> str:
-    return _STRINGS_AND_COMMENTS.sub("", text)
+    """The text with spaces in place of its comments."""
+
+    def blank(found: re.Match[str]) -> str:
+        return found[0] if found[0][0] == '"' else re.sub(r"[^\n]", " ", found[0])
+
+    return _STRINGS_AND_COMMENTS.sub(blank, text)
 
 
 def _shown(value: Any, indent: str, unit: str, line: str) -> str:

@@ -111,7 +111,9 @@ def _find(lines: list[str], group: str, name: str) -> tuple[int, int] | None:
     wanted = re.compile(
         rf"""\s*\[\s*["']?{re.escape(group)}["']?\s*\.\s*["']?{re.escape(name)}["']?\s*[\].]"""
     )
-    start = next((n for n, line in enumerate(lines) if wanted.match(line)), None)
+    start = next(
+        (n for n, line in enumerate(lines) if wanted.match(line) and _begins(lines, n)), None
+    )
     if start is None:
         return None
     after = range(start + 1, len(lines))
@@ -122,12 +124,8 @@ def _find(lines: list[str], group: str, name: str) -> tuple[int, int] | None:
 
 
 def _begins(lines: list[str], number: int) -> bool:
-    """Whether a table begins in a line, and not a row of an array or of a text."""
-    try:
-        tomllib.loads("".join(lines[number:]))
-    except tomllib.TOMLDecodeError:
-        return False
-    return True
+    """Whether a line is one of TOML's own, and not of an array or of a text."""
+    return _is_whole("".join(lines[:number]))
 
 
 def _without_keys(lines: list[str], keys: Mapping[str, Any]) -> list[str]:
