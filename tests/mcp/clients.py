@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -154,3 +155,29 @@ def pipe(*options: str) -> Iterator[Pipe]:
                     stream.close()
                 except BrokenPipeError:
                     continue
+
+
+@contextmanager
+def serving(root: Path, *options: str, **more: str) -> Iterator[tuple[str, list[str]]]:
+    """The server over HTTP on a free port: its URL, and the lines that it prints at the start."""
+    process = subprocess.Popen(
+        [*COMMAND, "--root", str(root), *options],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(**more),
+    )
+    try:
+        assert process.stderr is not None
+        lines = [process.stderr.readline()]
+        if "0.0.0.0" in lines[0] and "TOKEN" not in "".join(more):
+            lines.append(process.stderr.readline())
+        yield lines[0].split()[2].rstrip(";"), lines
+        process.send_signal(signal.SIGINT)
+        assert process.wait(PATIENCE) in (0, 130)
+        assert "Traceback" not in process.stderr.read()
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stderr is not None
+        process.stderr.close()

@@ -10,8 +10,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from tests.mcp.clients import (
     environment,
     pipe,
     run,
+    serving,
     talk,
     text_of,
 )
@@ -187,32 +187,6 @@ def test_links_and_paths_that_lead_outside_are_refused(tmp_path: Path) -> None:
             result = at.call("tree_render", session=name)["result"]
             assert result["isError"], name
             assert "In Rust." not in json.dumps(result)
-
-
-@contextmanager
-def serving(root: Path, *options: str, **more: str) -> Iterator[tuple[str, list[str]]]:
-    """The server over HTTP on a free port: its URL, and the lines that it prints at the start."""
-    process = subprocess.Popen(
-        [*COMMAND, "--root", str(root), *options],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environment(**more),
-    )
-    try:
-        assert process.stderr is not None
-        lines = [process.stderr.readline()]
-        if "0.0.0.0" in lines[0] and "TOKEN" not in "".join(more):
-            lines.append(process.stderr.readline())
-        yield lines[0].split()[2].rstrip(";"), lines
-        process.send_signal(signal.SIGINT)
-        assert process.wait(PATIENCE) in (0, 130)
-        assert "Traceback" not in process.stderr.read()
-    finally:
-        process.kill()
-        process.wait()
-        assert process.stderr is not None
-        process.stderr.close()
 
 
 def post(url: str, body: bytes = b"", **headers: str) -> int:
