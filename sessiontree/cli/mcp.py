@@ -10,7 +10,7 @@ import click
 from click.core import ParameterSource
 
 from sessiontree.cli import arguments
-from sessiontree.cli.lookup import store_at
+from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.terminal import out, tell
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import SessionTreeError
@@ -95,14 +95,15 @@ def mcp(
 
 
 def _tell(change: Change, entered: str | None) -> None:
+    file = relative_path(change.file)
     verb = "entered in" if entered is not None else "removed from"
     if change.is_changed:
-        out(f"sessiontree is {verb} {change.file}; {change.program} reads it when it starts")
+        out(f"sessiontree is {verb} {file}; {change.program} reads it when it starts")
     else:
         held = "has this entry" if entered is not None else "has no entry of sessiontree"
-        out(f"Nothing to change: {change.file} {held}")
+        out(f"Nothing to change: {file} {held}")
     if change.copy is not None:
-        tell(f"The file as it was: {change.copy}")
+        tell(f"The file as it was: {relative_path(change.copy)}")
     if change.note:
         tell(f"Note: {change.note}")
 

@@ -150,6 +150,7 @@ def _run(home: Path, *arguments: str, code: int = 0) -> str:
         capture_output=True,
         text=True,
         check=False,
+        cwd=home,
         env=environment(HOME=str(home), **variables),
     )
     assert done.returncode == code, done.stderr
@@ -162,7 +163,7 @@ def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agen
     file = tmp_path / agent / FILES[agent][1]
     options = ("--agents", "--redact", "--root", str(tmp_path))
     told = _run(tmp_path, *options, "--install", agent)
-    assert f"sessiontree is entered in {file}" in told
+    assert f"sessiontree is entered in {file.relative_to(tmp_path)}" in told
     assert ("pi-mcp-adapter" in told) == (agent == "pi")
     assert "Nothing to change" in _run(tmp_path, *options, "--install", agent)
     read = tomllib.loads if agent == "codex" else json.loads
@@ -176,7 +177,7 @@ def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agen
     told = _run(tmp_path, "--uninstall", agent)
     assert file.stat().st_mode & 0o777 == 0o640
     assert b"sessiontree" not in file.read_bytes()
-    copy = Path(told.partition("The file as it was: ")[2].splitlines()[0])
+    copy = tmp_path / (told.partition("The file as it was: ")[2].splitlines()[0])
     assert copy.read_bytes() == before
     assert "Nothing to change" in _run(tmp_path, "--uninstall", agent)
 

@@ -321,7 +321,7 @@ def test_secrets_are_masked_wherever_text_leaves(tmp_path: Path) -> None:
 
 
 def test_two_methods_of_one_tool_name_are_told(tmp_path: Path) -> None:
-    one, other = Namespace("a.b", "One."), Namespace("a", "Another.")
+    one, other = Namespace("a_b", "One."), Namespace("a", "Another.")
 
     @one.method("C")
     def c(call: Call, given: Given) -> list[str]:
