@@ -92,6 +92,7 @@ _KINDS: Final = (
     _Kind(errors.SessionExistsError, "exists", "Give another name; nothing is ever overwritten."),
     _Kind(errors.StorageError, "storage", "See what the system reports; then call again."),
     _Kind(OSError, "storage", "See what the system reports; then call again."),
+    _Kind(UnicodeError, "bad_value", "Give text of whole characters, as UTF-8 can carry it."),
     _Kind(RecursionError, "too_deep", "Ask for another entry: this one is nested too deep.", False),
     _Kind(MemoryError, "memory", "Ask for less, or give the program more memory.", False),
 )

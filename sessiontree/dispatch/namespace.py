@@ -30,6 +30,7 @@ Given = TypeVar("Given", bound=msgspec.Struct)
 Result = TypeVar("Result")
 
 _NAME: Final = re.compile("[a-z][a-z0-9_]*")
+_ABOUT: Final = ("description", "examples")
 _HASH_LENGTH: Final = 16  # characters
 
 
@@ -178,11 +179,17 @@ def _schema(kind: Any) -> dict[str, Any]:
 
 
 def _in_short(schema: Any) -> Any:
-    """A schema whose descriptions are their first paragraphs, each on one line."""
+    """A schema whose descriptions are their first paragraphs, each on one line.
+
+    What describes a value that may also be null describes the whole.
+    """
     if isinstance(schema, list):
         return [_in_short(each) for each in schema]
     if not isinstance(schema, dict):
         return schema
+    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if len(kinds) == 1:
+        schema = {**{key: kinds[0][key] for key in _ABOUT if key in kinds[0]}, **schema}
     return {
         key: " ".join(value.split("\n\n")[0].split())
         if key == "description" and isinstance(value, str)

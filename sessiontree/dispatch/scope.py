@@ -7,11 +7,13 @@ the id or the links in it; without `write` no call changes or makes a file.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
+from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.lookup import LATEST
 from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.dispatch.guidance import Refusal, nearest
@@ -90,6 +92,14 @@ class Scope:
             ) from None
         return self.inside(found.file)
 
+    def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
+        """The sessions that calls may reach, in no fixed order; `tell` gets what is left out."""
+        for one in sessions_in(self.places, selection, tell):
+            if not self.confined or self._is_inside(one.file):
+                yield one
+            else:
+                tell(f"{one.file} is a link that leads outside the folders that can be reached")
+
     def inside(self, path: str) -> str:
         """A path that calls may reach, as it is.
 
@@ -145,7 +155,7 @@ class Scope:
         return any(_is_below(path, place) for place in self.places)
 
     def _not_found(self, name: str) -> Refusal:
-        every = sessions_in(self.places, Selection(), lambda problem: None)
+        every = self.sessions(Selection(), lambda problem: None)
         newest = sorted(every, key=lambda one: one.modified, reverse=True)
         if not newest or name == LATEST:
             return Refusal(

@@ -135,6 +135,7 @@ def test_a_parameter_that_does_not_fit_is_named_with_an_example(params: Any, wor
         (errors.UsageError("no"), "bad_value", True),
         (errors.CorruptionError("no", "file", 0), "damage", False),
         (PermissionError(13, "denied"), "storage", True),
+        (UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no"), "bad_value", True),
         (RecursionError("deep"), "too_deep", False),
         (MemoryError(), "memory", False),
         (KeyError("odd"), "fault", False),

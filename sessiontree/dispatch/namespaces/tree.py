@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from sessiontree.catalog.listing import SessionInfo, by_time
-from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.catalog.places import Selection
 from sessiontree.core.display import printable
 from sessiontree.core.garbage import is_scratch
 from sessiontree.dispatch.budget import Offset, Page, Paged, Passage, page, page_of, passage
@@ -105,7 +105,7 @@ def list_(call: Call, given: List) -> Page[Tree]:
     Each listed file is read whole; session.list is faster where names and times do.
     """
     selection = Selection(project=given.project)
-    every = sessions_in(call.scope.places, selection, call.warn)
+    every = call.scope.sessions(selection, call.warn)
     found = sorted(call.each(every), key=by_time, reverse=True)
 
     def make(one: SessionInfo) -> Tree:
