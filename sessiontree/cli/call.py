@@ -83,15 +83,17 @@ class _Command(click.Command):
         self._method = method
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        properties = self._method.result_schema.get("properties", {})
-        rows = [(name, _described(schema)) for name, schema in properties.items()]
+        result = self._method.result_schema
+        fields = result.get("properties", {})
+        rows = [(name, _described(field, result)) for name, field in fields.items()]
         if rows:
             with formatter.section("Result"):
                 formatter.write_dl(rows)
 
 
-def _described(schema: Schema) -> str:
-    return str(schema.get("description", ""))
+def _described(schema: Schema, whole: Schema) -> str:
+    """What describes a value, or else its type."""
+    return str(schema.get("description") or _plain(schema, whole).get("description", ""))
 
 
 def _command(method: Method) -> click.Command:
@@ -129,8 +131,8 @@ def _option(name: str, schema: Schema, method: Method) -> click.Option:
     kind = _plain(described, schema)
     is_list = kind.get("type") == "array"
     one = _plain(kind.get("items", {}), schema) if is_list else kind
-    repeated = is_list and one.get("type") in _SIMPLE
-    text = [_described(described), "You can give it more than once." if repeated else ""]
+    repeated = is_list and _word(one) != "other"
+    text = [_described(described, schema), "You can give it more than once." if repeated else ""]
     default = described.get("default")
     if name in schema["required"]:
         text.append("[required]")
@@ -144,7 +146,7 @@ def _option(name: str, schema: Schema, method: Method) -> click.Option:
     return click.Option(
         [flags, f"given_{name}"],
         type=type,
-        metavar=None if is_switch else _METAVARS.get(one["type"] if repeated else _word(kind)),
+        metavar=None if is_switch else _METAVARS.get(_word(one if repeated else kind)),
         is_flag=is_switch,
         default=None,
         multiple=repeated,

@@ -40,6 +40,7 @@ class Given(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     count: Annotated[int, Meta(ge=0, description="A number.")] = 3
     part: Annotated[float | None, Meta(description="A part.")] = None
     colour: Annotated[Literal["red", "blue"] | None, Meta(description="A colour.")] = None
+    inks: Annotated[list[Literal["red", "blue"]] | None, Meta(description="Inks.")] = None
     brief: Annotated[bool, Meta(description="Be brief.")] = False
     loud: Annotated[bool, Meta(description="Be loud.")] = True
     size: Annotated[Size | None, Meta(description="A size.")] = None
@@ -130,6 +131,7 @@ DEFAULT = Given(word="")
         (["--count", "5"], {"count": 5}),
         (["--part", "0.5"], {"part": 0.5}),
         (["--colour", "red"], {"colour": "red"}),
+        (["--inks", "red", "--inks", "blue"], {"inks": ["red", "blue"]}),
         (["--brief", "--no-loud"], {"brief": True, "loud": False}),
         (["--many-words", "a b", "--many-words", "-c"], {"many_words": ["a b", "-c"]}),
         (["--size", '{"width": 2}'], {"size": {"width": 2, "height": 1}}),
@@ -228,6 +230,7 @@ def test_the_help_of_a_method_is_made_of_its_schema() -> None:
         "--count N            A number. [default: 3]",
         "--part NUMBER        A part.",
         "--colour [blue|red]  A colour.",
+        "--inks [blue|red]    Inks. You can give it more than once.",
         "--brief              Be brief.",
         "--loud / --no-loud   Be loud. [default: true]",
         "--size JSON          A size.",

@@ -193,5 +193,13 @@ def test_every_method_is_described_and_its_schemas_are_sound() -> None:
         for schema in (method.params_schema, method.result_schema):
             jsonschema.Draft202012Validator.check_schema(schema)
             for field, described in schema.get("properties", {}).items():
-                assert described.get("description"), f"{name}: {field}"
+                assert _described(described, schema), f"{name}: {field}"
         jsonschema.validate(method.example, method.params_schema)
+
+
+def _described(schema: Schema, whole: Schema) -> bool:
+    if "$ref" in schema:
+        return _described(whole["$defs"][schema["$ref"].rpartition("/")[2]], whole)
+    return bool(schema.get("description")) or any(
+        _described(each, whole) for each in schema.get("anyOf", ())
+    )
