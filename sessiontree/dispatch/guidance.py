@@ -46,6 +46,10 @@ class Refusal(Exception):
         self.given = given
 
 
+_COMPARED: Final = 200
+"""Characters of a name that are compared with known names."""
+
+
 class _Kind(NamedTuple):
     error: type[Exception]
     kind: str
@@ -132,5 +136,5 @@ def _is_ambiguous(error: errors.RefError) -> bool:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """The words `; did you mean …?`, or none if no known name is near."""
-    near = get_close_matches(name, known, n=1)
+    near = get_close_matches(name[:_COMPARED], known, n=1)
     return f"; did you mean {near[0]!r}?" if near else ""

@@ -25,6 +25,9 @@ if TYPE_CHECKING:
     from sessiontree.handles.registry import Registry
 
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
+_LONGEST: Final = 4096
+"""Characters of a name or a path; a longer one would only cost time."""
+
 _MOST_NAMED: Final = 5
 
 
@@ -76,6 +79,12 @@ class Scope:
             Refusal: the path leads outside the places, or the name is unknown.
             RefError: there is more than one such session.
         """
+        if len(name) > _LONGEST:
+            raise Refusal(
+                f"there is no session {name!r:.100}…, a name of {len(name):,} characters",
+                "session_not_found",
+                "Give an id; session.list and session.search find it.",
+            )
         if os.sep in name or name.endswith(_ENDINGS):
             return self.inside(name)
         try:
