@@ -12,7 +12,7 @@ import pytest
 
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.scope import Scope
-from tests.agents import claude_code
+from tests.agents import claude_code, codex_driver
 from tests.examples.provider import provider
 from tests.mcp.clients import COMMAND, PATIENCE, talk
 
@@ -86,3 +86,34 @@ def test_claude_code_lists_the_tools_and_calls_them(tmp_path: Path) -> None:
     assert "mcp__sessiontree__tree_create" not in listed
     assert len(results) == len(wanted)
     assert all("Rust" in result for result in results), results
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(codex_driver.program() is None, reason="Codex is not installed here")
+def test_codex_lists_the_tools_and_calls_them(tmp_path: Path) -> None:
+    root, home = tmp_path / "root", tmp_path / "home"
+    talk(root)
+    path = codex_driver.program()
+    assert path is not None
+    with codex_driver.running(path, home) as codex:
+        subprocess.run(
+            [*COMMAND, "--root", str(root), "--install", "codex"],
+            env={**os.environ, "CODEX_HOME": str(home)},
+            check=True,
+            capture_output=True,
+        )
+        with open(home / "config.toml", "a") as file:  # Codex passes few variables on
+            file.write("[mcp_servers.sessiontree.env]\n")
+            file.write(f"PYTHONPATH = {json.dumps(os.environ.get('PYTHONPATH', ''))}\n")
+        thread = codex.start()
+        while (status := codex.until("mcpServer/startupStatus/updated")["status"]) != "ready":
+            assert status != "failed"
+        call = {"type": "function_call", "id": "fc_1", "call_id": "c1", "name": "tree_render"}
+        given = {"namespace": "mcp__sessiontree", "arguments": json.dumps({"session": "latest"})}
+        codex.turn(thread, "Look.", [{**call, **given}])
+        first, last = codex.model.requests
+        (group,) = [tool for tool in first["tools"] if tool.get("name") == "mcp__sessiontree"]
+        listed = {tool["name"] for tool in group["tools"]}
+        assert "tree_render" in listed
+        assert "tree_create" not in listed
+        assert "In Rust." in json.dumps(last["input"][-1])

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
@@ -323,3 +324,15 @@ def test_the_server_changes_nothing_by_reading(tmp_path: Path) -> None:
         at.ask("resources/list")
         at.ask("resources/read", uri=f"session://{Path(file).stem}")
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="the system has no /proc")
+def test_the_first_answer_takes_little_work(tmp_path: Path) -> None:
+    """The goal is 1.5 s; most of it is the import of the package that speaks the protocol."""
+    talk(tmp_path)
+    with pipe("--root", str(tmp_path)) as at:
+        at.hello()
+        at.call("tree_render", session="latest")
+        fields = Path(f"/proc/{at.process.pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = int(fields[11]) + int(fields[12])
+    assert ticks / os.sysconf("SC_CLK_TCK") < 4

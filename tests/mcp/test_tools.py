@@ -166,7 +166,7 @@ REFUSED: list[tuple[str, Any, tuple[str, ...]]] = [
     ("tree_render", {"session": "latest", "cursor": "x"}, ("'x' is not a cursor",)),
     ("tree_render", {"session": "/etc/passwd"}, ("outside the folders", "session")),
     ("tree_render", {"session": "../../etc/passwd"}, ("outside the folders",)),
-    ("tree_render", {"session": "x" * 10_000_000}, ("no session",)),
+    ("tree_render", {"session": "x" * 10_000_000}, ("no session", "10,000,000 characters")),
     ("tree_render", {"session": "\0"}, ("no session",)),
     ("tree_render", {"session": {"a": [1] * 100_000}}, ("Expected `str`",)),
 ]
