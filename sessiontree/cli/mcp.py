@@ -80,6 +80,8 @@ def mcp(
     source = click.get_current_context().get_parameter_source("token")
     if http is None and (hosts or source is ParameterSource.COMMANDLINE):
         raise click.UsageError("--token and --allow-host are for --http; give --http HOST:PORT")
+    if token is not None and not token.strip():
+        raise click.UsageError("the token is empty; give a long random text, or none")
     if root is not None:
         store_at(root)  # which must be there
     if enter is None and remove is None:

@@ -279,6 +279,7 @@ def test_wrong_options_get_one_clear_error(tmp_path: Path) -> None:
             (["--http", "127.0.0.1:99999"], 1, "give HOST:PORT"),
             (["--http", f"127.0.0.1:{port}"], 1, "cannot listen on"),
             (["--http", "no.such.host.invalid:0"], 1, "cannot listen on"),
+            (["--http", "0", "--token", " "], 2, "the token is empty"),
             (["--token", "x"], 2, "--token and --allow-host are for --http"),
             (["--install", "claude-code", "--uninstall", "codex"], 2, "stand alone"),
             (["--install", "vim"], 2, "claude-code"),
