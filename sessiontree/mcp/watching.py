@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any, Final
 
 import anyio
@@ -98,6 +98,8 @@ class Watching:
         key = params.uri, _client(ctx)
         if key not in self._told:
             await self._add(params.uri)
+            if key in self._told:  # the client asked twice at once
+                self._remove([params.uri])
             self._told[key] = ctx.session
             self._wake()
         while len(self._told) > _MOST:
@@ -165,7 +167,9 @@ class Watching:
         self._more = anyio.Event()
 
     def _every_file(self) -> frozenset[str]:
-        return frozenset(files_in(self._scope.places, _ignore))
+        with suppress(SessionTreeError, OSError):
+            return frozenset(files_in(self._scope.places, _ignore))
+        return frozenset()
 
 
 def _client(ctx: Context) -> int:
