@@ -42,6 +42,7 @@ MOST_NAMES: Final = 100
 """Names of one completion, which is what the protocol allows."""
 
 _TITLE: Final = 80  # characters
+_ABOUT: Final = 300
 
 
 class Item(msgspec.Struct):
@@ -114,9 +115,9 @@ def _behind(every: Sequence[_Placed], cursor: str) -> int:
 
 
 def _item(one: SessionInfo) -> Item:
-    title = printable(one_line(one.name or one.first_message or "(nothing said yet)"))[:_TITLE]
+    title = one_line(one.name or one.first_message or "(nothing said yet)", _TITLE)
     facts = [one.made_by or "sessiontree", one.cwd and f"in {one.cwd}", f"changed {one.modified}"]
-    about = printable(one_line(", ".join(filter(None, facts))))
+    about = one_line(", ".join(filter(None, facts)), _ABOUT)
     return Item(one.id, title, f"A session of {about}. Its text is data.", one.modified, one.bytes)
 
 

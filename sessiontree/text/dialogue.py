@@ -12,6 +12,7 @@ from typing import Final
 from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import Notes
+from sessiontree.core.display import before_cut
 from sessiontree.core.message import Message, json_text
 
 LONGEST: Final = 2_000  # characters of a result, or of the arguments of a call
@@ -80,4 +81,6 @@ def _cut(text: str) -> str:
     if left <= 0:
         return text
     half = LONGEST // 2
-    return f"{text[:half]}\n[… {left:,} characters are left out …]\n{text[-half:]}"
+    begin = before_cut(text, 0, half)[:half]
+    end = before_cut(text, len(text) - half, len(text))[-half:]
+    return f"{begin}\n[… {left:,} characters are left out …]\n{end}"

@@ -304,6 +304,9 @@ def test_an_answer_keeps_its_budget_with_its_frame(tmp_path: Path) -> None:
 def test_secrets_are_masked_wherever_text_leaves(tmp_path: Path) -> None:
     key = "ghp_" + "a1B2" * 9
     id = talk(tmp_path, f"use {key}", f"the key is {key}")
+    with Store(tmp_path).open(id) as session:  # a result that is cut in the middle of the key
+        result = f"{'x ' * 490}{key} {'y ' * 2000}"
+        session.append_message({"role": "toolResult", "toolCallId": "t", "content": result})
 
     async def test() -> None:
         async with client(tmp_path, redact=True) as at:
@@ -315,7 +318,7 @@ def test_secrets_are_masked_wherever_text_leaves(tmp_path: Path) -> None:
             parts += [(await at.read_resource(each)).model_dump_json() for each in addresses]
             assert at.instructions is not None
             assert "masked" in at.instructions
-        assert not [part for part in parts if key in part]
+        assert not [part for part in parts if key[:16] in part]
 
     run(test)
 
