@@ -263,7 +263,7 @@ LATE: Final = {
     },
     "cli.mcp": {
         "mcp.server": "its package is an extra",
-        "mcp.serving": "its package is an extra",
+        "mcp.transport": "its package is an extra",
     },
     "cli.opening": {
         "cli.screen": "slow to import, and few files are damaged",

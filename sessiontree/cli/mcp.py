@@ -112,7 +112,7 @@ def _tell(change: Change, entered: str | None) -> None:
 
 def _serve(scope: Scope, http: str | None, token: str | None, hosts: tuple[str, ...]) -> None:
     try:
-        from sessiontree.mcp import serving
+        from sessiontree.mcp import transport
         from sessiontree.mcp.server import make_server
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] == "sessiontree":
@@ -125,10 +125,10 @@ def _serve(scope: Scope, http: str | None, token: str | None, hosts: tuple[str, 
         tell(f"Warning: {problem}")
     if http is None:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the thread that reads cannot be interrupted
-        serving.serve_stdio(server)
+        transport.serve_stdio(server)
         return
-    door = serving.open_door(serving.address_of(http), token, hosts)
+    door = transport.open_door(transport.address_of(http), token, hosts)
     tell(f"Serving at {door.url}; Ctrl-C ends")
     if token is None and door.token is not None:
         tell(f"Token: {door.token}")
-    serving.serve_http(server, door)
+    transport.serve_http(server, door)

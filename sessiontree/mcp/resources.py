@@ -18,7 +18,7 @@ from mcp.shared.exceptions import MCPError
 from sessiontree.dispatch.budget import encoded
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.mcp.answer import Answer, answer, clean, sendable
-from sessiontree.mcp.reading import BUDGET, READING
+from sessiontree.mcp.content import BUDGET, READING
 
 Context = ServerRequestContext[Any, Any]
 

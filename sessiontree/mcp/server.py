@@ -12,12 +12,12 @@ from sessiontree import __version__
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.scope import Scope
-from sessiontree.mcp.completing import Completing
+from sessiontree.mcp.completion import Completing
+from sessiontree.mcp.content import READING
 from sessiontree.mcp.prompts import Prompts
-from sessiontree.mcp.reading import READING
 from sessiontree.mcp.resources import Resources
+from sessiontree.mcp.subscriptions import Watching
 from sessiontree.mcp.tools import Tools
-from sessiontree.mcp.watching import Watching
 
 NAME: Final = "sessiontree"
 

@@ -19,7 +19,7 @@ from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.event import Progress
 from sessiontree.dispatch.guidance import Refusal, nearest
 from sessiontree.dispatch.namespace import Method
-from sessiontree.mcp import asking
+from sessiontree.mcp import elicitation
 from sessiontree.mcp.answer import Answer, answer, clean, sendable
 
 Context = ServerRequestContext[Any, Any]
@@ -79,16 +79,16 @@ class Tools:
         if not self._is_open(method):
             return _refused(self._read_only(method))
         given = _with_room(method, params.arguments or {})
-        if (chosen := asking.chosen(params)) is not None:
-            given = asking.replaced(given, chosen)
+        if (chosen := elicitation.chosen(params)) is not None:
+            given = elicitation.replaced(given, chosen)
         steps = _Steps(ctx)
         found = await answer(self._dispatcher, method.full_name, given, steps.report)
-        if asking.is_ambiguous(found):
-            outcome = await asking.ask(ctx, found)
+        if elicitation.is_ambiguous(found):
+            outcome = await elicitation.ask(ctx, found)
             if isinstance(outcome, types.InputRequiredResult):
                 return outcome
             if outcome is not None:
-                given = asking.replaced(given, outcome)
+                given = elicitation.replaced(given, outcome)
                 found = await answer(self._dispatcher, method.full_name, given, steps.report)
         return self._result(method, found)
 

@@ -20,7 +20,7 @@ from mcp_types import (
 )
 
 from sessiontree import Session, Store
-from sessiontree.mcp import reading
+from sessiontree.mcp import content
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.support.sessions import by_hand, said
 
@@ -35,7 +35,7 @@ def file_of(root: Path, id: str) -> str:
 def test_sessions_are_listed_in_pages_each_once_and_those_changed_last_first(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(reading, "PAGE", 3)
+    monkeypatch.setattr(content, "PAGE", 3)
     files = [by_hand(tmp_path / "p" / f"{n}.jsonl", f"say {n}", id=f"id-{n}") for n in range(8)]
     for number, file in enumerate(files):
         os.utime(file, ns=(number // 2, number // 2))  # two of each time
