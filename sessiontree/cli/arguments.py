@@ -5,9 +5,8 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import click
@@ -15,6 +14,8 @@ import msgspec
 
 from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
+from sessiontree.core.moment import moment_given
+from sessiontree.errors import UsageError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]
@@ -29,7 +30,6 @@ WRITTEN: Final = "the whole new entry, not only its uuid"
 """What the option `--json` of a command that writes one entry prints."""
 
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
-_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def is_path(given: str) -> bool:
@@ -174,12 +174,9 @@ def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> date
     if text is None:
         return None
     try:
-        if ago := re.fullmatch(r"(\d{1,6})([mhdw])", text):
-            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
-        return datetime.fromisoformat(text).astimezone()
-    except (ValueError, OverflowError):
-        forms = "a date such as 2026-01-31, a date and time, or how long ago: 30m, 12h, 7d, 2w"
-        raise click.BadParameter(f"not a time; give {forms}", ctx, option) from None
+        return moment_given(text, datetime.now(UTC))
+    except UsageError as error:
+        raise click.BadParameter(str(error), ctx, option) from None
 
 
 def time(name: str, what: str) -> Callable[[Command], Command]:

@@ -11,9 +11,9 @@ import msgspec
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import relative_path, store_at
-from sessiontree.cli.output import damage_row, out_json_list
+from sessiontree.cli.output import out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, tell, tell_each
-from sessiontree.core.damage import Damage
+from sessiontree.core.damage import Damage, damage_row
 from sessiontree.core.display import one_line
 from sessiontree.core.notes import Notes, in_short
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError

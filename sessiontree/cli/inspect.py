@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import click
+import msgspec
 
+from sessiontree.catalog.about import facts_about
 from sessiontree.cli import arguments, output
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import (
@@ -18,19 +20,16 @@ from sessiontree.cli.output import (
     out_json_list,
 )
 from sessiontree.cli.terminal import counted, finish, is_terminal, out, short, tell, tell_each
-from sessiontree.context.settings import header_settings
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.message import indented_text
 from sessiontree.core.notes import in_short
-from sessiontree.errors import TooMuchError
 from sessiontree.operations.messages import is_typed, pieces_of, with_messages
-from sessiontree.operations.outline import count_branches
 from sessiontree.session import Session
 from sessiontree.text.preview import is_unclear
+from sessiontree.text.whole import text_of_message
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
@@ -65,18 +64,18 @@ def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
             if not (entry.is_content or is_typed(entry)):
                 _tell_of_content(session, entry, ref)
             return
-        facts = _facts(session)
+        facts = facts_about(session, lambda text: tell(f"Warning: {text}"))
         shown = {
-            "entries": f"{facts['entries']:,}",
-            "branches": f"{facts['branches']:,}",
-            "lanes": ", ".join(without_scratch(dict.fromkeys(facts["lanes"], 1))),
-            "model": _model_name(facts["model"]),
-            "parentSession": facts["parentSession"] and for_people(facts["parentSession"]),
-            "metadata": facts["metadata"] and for_people(facts["metadata"]),
-            "damage": f"{len(facts['damage']):,} found" if facts["damage"] else "none found",
+            "entries": f"{facts.entries:,}",
+            "branches": f"{facts.branches:,}",
+            "lanes": ", ".join(without_scratch(dict.fromkeys(facts.lanes, 1))),
+            "model": _model_name(facts.model),
+            "parentSession": facts.parent_session and for_people(facts.parent_session),
+            "metadata": facts.metadata and for_people(facts.metadata),
+            "damage": f"{len(facts.damage):,} found" if facts.damage else "none found",
             "notes": in_short(session.notes),
         }
-        out_json(facts) if as_json else out_facts({**facts, **shown})
+        out_json(facts) if as_json else out_facts({**msgspec.to_builtins(facts), **shown})
 
 
 def _tell_of_content(session: Session, entry: Entry, ref: str) -> None:
@@ -85,36 +84,6 @@ def _tell_of_content(session: Session, entry: Entry, ref: str) -> None:
     if content is not None:
         said = f"{ref} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
         tell(f"{said}; the last entry that does is {short(content.uuid)}")
-
-
-def _facts(session: Session) -> dict[str, Any]:
-    tree, metadata = session.reader.index(), session.metadata
-    return {
-        "file": session.file,
-        "id": session.id,
-        "name": session.name,
-        "cwd": session.header.get("cwd"),
-        "created": session.header.timestamp,
-        "entries": len(tree),
-        "branches": count_branches(session.reader),
-        "lanes": [lane or "main" for lane in tree.lanes],
-        "leaf": session.leaf.uuid,
-        "model": _model(session) or header_settings({"metadata": metadata}).get("model"),
-        "agentSession": metadata.get(AGENT_SESSION_KEY),
-        "parentSession": session.header.get("parentSession"),
-        "metadata": metadata,
-        "damage": [output.damage_row(found) for found in session.damage],
-        "notes": session.notes,
-    }
-
-
-def _model(session: Session) -> Mapping[str, Any] | None:
-    """The model at the leaf; None, with a warning, where the context is too much."""
-    try:
-        return session.context().model
-    except TooMuchError as error:
-        tell(f"Warning: {error}")
-        return None
 
 
 def without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:
@@ -146,7 +115,7 @@ def _out_entry(session: Session, entry: Entry) -> None:
         }
     )
     if is_message:
-        out("\n" + output.text_of_message(message))
+        out("\n" + text_of_message(message))
     rest.pop("message", None)
     if rest:
         out("\n" + indented_text(rest))

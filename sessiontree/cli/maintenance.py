@@ -12,9 +12,9 @@ import click
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import open_migrated, reading, writing
-from sessiontree.cli.output import damage_row, out_findings, out_json, out_json_list
+from sessiontree.cli.output import out_findings, out_json, out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
-from sessiontree.core.damage import Damage
+from sessiontree.core.damage import Damage, damage_row
 from sessiontree.core.display import one_line
 from sessiontree.core.notes import in_short
 from sessiontree.engine.gc import GcResult

@@ -18,11 +18,11 @@ from sessiontree.cli.terminal import out, short, tell, write
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import Message, block_preview, blocks_of, preview_of, speaker_of
+from sessiontree.core.message import Message, speaker_of
 from sessiontree.core.usage import Usage
 from sessiontree.text.preview import preview as entry_preview
-from sessiontree.text.preview import shown
 from sessiontree.text.preview import speaker as entry_speaker
+from sessiontree.text.whole import text_of_message
 
 
 def out_json(value: Any) -> None:
@@ -83,11 +83,6 @@ def for_people(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def damage_row(damage: Damage) -> dict[str, str | int]:
-    """A finding as `--json` prints it, with the next step."""
-    return {**msgspec.to_builtins(damage), "next": NEXT_STEP[damage.kind]}
-
-
 def out_findings(found: Iterable[Damage]) -> None:
     """Print findings, one a line."""
     for damage in found:
@@ -140,12 +135,3 @@ def out_message(message: Message) -> None:
     out(f"{one_line(speaker_of(message)):<18}{first}".rstrip())
     for line in others:
         out(f"{'':18}{line}".rstrip())
-
-
-def text_of_message(message: Message) -> str:
-    """The text of a message, with its tool calls and results in short."""
-    parts = [block_preview(block) for block in blocks_of(shown(message))]
-    parts.append(preview_of({key: value for key, value in message.items() if key != "content"}))
-    if message.get("role") == "bashExecution":
-        parts.append(str(message.get("output", "")))
-    return "\n".join(part.rstrip() for part in parts if part.strip())

@@ -7,8 +7,8 @@ from typing import Final
 
 import click
 import msgspec
-from msgspec.structs import replace
 
+from sessiontree.catalog.about import with_agent
 from sessiontree.cli import arguments
 from sessiontree.cli.compare import side_by_side
 from sessiontree.cli.opening import reading
@@ -16,13 +16,11 @@ from sessiontree.cli.outline import Picture
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, screen, show
 from sessiontree.cli.terminal import short, tell
-from sessiontree.cli.turn import opened_turn, turns_named
+from sessiontree.cli.turn import opened_turn
 from sessiontree.core.display import one_line, printable
-from sessiontree.core.entry import decode_object
-from sessiontree.core.header import is_version_1
 from sessiontree.core.moment import moment_of
 from sessiontree.operations.labels import Label
-from sessiontree.operations.turns import SessionOutline
+from sessiontree.operations.turns import turns_named
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
 
@@ -87,7 +85,7 @@ def _rows(session: Session, turn: str | None) -> Iterator[object]:
     """The rows of the entries; the first one of a turn says how the turn ended."""
     outline = session.outline()
     outcomes = {one.uuid: one.outcome for one in outline.turns}
-    opened = [] if turn is None else turns_named(session, outline, turn)
+    opened = [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
     wanted = {entry.uuid for one in opened for entry in session.turn(one)}
     for row in session.tree():
         if turn is None or row.uuid in wanted:
@@ -99,19 +97,7 @@ def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool)
         return _every_entry(session, screen())
     if turn is not None:
         return opened_turn(session, turn, screen())
-    return Picture(_of_agent(session.outline(), session), screen(), depth).lines()
-
-
-def _of_agent(outline: SessionOutline, session: Session) -> SessionOutline:
-    """The outline with the agent that a file of version 1 belongs to, as a list says it."""
-    if outline.agent is not None or session.file is None:
-        return outline
-    header = decode_object(session.original(session.header))
-    if not is_version_1(header):
-        return outline
-    from sessiontree.catalog.homes import agent_of_version_1  # few files are of version 1
-
-    return replace(outline, agent=agent_of_version_1(session.file, header))
+    return Picture(with_agent(session.outline(), session), screen(), depth).lines()
 
 
 def _every_entry(session: Session, on: Screen) -> Iterator[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from itertools import islice
 from typing import Final
@@ -23,9 +22,8 @@ from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.core.message import Message, text_of
 from sessiontree.core.moment import moment_of
-from sessiontree.errors import RefError
 from sessiontree.operations.messages import is_typed, typed_in, with_messages
-from sessiontree.operations.turns import SessionOutline, Turn
+from sessiontree.operations.turns import SessionOutline, Turn, turns_named
 from sessiontree.operations.work import TurnEvent
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
@@ -33,7 +31,6 @@ from sessiontree.text.preview import is_unclear, preview
 
 _PROMPT_LINES: Final = 40
 _ROLE_WIDTH: Final = 11
-_NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
 _OUTCOMES: Final = {
     "steered": "the user typed the next prompt while the agent worked",
     "interrupted": "the user interrupted the agent, and typed the next prompt",
@@ -46,47 +43,10 @@ _OUTCOMES: Final = {
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 
-def turns_named(session: Session, outline: SessionOutline, name: str) -> list[Turn]:
-    """The turn with a number, such as `3` or `3.1`, or the turn that has the entry of a ref.
-
-    Raises:
-        RefError: there is none.
-    """
-    return [turn for _, turn in _found(session, outline, name)]
-
-
-def _found(session: Session, outline: SessionOutline, name: str) -> list[tuple[int, Turn]]:
-    places = list(enumerate(outline.turns))
-    if number := _NUMBER.fullmatch(name):
-        wanted = int(number[1]), int(number[2] or 0)
-        is_part = number[2] is not None
-        found = [
-            (place, turn)
-            for place, turn in places
-            if not turn.subagent
-            and (turn.number, turn.part if is_part else 0) == (wanted[0], wanted[1])
-        ]
-        if found:
-            return found
-    try:
-        entry = session.entry(name)
-    except RefError as error:
-        if not _NUMBER.fullmatch(name):
-            raise
-        last = max((turn.number for turn in outline.turns), default=0)
-        has = f"its turns are 1 to {last}" if last else "it has no turns"
-        raise RefError(f"there is no turn {name}: {has}", name) from error
-    first = {turn.uuid: (place, turn) for place, turn in places}
-    above = next((first[e.uuid] for e in session.cursor.up(entry) if e.uuid in first), None)
-    if above is None:
-        raise RefError(f"{name!r} is above all turns; give an entry below a prompt", name)
-    return [above]
-
-
 def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
     """The lines that show a turn."""
     outline = session.outline()
-    for place, turn in _found(session, outline, name):
+    for place, turn in turns_named(session.cursor, outline, name):
         yield from _heading(turn, outline, screen)
         entries = session.turn(turn)
         agents = {agent.caller: agent for agent in turn.subagents if agent.caller}

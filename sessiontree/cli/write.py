@@ -19,16 +19,16 @@ import click
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, SESSION_FILE
 from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
-from sessiontree.cli.output import describe, out_json, out_written, speaker, text_of_message
+from sessiontree.cli.output import describe, out_json, out_written, speaker
 from sessiontree.cli.terminal import counted, out, short, tell
 from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
-from sessiontree.core.message import check_new_message, text_of
+from sessiontree.core.message import check_new_message
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import branch as moves
 from sessiontree.session import Session
-from sessiontree.text.preview import preview as preview_of
+from sessiontree.text.whole import text_of_entry
 
 _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'"
 
@@ -243,7 +243,7 @@ def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | None = None) -> str:
     """The summary that a program writes of the entries, by the user's instructions if any."""
-    transcript = "\n".join(f"{speaker(e)}: {_text(e)}\n" for e in entries if e.is_content)
+    transcript = "\n".join(f"{speaker(e)}: {text_of_entry(e)}\n" for e in entries if e.is_content)
     if instructions is not None:
         transcript += f"\nThe user's instructions for the summary: {instructions}\n"
     try:
@@ -260,15 +260,6 @@ def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | Non
             return text
         fault = f"failed with status {ended.returncode}" if ended.returncode else "answered nothing"
     raise UsageError(f"the summarizer {shlex.join(words)!r} {fault}; nothing was written")
-
-
-def _text(entry: Entry) -> str:
-    message, summary = entry.get("message"), entry.get("summary")
-    if entry.type == "message" and isinstance(message, dict):
-        return text_of_message(message)
-    if isinstance(summary, str):
-        return summary
-    return text_of({"content": entry.get("content")}) or preview_of(entry)
 
 
 @arguments.write_command("branch", context_settings=arguments.TAKES_MORE)

@@ -71,6 +71,11 @@ class Damage(msgspec.Struct, frozen=True):
         return f"{place}: {self.cause}; {NEXT_STEP[self.kind]}"
 
 
+def damage_row(damage: Damage) -> dict[str, str | int]:
+    """A finding as `--json` prints it, with the next step."""
+    return {**msgspec.to_builtins(damage), "next": NEXT_STEP[damage.kind]}
+
+
 MOST_FINDINGS: Final = 10_000
 """The findings of a kind that are kept one by one."""
 

@@ -12,6 +12,7 @@ grows.
 
 from __future__ import annotations
 
+import re
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
@@ -68,6 +69,7 @@ from sessiontree.operations.work import (
 from sessiontree.text.preview import is_unclear, preview
 
 _MOST_NAMES: Final = 8
+_NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
 _SIDE_AGENTS: Final = ("agent-acompact", "agent-aside_question", "agent-aprompt_suggestion")
 """The starts of lanes of agents that Claude Code starts by itself."""
 
@@ -238,6 +240,42 @@ def _taken(turning: Turning, drawn: Outline, cursor: Cursor) -> Iterator[tuple[i
         row = rows.popleft()
         turning.take(row, entry, message)
         yield row, entry.uuid
+
+
+def turns_named(cursor: Cursor, outline: SessionOutline, name: str) -> list[tuple[int, Turn]]:
+    """The turns of a name, each with its place in the outline.
+
+    The name is a number, which all parts of a turn have, or a number with a part, such as `3.1`; or
+    a ref, for the turn that has the entry.
+
+    Raises:
+        RefError: there is none.
+    """
+    places = list(enumerate(outline.turns))
+    if number := _NUMBER.fullmatch(name):
+        wanted = int(number[1]), int(number[2] or 0)
+        is_part = number[2] is not None
+        found = [
+            (place, turn)
+            for place, turn in places
+            if not turn.subagent
+            and (turn.number, turn.part if is_part else 0) == (wanted[0], wanted[1])
+        ]
+        if found:
+            return found
+    try:
+        entry = cursor.entry(name)
+    except RefError as error:
+        if not _NUMBER.fullmatch(name):
+            raise
+        last = max((turn.number for turn in outline.turns), default=0)
+        has = f"its turns are 1 to {last}" if last else "it has no turns"
+        raise RefError(f"there is no turn {name}: {has}", name) from error
+    first = {turn.uuid: (place, turn) for place, turn in places}
+    above = next((first[e.uuid] for e in cursor.up(entry) if e.uuid in first), None)
+    if above is None:
+        raise RefError(f"{name!r} is above all turns; give an entry below a prompt", name)
+    return [above]
 
 
 def entries_of(cursor: Cursor, turn: Turn) -> list[Entry]:
