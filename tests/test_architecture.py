@@ -230,6 +230,13 @@ LATE: Final = {
     "__main__": {
         "cli": "most of the time of a short command",
     },
+    "catalog.about": {
+        "catalog.homes": "few files are of version 1",
+    },
+    "catalog.counts": {
+        "operations.outline": "heavy, and seldom asked for",
+        "session": "slow to import, and a list needs none of it",
+    },
     "catalog.listing": {
         "catalog.homes": "few files are of version 1",
         "engine.translated": "slow to import, few need it",
@@ -267,13 +274,6 @@ LATE: Final = {
     },
     "cli.opening": {
         "cli.screen": "slow to import, and few files are damaged",
-    },
-    "cli.store": {
-        "operations.outline": "heavy, and seldom asked for",
-        "session": "slow to import, and a list needs none of it",
-    },
-    "cli.tree": {
-        "catalog.homes": "few files are of version 1",
     },
     "context.context": {
         "context.providers.anthropic": "a program speaks to one provider",

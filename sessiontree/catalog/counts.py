@@ -28,7 +28,7 @@ from sessiontree.engine.translated import agent_files, history_files, inherited_
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.formats import FORMATS, HEAD, Format
 from sessiontree.storage.atomic import swap_file
-from sessiontree.storage.files import SUBAGENTS, own_folder
+from sessiontree.storage.files import SUBAGENTS, Report, own_folder
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Scanner
 from sessiontree.storage.move import make_folders
@@ -139,6 +139,22 @@ def with_counts(one: SessionInfo, counts: Counts | None) -> SessionInfo:
     usage = counts.usage
     numbers = {"turns": counts.turns, "model": counts.model, "usage": usage.as_dict()}
     return replace(one, **numbers, cost=usage.cost or None)
+
+
+def with_branches(one: SessionInfo, report: Report) -> SessionInfo:
+    """The facts of a session with the number of its branches; the whole file is read.
+
+    `report` is called if it cannot be read.
+    """
+    from sessiontree.operations.outline import count_branches  # heavy, and seldom asked for
+    from sessiontree.session import Session
+
+    try:
+        with Session.open(one.file, readonly=True) as session:
+            return replace(one, branches=count_branches(session.reader))
+    except SessionTreeError as error:
+        report(str(error))
+        return one
 
 
 def _stamp(paths: Iterable[str]) -> Stamp:

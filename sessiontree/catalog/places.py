@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
-from typing import Final
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -33,6 +33,18 @@ from sessiontree.storage.rollouts import in_force
 
 OWN: Final = "sessiontree"
 """The name of the agent of a session that no other agent wrote."""
+
+
+Order = Literal["modified", "created", "size", "name"]
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
+_KEYS: Final[dict[Order, tuple[Callable[[SessionInfo], Any], bool]]] = {
+    "modified": (by_time, True),
+    "created": (lambda one: (moment(one.created), by_time(one)), True),
+    "size": (lambda one: one.bytes, True),
+    "name": (lambda one: (one.name is None, (one.name or "").casefold()), False),
+}
+"""For each order its key, and whether the greatest comes first."""
 
 
 class Selection(msgspec.Struct, frozen=True):
@@ -124,6 +136,12 @@ def sessions_in(
     """
     look = _looking_in(places)
     return filter(selection.takes, session_infos(files_in(places, report), report, look))
+
+
+def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
+    """Sessions in an order."""
+    key, is_reversed = _KEYS[order]
+    return sorted(found, key=key, reverse=is_reversed)
 
 
 def originals_first(found: Iterable[SessionInfo]) -> list[SessionInfo]:

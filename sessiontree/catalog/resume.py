@@ -122,6 +122,7 @@ def plan(
     *,
     environ: Mapping[str, str] = os.environ,
     before: Callable[[str], object] = lambda program: None,
+    converts: Callable[[str], object] = lambda home: None,
 ) -> Resumption:
     """How an agent goes on with a session; converts the session where that is needed.
 
@@ -130,6 +131,7 @@ def plan(
         agent: the agent; by default the session's own.
         cwd: the working directory; by default the session's own.
         before: called with the program's name before anything is written; may raise.
+        converts: called with the agent's folder of sessions before a copy is made there; may raise.
 
     Raises:
         UsageError: the session is of no agent, and none is given.
@@ -150,6 +152,7 @@ def plan(
     moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
     if is_its_own and not (moves and target in ("claude-code", "gemini", "pi")):
         return _with_own(one, target, folder, moves=moves)
+    converts(folders_of(target, environ)[0])
     return _converted(one, target, folder, environ)
 
 

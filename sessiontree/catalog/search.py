@@ -19,16 +19,38 @@ import msgspec
 
 from sessiontree.catalog.listing import chats_of_sessions
 from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
-from sessiontree.errors import AgentRecordError, SessionTreeError
-from sessiontree.operations.workers import Crew, available
+from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
+from sessiontree.operations.workers import Crew, Each, available, nothing
 from sessiontree.storage.files import Report, unreadable
 from sessiontree.storage.lines import Scanner
 from sessiontree.text.pattern import AllOf, Pattern
 
-__all__ = ["SearchHit", "Wanted", "processes_for", "search"]
+__all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]
 
 WORTH_SHARING: Final = 32_000_000
 """Bytes from which a second process saves more time than its start costs."""
+
+_ROLES: Final = (
+    *("user", "assistant", "tool", "prompt", "system", "developer", "model", "toolResult"),
+    *("bashExecution", "custom"),
+)
+
+
+def check_roles(roles: Iterable[str]) -> None:
+    """Refuse a role that is a known one spelled wrongly; programs may store roles of their own.
+
+    Raises:
+        UsageError: the role, and the one that is meant.
+    """
+    from difflib import get_close_matches  # only a search with roles needs it
+
+    for role in roles:
+        near = get_close_matches(role.casefold(), _ROLES, 1, 0.75)
+        if near and role not in _ROLES:
+            known = ", ".join(_ROLES)
+            raise UsageError(
+                f"there is no role {role!r}; did you mean {near[0]}? The roles are {known}"
+            )
 
 
 def search(
@@ -39,12 +61,14 @@ def search(
     *,
     limit: int | None = None,
     processes: int | None = 1,
+    each: Each = nothing,
 ) -> Generator[SearchHit, None, None]:
     """The hits in files, at most `limit`, as they are found: file by file, in file order.
 
     A message that several chats of one session have is one hit, in the first of them. `processes`
     share the files; None: as many as are worth it. The others end when the iterator is closed.
-    `report` is called for each file and line that cannot be read.
+    `report` is called for each file and line that cannot be read, `each` with the number of each
+    file before it is searched.
     """
     if limit is not None and limit < 1:
         return
@@ -58,7 +82,7 @@ def search(
         return _found_in(file, pattern, wanted, scanner)
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
-    with closing(crew.results(files)) as results:
+    with closing(crew.results(files, each)) as results:
         given = 0
         for found in results:
             if isinstance(found, str):

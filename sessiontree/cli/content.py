@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -16,21 +15,14 @@ from sessiontree.cli.opening import reading
 from sessiontree.cli.output import for_people, out_json, out_json_list, out_message
 from sessiontree.cli.terminal import as_line, counted, end, out, tell, tell_each
 from sessiontree.context.resolved import output_text
-from sessiontree.core.blob import MARK, Blob, blobs_needed
-from sessiontree.core.entry import decode_object
+from sessiontree.core.blob import Blob, blobs_needed
 from sessiontree.core.handle import Handle
 from sessiontree.core.message import indented_text
-from sessiontree.core.spill import check_spilled
 from sessiontree.handles.registry import Registry, Scope
 from sessiontree.handles.schema import HandleSchema
+from sessiontree.operations.blobs import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 
-_KINDS: Final[dict[type[errors.BlobError], str]] = {
-    errors.BlobMissingError: "missing",
-    errors.BlobDamagedError: "damaged",
-    errors.BlobUnreadableError: "unreadable",
-    errors.SpilledError: "spilled",
-}
 _PREFIX: Final = re.compile("[0-9a-f]{4,64}")
 
 
@@ -59,7 +51,9 @@ def ls(file: str, as_json: bool) -> None:
     'blob verify' reads the content of the blobs.
     """
     with reading(file) as session:
-        references = Counter(blob for keys in _lines(session) for blob in blobs_needed(keys))
+        references = Counter(
+            blob for keys in may_need_blobs(session.reader) for blob in blobs_needed(keys)
+        )
         stored = list(session.blobs.blobs())
         faults = {one: session.blobs.fault(one) for one in references}
         aside = len(session.blobs.aside())
@@ -73,7 +67,7 @@ def ls(file: str, as_json: bool) -> None:
                 "references": references[one],
                 "referenced": one in references,
                 "stored": faults.get(one) is None,
-                "fault": _KINDS[type(fault)] if (fault := faults.get(one)) else None,
+                "fault": FAULTS[type(fault)] if (fault := faults.get(one)) else None,
             }
             for one in found
         )
@@ -91,14 +85,7 @@ def _state(references: int, fault: errors.BlobError | None) -> str:
         return count
     sizes = fault.sizes if isinstance(fault, errors.BlobDamagedError) else None
     exactly = f": {sizes[0]:,} of {sizes[1]:,} bytes" if sizes else ""
-    return f"{count}, {_KINDS[type(fault)]}{exactly}"
-
-
-def _lines(session: Session) -> Iterator[Mapping[str, Any]]:
-    """The stored keys of each entry that may use a blob."""
-    for _, line in session.reader.ready().entry_lines():
-        if MARK in line:
-            yield decode_object(line)
+    return f"{count}, {FAULTS[type(fault)]}{exactly}"
 
 
 @blob.command()
@@ -145,20 +132,10 @@ def verify(file: str, as_json: bool) -> None:
     The command changes nothing. The exit code is 1 if a blob is missing or damaged.
     """
     with reading(file) as session:
-        needed: set[Blob] = set()
-        found: list[errors.BlobError] = []
-        for keys in _lines(session):
-            needed.update(blobs_needed(keys))
-            try:
-                check_spilled(keys)
-            except errors.SpilledError as error:
-                message = f"{session.file}, entry {keys.get('uuid')}: {error}"
-                found.append(errors.SpilledError(message, session.blobs.file))
-        found += session.blobs.verify(needed)
-        checked = len({one.sha256 for one in [*needed, *session.blobs.blobs()]})
+        found, checked = verify_blobs(session.reader)
     if as_json:
         out_json_list(
-            {"file": e.file, "sha256": e.sha256, "kind": _KINDS[type(e)], "cause": str(e)}
+            {"file": e.file, "sha256": e.sha256, "kind": FAULTS[type(e)], "cause": str(e)}
             for e in found
         )
     else:

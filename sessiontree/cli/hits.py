@@ -7,11 +7,10 @@ match. Elsewhere the path of each session and the whole snippet are printed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
-import msgspec
-
-from sessiontree.catalog.listing import SessionInfo, facts_of, moment
+from sessiontree.catalog.hits import SessionsOfHits
+from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.catalog.lookup import short_id
 from sessiontree.catalog.search import SearchHit
 from sessiontree.cli.lookup import relative_path
@@ -19,46 +18,15 @@ from sessiontree.cli.screen import Screen, columns_of, cut, filled
 from sessiontree.cli.table import agent_of, briefly_ago, time_of, title_of
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line, printable
-from sessiontree.errors import SessionTreeError
 
 _TITLE: Final = 60
 _ROLES: Final = {"user": "prompt", "tool": "tool", "assistant": ""}
 _MATCH: Final = ("\x1b[1;31m", "\x1b[0m")
 
 
-class Sessions:
-    """The facts of the sessions that hits are in, each read once."""
-
-    def __init__(self) -> None:
-        self._last: tuple[str, SessionInfo | None] = ("", None)
-
-    def of(self, hit: SearchHit) -> SessionInfo | None:
-        """The facts of a hit's session; None if they cannot be read any more."""
-        if self._last[0] != hit.file:
-            self._last = hit.file, _facts(hit.file)
-        return self._last[1]
-
-
-def _facts(file: str) -> SessionInfo | None:
-    try:
-        return facts_of(file)
-    except SessionTreeError:
-        return None
-
-
-def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:
-    """Hits as JSON objects, with the facts of their sessions."""
-    sessions = Sessions()
-    for hit in hits:
-        one = sessions.of(hit)
-        about = {} if one is None else {"agent": one.made_by, "cwd": one.cwd}
-        title = None if one is None else one.name or one.first_message
-        yield {**msgspec.to_builtins(hit), "title": title, **about}
-
-
 def lines(hits: Iterable[SearchHit]) -> Iterator[tuple[str, bool]]:
     """The lines to print where there is no screen, and whether each is a hit."""
-    sessions, file = Sessions(), None
+    sessions, file = SessionsOfHits(), None
     for hit in hits:
         if hit.file != file:
             if file is not None:
@@ -80,7 +48,7 @@ def _path_heading(hit: SearchHit, one: SessionInfo | None) -> str:
 
 def rows(hits: Iterable[SearchHit], screen: Screen) -> Iterator[tuple[str, bool]]:
     """The rows to draw on a screen, and whether each is a hit."""
-    sessions, file = Sessions(), None
+    sessions, file = SessionsOfHits(), None
     for hit in hits:
         if hit.file != file:
             if file is not None:

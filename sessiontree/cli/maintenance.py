@@ -2,28 +2,25 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Sized
 from datetime import datetime
 
 import click
 
+from sessiontree.catalog.upkeep import repaired, verified
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.opening import open_migrated, reading, writing
+from sessiontree.cli.opening import open_migrated, reading, tell_migrated, writing
 from sessiontree.cli.output import out_findings, out_json, out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
 from sessiontree.core.damage import Damage, damage_row
 from sessiontree.core.display import one_line
 from sessiontree.core.notes import in_short
 from sessiontree.engine.gc import GcResult
-from sessiontree.engine.repair import RepairResult
-from sessiontree.errors import MissingHeaderError, SessionTreeError, StorageError
-from sessiontree.session import Session, repair_file
-from sessiontree.storage.atomic import strays
+from sessiontree.errors import SessionTreeError
+from sessiontree.session import Session
 from sessiontree.storage.files import BLOBS
-from sessiontree.storage.fs import DISK
 
 _MOST_SHOWN = 20
 _DEFAULT_STORE = ""
@@ -54,11 +51,7 @@ def _verified(file: str) -> list[Damage]:
     """The damage of a file; reports the leftovers of interrupted programs too."""
     title = f"Reading {os.path.basename(file)}"
     with Session.open(file, readonly=True) as session, Progress(title) as shown:
-        damage = session.verify(shown, processes=None)
-        left = strays(DISK, file)
-        unfinished: list[str] = []
-        with contextlib.suppress(StorageError):  # which is among the findings
-            unfinished = session.blobs.unfinished()
+        damage, left, unfinished = verified(session, file, shown)
         notes = one_line(in_short(session.notes), 1000)
     tell(f"{file}: {counted(len(damage), 'finding') if damage else 'no damage found'}")
     if notes:
@@ -86,7 +79,7 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
         with Session.open(file, readonly=True) as session:
             done = session.repair(dry_run=True)
     else:
-        done = _repaired(file)
+        done = repaired(file, lambda: tell_migrated(file))
     if as_json:
         remaining = [damage_row(damage) for damage in done.remaining]
         out_json({"mended": done.mended, "original": done.evidence, "remaining": remaining})
@@ -108,15 +101,6 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
         rest = counted(len(done.remaining), "finding remains", "findings remain")
         tell(f"{file}: {rest}; repair does not guess")
         end(rest)
-
-
-def _repaired(file: str) -> RepairResult:
-    """Repair a file, also one that must be migrated first or that has lost its header."""
-    try:
-        with open_migrated(file)[0] as session, session.locked():
-            return session.repair()
-    except MissingHeaderError:
-        return repair_file(file)
 
 
 @arguments.command(

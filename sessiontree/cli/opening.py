@@ -70,7 +70,7 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
             yield session
         finally:
             if is_old and (session.reader.log is not log or log.was_replaced()):
-                _tell_migrated(file)
+                tell_migrated(file)
 
 
 class OnLane(NamedTuple):
@@ -152,10 +152,10 @@ class ConflictWarning:
 def open_migrated(file: str) -> tuple[Session, str | None]:
     """Open a session to write; the path of the original as well if the file was migrated."""
     session, is_old = open_to_write(file, MAIN, migrate=True)
-    return session, _tell_migrated(file) if is_old else None
+    return session, tell_migrated(file) if is_old else None
 
 
-def _tell_migrated(file: str) -> str:
+def tell_migrated(file: str) -> str:
     original = (os.path.realpath(file) if os.path.islink(file) else file) + KEPT_AS
     terminal.tell(f"Migrated {file} to version 2; the original is kept as {original}")
     return original

@@ -14,9 +14,9 @@ from sessiontree.cli.arguments import PATH
 from sessiontree.cli.opening import ConflictWarning, OnLane, lane_note, lane_options
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
-from sessiontree.core.message import ABORTED
 from sessiontree.errors import NothingToDoError, SessionNotFoundError
 from sessiontree.recording import StreamAccumulator, events
+from sessiontree.recording.count import MessageCount
 from sessiontree.recording.recorder import agents_cwd
 from sessiontree.session import Session
 
@@ -75,7 +75,7 @@ def record(file: str, prompt: str | None, granularity: Any, on: OnLane, as_json:
             "reads the output of Claude Code: claude -p … --output-format stream-json --verbose; "
             "for session files of other agents, use 'sessiontree import FILE'"
         )
-    messages = counted(printer.messages, "message")
+    messages = counted(printer.counted.messages, "message")
     done = f"Recorded {messages} of the model; the leaf of {file} is {short(head)}"
     tell(done + lane_note(file, session))
     if not as_json:
@@ -101,33 +101,21 @@ def _opened(
 
 
 class _EventPrinter:
-    """Prints the events as they come, and counts the `messages` of the model with content."""
+    """Prints the events as they come, and counts them."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
-        self._with_content: set[str] = set()
-        self.messages = 0
+        self.counted = MessageCount()
 
     def print(self, batch: Sequence[events.Event]) -> None:
         """Print the next events; recording goes on if the reader has closed the pipe."""
-        for event in batch:
-            self._count(event)
+        self.counted.take(batch)
         try:
             for event in batch:
                 self._print(event)
             finish()
         except BrokenPipeError:
             drop_output()
-
-    def _count(self, event: events.Event) -> None:
-        if isinstance(event, events.AssistantMessage):
-            is_whole = event.stop_reason != ABORTED
-            self.messages += is_whole or event.lane in self._with_content
-            self._with_content.discard(event.lane)
-        elif isinstance(event, events.ToolUseEnd) or (
-            isinstance(event, events.ContentEnd | events.ThinkingEnd) and event.text
-        ):
-            self._with_content.add(event.lane)
 
     def _print(self, event: events.Event) -> None:
         if self._as_json:

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
-from typing import Any, Final
+from typing import Any
 
 import click
 
+from sessiontree.catalog.hits import described
 from sessiontree.catalog.places import Selection, files_to_search
-from sessiontree.catalog.search import SearchHit, Wanted
+from sessiontree.catalog.search import SearchHit, Wanted, check_roles
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
-from sessiontree.cli.hits import described, lines, rows
+from sessiontree.cli.hits import lines, rows
 from sessiontree.cli.lookup import none_found, places_at
 from sessiontree.cli.output import out_json_list
 from sessiontree.cli.screen import screen
@@ -22,24 +23,12 @@ from sessiontree.errors import UsageError
 from sessiontree.storage.files import BLOBS
 from sessiontree.text.pattern import AllOf, Pattern, query
 
-_ROLES: Final = (
-    *("user", "assistant", "tool", "prompt", "system", "developer", "model", "toolResult"),
-    *("bashExecution", "custom"),
-)
-
 
 def _checked(roles: tuple[str, ...]) -> tuple[str, ...]:
-    """Refuse a role that is a known one spelled wrongly; programs may store roles of their own."""
-    from difflib import get_close_matches  # only a search with roles needs it
-
-    for role in roles:
-        near = get_close_matches(role.casefold(), _ROLES, 1, 0.75)
-        if near and role not in _ROLES:
-            known = ", ".join(_ROLES)
-            raise click.BadParameter(
-                f"there is no role {role!r}; did you mean {near[0]}? The roles are {known}",
-                param_hint="'--role'",
-            )
+    try:
+        check_roles(roles)
+    except UsageError as error:
+        raise click.BadParameter(str(error), param_hint="'--role'") from None
     return roles
 
 

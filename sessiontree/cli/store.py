@@ -12,13 +12,12 @@ from datetime import datetime
 from typing import Any, Final
 
 import click
-from msgspec.structs import replace
 
-from sessiontree.catalog.counts import AT_ONCE, with_counts
+from sessiontree.catalog.counts import AT_ONCE, with_branches, with_counts
 from sessiontree.catalog.empty import RemovedSession
-from sessiontree.catalog.listing import SessionInfo, by_time, moment
+from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.lookup import short_ids
-from sessiontree.catalog.places import Selection
+from sessiontree.catalog.places import ORDERS, Order, Selection, in_order
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions, store_at
@@ -43,13 +42,6 @@ from sessiontree.text.preview import size_in_short
 Move = Callable[[str, Report], dict[str, str]]
 
 _TITLE: Final = 60
-_ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
-    "modified": (by_time, True),
-    "created": (lambda one: (moment(one.created), by_time(one)), True),
-    "size": (lambda one: one.bytes, True),
-    "name": (lambda one: (one.name is None, (one.name or "").casefold()), False),
-}
-"""For each order its key, and whether the greatest comes first."""
 
 
 @arguments.command("ls", json="a list of the sessions")
@@ -66,7 +58,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 @click.option(
     "--sort",
     "order",
-    type=click.Choice(list(_ORDERS)),
+    type=click.Choice(ORDERS),
     default="modified",
     show_default=True,
     help="Sort by time (latest first), by size (largest first), or by name.",
@@ -76,7 +68,7 @@ _ORDERS: Final[dict[str, tuple[Callable[[SessionInfo], Any], bool]]] = {
 @no_pager
 def ls(
     places: tuple[str, ...],
-    order: str,
+    order: Order,
     limit: int | None,
     branches: bool,
     no_pager: bool,
@@ -113,27 +105,14 @@ def ls(
     problems: list[str] = []
     looked_in, selection = places_at(places), Selection(**only)
     every = read_sessions(looked_in, Selection(), problems.append)
-    key, is_reversed = _ORDERS[order]
-    found = sorted(filter(selection.takes, every), key=key, reverse=is_reversed)
+    found = in_order(filter(selection.takes, every), order)
     found = [with_counts(*each) for each in counts_of(found[:limit], AT_ONCE)]
     if branches:
-        found = [_with_branches(one, problems.append) for one in found]
+        found = [with_branches(one, problems.append) for one in found]
     _out_sessions(found, every, as_json=as_json, paged=not no_pager)
     if not found and not as_json:
         tell(none_found(looked_in, selection))
     tell_each("Left out", problems)
-
-
-def _with_branches(one: SessionInfo, report: Report) -> SessionInfo:
-    from sessiontree.operations.outline import count_branches  # heavy, and seldom asked for
-    from sessiontree.session import Session
-
-    try:
-        with Session.open(one.file, readonly=True) as session:
-            return replace(one, branches=count_branches(session.reader))
-    except SessionTreeError as error:
-        report(str(error))
-        return one
 
 
 def _out_sessions(

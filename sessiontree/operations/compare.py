@@ -5,7 +5,7 @@ Invariants: each side has only what is on its own path, below the entry where th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
@@ -71,11 +71,16 @@ class Comparison(msgspec.Struct, frozen=True):
         }
 
 
-def compare(cursor: Cursor, one: Entry, other: Entry) -> Comparison:
-    """See `Session.compare`."""
+def compare(
+    cursor: Cursor,
+    one: Entry,
+    other: Entry,
+    shown: Callable[[int, int], object] = lambda done, size: None,
+) -> Comparison:
+    """See `Session.compare`; `shown` is called as by `turns.outline`."""
     with cursor.alone():
         common = cursor.common(one, other)
-        drawn = outline(cursor)
+        drawn = outline(cursor, shown)
         starts = {turn.uuid: turn for turn in drawn.turns}
         above = None if common is None else _content_at(cursor, common)
         return Comparison(

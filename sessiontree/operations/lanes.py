@@ -9,7 +9,11 @@ cannot write on it again, for nothing would show its entries.
 
 from __future__ import annotations
 
+from collections import Counter
+from operator import itemgetter
 from typing import Any, Final
+
+import msgspec
 
 from sessiontree.core.entry import HEADER, MAIN, Entry
 from sessiontree.core.garbage import SCRATCH
@@ -204,3 +208,38 @@ def _is_above(cursor: Cursor, above: Entry, entry: Entry) -> bool:
         if found.offset < above.offset:
             return False
     return False
+
+
+class LaneRow(msgspec.Struct, frozen=True):
+    """A lane and its leaf.
+
+    Attributes:
+        name: the name of the lane.
+        entries: the number of its entries.
+        leaf: its last entry.
+        at: the entry that people see there: not an annotation, nor a mark that moves the leaf.
+        joined: whether the leaf is on the current path of main.
+    """
+
+    name: str
+    entries: int
+    leaf: Entry
+    at: Entry
+    joined: bool
+
+
+def listed(cursor: Cursor) -> list[LaneRow]:
+    """The lanes that have an entry, the one that was written last first."""
+    with cursor.alone():
+        reader = cursor.reader
+        reader.whole()
+        tree = reader.index()
+        counts = Counter(map(tree.lane_of, range(len(tree))))
+        lasts = tree.last_of_each_lane()
+        on_main = set(tree.rows_up(lasts[None])) if None in lasts else set[int]()
+        found = []
+        for lane, row in sorted(lasts.items(), key=itemgetter(1), reverse=True):
+            leaf = reader.entry_at(row)
+            at, joined = reader.skip_markers(leaf), lane is not None and row in on_main
+            found.append(LaneRow(lane or MAIN, counts[lane], leaf, at, joined))
+        return found

@@ -16,7 +16,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter, deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from typing import Any, Final
@@ -69,6 +69,7 @@ from sessiontree.operations.work import (
 from sessiontree.text.preview import is_unclear, preview
 
 _MOST_NAMES: Final = 8
+_SHOWN_EVERY: Final = 1024  # entries
 _NUMBER: Final = re.compile(r"(\d{1,9})(?:\.(\d{1,9}))?")
 _SIDE_AGENTS: Final = ("agent-acompact", "agent-aside_question", "agent-aprompt_suggestion")
 """The starts of lanes of agents that Claude Code starts by itself."""
@@ -213,13 +214,20 @@ class SessionOutline(msgspec.Struct, frozen=True):
         return found
 
 
-def outline(cursor: Cursor) -> SessionOutline:
-    """Read the whole session; see `Session.outline`."""
+def outline(
+    cursor: Cursor, shown: Callable[[int, int], object] = lambda done, size: None
+) -> SessionOutline:
+    """Read the whole session; see `Session.outline`.
+
+    `shown` is called from time to time with how many entries were read, and of how many.
+    """
     with cursor.alone(), gc_paused():
         drawn = Outline.of(cursor)
         turning = Turning(drawn)
-        for _ in _taken(turning, drawn, cursor):
-            pass
+        size = len(drawn.tree)
+        for done, _ in enumerate(_taken(turning, drawn, cursor)):
+            if not done % _SHOWN_EVERY:
+                shown(done, size)
         return turning.outline()
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 R = TypeVar("R")
 MOST: Final = 8  # processes; more would wait for memory and disk
+Each = Callable[[int], object]
 _LENGTH: Final = 4  # bytes of the length before each result; length 0 ends those of an item
 
 
@@ -38,6 +39,10 @@ def available() -> int:
     if sys.platform == "linux":
         processors = len(os.sched_getaffinity(0))
     return min(MOST, processors)
+
+
+def nothing(number: int) -> None:
+    """The `each` of a caller that does not follow the work."""
 
 
 class Crew(Generic[T, R]):
@@ -55,14 +60,18 @@ class Crew(Generic[T, R]):
         self._decode = decode
         self._processes = processes
 
-    def results(self, items: Sequence[T]) -> Generator[R, None, None]:
-        """The results of all items, in their order."""
+    def results(self, items: Sequence[T], each: Each = nothing) -> Generator[R, None, None]:
+        """The results of all items, in their order.
+
+        `each` is called with the number of each item before its results are given.
+        """
         processes = max(1, min(self._processes, len(items)))
         workers: list[_Worker] = []
         try:
             for share in range(processes if processes > 1 else 0):
                 workers.append(self._started(items[share::processes], workers))
             for number, item in enumerate(items):
+                each(number)
                 if workers:
                     yield from self._results_of(item, workers[number % processes])
                 else:

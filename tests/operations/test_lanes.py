@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Entry, RefError, Session, SessionBusyError, UsageError
+from sessiontree.operations import lanes
 from tests.operations.conftest import Reading
 from tests.support.children import in_threads
 from tests.support.conversation import (
@@ -21,6 +22,7 @@ from tests.support.conversation import (
     said_in,
     scratch,
     talk,
+    text,
     user,
     write,
 )
@@ -339,3 +341,21 @@ def test_a_reader_of_another_agents_file_is_told_which_lanes_are_there(file: Pat
             reader.lane("nope")
         with reader.lane("nope", at="a") as nowhere:
             assert nowhere.leaf.uuid == "a"
+
+
+def test_the_list_of_lanes_has_the_newest_first_and_says_which_are_joined(session: Session) -> None:
+    talk(session, "asked", "answered")
+    with scratch(session, "tried") as trial:
+        trial.label("@", "a mark")
+        kept = trial.lane_name
+    session.keep(kept)
+    start = session.leaf
+    with session.scratch() as trial:
+        mark = trial.branch("@")
+        other = trial.lane_name
+    found = {row.name: row for row in lanes.listed(session.cursor)}
+    assert list(found) == [other, "main", kept]
+    assert [row.joined for row in found.values()] == [False, False, True]
+    assert (found[other].leaf, found[other].at) == (mark, session.reader.skip_markers(start))
+    assert found[other].entries == 1
+    assert text(found[kept].at["message"]) == "tried"
