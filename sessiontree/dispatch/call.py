@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import msgspec
@@ -19,6 +19,7 @@ from sessiontree.dispatch.budget import Budgeted, Paged
 from sessiontree.session import Session
 
 if TYPE_CHECKING:
+    from sessiontree.dispatch.namespace import Method
     from sessiontree.dispatch.scope import Scope
 
 
@@ -40,6 +41,19 @@ class Tell(Protocol):
     def guidance(self, kind: str, next: str) -> None: ...
 
     def mask(self, value: Any) -> Any: ...
+
+
+class Catalog(Protocol):
+    """The methods that can be called; see `Dispatcher`."""
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def methods(self) -> Mapping[str, Method]: ...
+
+    @property
+    def problems(self) -> Sequence[str]: ...
 
 
 _SESSION = msgspec.Meta(
@@ -88,10 +102,12 @@ class Call:
         scope: what the call may reach.
         tell: where its reports go.
         stop: set when the caller does not want the result any more.
+        catalog: the methods that can be called.
     """
 
-    def __init__(self, scope: Scope, tell: Tell, stop: threading.Event) -> None:
+    def __init__(self, scope: Scope, tell: Tell, stop: threading.Event, catalog: Catalog) -> None:
         self.scope = scope
+        self.catalog = catalog
         self._tell = tell
         self._stop = stop
 
