@@ -31,6 +31,9 @@ from sessiontree.storage.files import Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.rollouts import in_force
 
+Reaches = Callable[[str], bool]
+"""Whether a caller may read a file."""
+
 OWN: Final = "sessiontree"
 """The name of the agent of a session that no other agent wrote."""
 
@@ -126,16 +129,23 @@ def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
     return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
 
+def every(file: str) -> bool:
+    """The `reaches` of a caller that may read all files."""
+    return True
+
+
 def sessions_in(
-    places: Sequence[str], selection: Selection, report: Report
+    places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
 ) -> Iterator[SessionInfo]:
-    """The sessions in some places, in no fixed order.
+    """The sessions in some places, in no fixed order; only files that the caller `reaches`.
 
     Raises:
         SessionTreeError: a place is a file, and not a session.
     """
     look = _looking_in(places)
-    return filter(selection.takes, session_infos(files_in(places, report), report, look))
+    return filter(
+        selection.takes, session_infos(filter(reaches, files_in(places, report)), report, look)
+    )
 
 
 def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
@@ -162,13 +172,17 @@ def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     return look
 
 
-def files_to_search(places: Sequence[str], selection: Selection, report: Report) -> list[str]:
+def files_to_search(
+    places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
+) -> list[str]:
     """The files of the sessions in some places, all chats of one session included, newest first.
+
+    Only files that the caller `reaches`.
 
     Raises:
         SessionTreeError: sessions are selected, and a place is a file and not a session.
     """
-    files = without_stubs(files_in(places, report))
+    files = without_stubs(filter(reaches, files_in(places, report)))
     if selection.is_all:
         return sorted(files, key=_changed, reverse=True)
     look = _looking_in(places)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from datetime import datetime
 from typing import Any, Final, Literal, NamedTuple, get_args
@@ -23,7 +23,7 @@ from sessiontree.core.usage import Usage
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.prices import Prices
 from sessiontree.operations.spending import Spent, costs
-from sessiontree.operations.workers import Crew
+from sessiontree.operations.workers import Crew, Each, nothing
 from sessiontree.session import Session
 from sessiontree.storage.files import Report, unreadable
 
@@ -156,7 +156,7 @@ def spending_of(
     report: Report,
     *,
     since: datetime | None = None,
-    shown: Callable[[int], object] = lambda done: None,
+    shown: Each = nothing,
     processes: int | None = None,
 ) -> Spending:
     """The costs of sessions, by day, project, model or agent.
@@ -167,7 +167,7 @@ def spending_of(
         prices: the prices of answers without a reported cost; None: they are not known.
         report: is called for each file that cannot be read, and for what is wrong with one.
         since: what was spent before does not count; None: all counts.
-        shown: is called with the number of the session that is read.
+        shown: is called with the number of each session before it is read.
         processes: how many processes share the sessions; None: as many as are worth it.
     """
     sums = _Sums(by, sources)
@@ -178,12 +178,11 @@ def spending_of(
         return _found_in(number, sources[number].file, prices)
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode, processes)
-    with closing(crew.results(range(len(sources)))) as results:
+    with closing(crew.results(range(len(sources)), shown)) as results:
         for found in results:
             if isinstance(found, str):
                 report(found)
                 continue
-            shown(found.number)
             time = found.spent.time
             if since is None or time is None or time >= since:
                 sums.add(found)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Annotated, Any, Final, Generic, TypeVar
 
@@ -143,6 +143,22 @@ def page_of(
         taken.append(item)
         last = key(each)
     return Page(items=taken)
+
+
+def short_list(items: Sequence[T], given: Budgeted, beside: int) -> tuple[list[T], str | None]:
+    """The first items of what a call has done, and a sentence on those that are left out.
+
+    There is no next page of it: another call would do it again.
+    """
+    if not given.budget:
+        return list(items), None
+    left = room(given.budget) - _ENVELOPE - beside
+    for count, item in enumerate(items):
+        left -= size(item) + 1
+        if left < 0:
+            rest = len(items) - count
+            return list(items[:count]), f"{rest:,} more are left out; a larger budget shows more"
+    return list(items), None
 
 
 def _behind(

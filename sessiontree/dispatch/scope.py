@@ -124,6 +124,10 @@ class Scope:
             self.places,
         )
 
+    def reaches(self, file: str) -> bool:
+        """Whether calls may read a file that was found in the places: it may be a link."""
+        return not (self.confined and os.path.islink(file)) or self._is_inside(file)
+
     def new_file(self, path: str) -> str:
         """The path of a file that a call may make.
 
