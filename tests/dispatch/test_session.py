@@ -324,3 +324,24 @@ def test_the_answers_about_a_session_of_200_megabytes_keep_their_budget(
     assert calls("branch.diff", session=str(file), one="@~50").tokens <= 4000
     reports, _ = stopped(calls, "health.check", 2, session=str(file))
     assert reports == 2
+
+
+SECRET = "sk-ant-api03-" + "Ab1" * 31 + "AA"
+
+
+def test_no_part_of_a_secret_leaves_where_secrets_are_masked(store: Store) -> None:
+    file = said(store, "The key is " + SECRET + " so use it. " + "word " * 100)
+    calls = Calls(store.root, redact=True)
+    for name, params in (
+        ("search", {"pattern": "key"}),
+        ("search", {"pattern": SECRET[-20:]}),
+        ("turn", {"session": file, "turn": "1", "longest": 60}),
+        ("outline", {"session": file, "width": 40}),
+        ("list", {}),
+    ):
+        answer = calls(f"session.{name}", **params)
+        assert answer.value["items"], name
+        assert "Ab1Ab1" not in str(answer.value["items"]), name
+    for offset in range(0, 900, 50):
+        planned = calls.value("branch.plan", session=file, keep=0, offset=offset, budget=200)
+        assert "Ab1Ab1" not in planned["text"]

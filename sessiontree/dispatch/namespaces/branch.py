@@ -374,7 +374,7 @@ def plan(call: Call, given: Plan) -> Planned:
         made = session.compaction_plan(
             first_kept=given.first_kept, keep=given.keep, instructions=given.instructions
         )
-        part = passage([made.text], given.offset, given.budget)
+        part = passage([call.mask(made.text)], given.offset, given.budget)
         return Planned(
             leaf=made.leaf.uuid,
             first_kept=None if made.first_kept is None else made.first_kept.uuid,

@@ -498,7 +498,7 @@ def turn(call: Call, given: OneTurn) -> WholeTurn:
             _entries(call, session, named),
             given,
             lambda each: each[0].uuid,
-            lambda each: _said(*each, given.longest),
+            lambda each: _said(call, *each, given.longest),
             size(made),
         )
         made.items, made.more, made.cursor = page.items, page.more, page.cursor
@@ -517,8 +517,8 @@ def _entries(
                 yield entry, message
 
 
-def _said(entry: Entry, message: Message | None, longest: int) -> Said:
-    text = _text(entry, message)
+def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Said:
+    text: str = call.mask(_text(entry, message))
     shown = beginning(text, longest) if longest else text
     return Said(
         uuid=entry.uuid,
