@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,10 +10,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.dispatch.event import Error, Event, Progress
 from tests.support.calls import Calls
 from tests.support.conversation import assistant, user
 from tests.support.sessions import by_hand, chat, said
+from tests.support.stopping import reports_until_stopped
 from tests.support.transcripts import user as question
 from tests.support.transcripts import written
 
@@ -42,21 +41,6 @@ def agents(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Cal
     written(home / "projects" / "-p" / "s.jsonl", [question("a", None, "How do retries work?")])
     said(store, "Add a retry to the client", cwd="/work/client", id="own-session")
     return Calls(store.root, agents=True)
-
-
-def stopped(calls: Calls, name: str, after: int, **params: Any) -> tuple[int, list[Event]]:
-    """Stop a call at one of its reports; how many it gave, and its events."""
-    stop, events = threading.Event(), list[Event]()
-
-    def take(event: Event) -> None:
-        events.append(event)
-        if sum(isinstance(each, Progress) for each in events) == after:
-            stop.set()
-
-    calls.dispatcher.call(name, params, take, stop=stop)
-    (error,) = (event for event in events if isinstance(event, Error))
-    assert "stopped" in error.message
-    return sum(isinstance(each, Progress) for each in events), events
 
 
 def test_a_list_has_the_sessions_of_the_store_and_of_agents(agents: Calls) -> None:
@@ -206,8 +190,7 @@ def test_a_stopped_call_over_many_sessions_goes_no_further(
 ) -> None:
     for number in range(250):
         by_hand(Path(store.root, f"{number}.jsonl"), "m", id=f"s{number}")
-    reports, _ = stopped(calls, name, 3, **params)
-    assert reports == 3
+    assert reports_until_stopped(calls, name, 3, **params) == 3
 
 
 @pytest.fixture
@@ -322,8 +305,7 @@ def test_the_answers_about_a_session_of_200_megabytes_keep_their_budget(
         assert calls(f"branch.{name}", session=str(file)).tokens <= 4000, name
     assert calls("branch.plan", session=str(file)).tokens <= 4000
     assert calls("branch.diff", session=str(file), one="@~50").tokens <= 4000
-    reports, _ = stopped(calls, "health.check", 2, session=str(file))
-    assert reports == 2
+    assert reports_until_stopped(calls, "health.check", 2, session=str(file)) == 2
 
 
 SECRET = "sk-ant-api03-" + "Ab1" * 31 + "AA"

@@ -11,15 +11,17 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from sessiontree.catalog import lookup
 from sessiontree.catalog.destination import AGENTS
 from sessiontree.catalog.listing import facts_of
+from sessiontree.catalog.places import Selection, in_order, sessions_in
 from sessiontree.catalog.resume import plan
 from sessiontree.dispatch.budget import Budgeted, short_list, size
 from sessiontree.dispatch.call import Call, LaneName, OfSession
 from sessiontree.dispatch.call import SessionName as Name
 from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.namespaces.session import SESSION
-from sessiontree.errors import NothingToDoError, SessionTreeError
+from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
 from sessiontree.importing.batch import Batch
 from sessiontree.recording import StreamAccumulator
@@ -38,7 +40,7 @@ class Import(Budgeted):
         Meta(
             min_length=1,
             description="Paths of session files of agents, or of folders of such files; or ids or "
-            "names of sessions.",
+            "names of sessions of agents.",
             examples=[["latest"]],
         ),
     ]
@@ -102,9 +104,22 @@ def import_(call: Call, given: Import) -> Imports:
 
 
 def _source(call: Call, source: str) -> str:
-    """The path of a file or a folder to import."""
-    is_path = os.sep in source or os.path.lexists(source)
-    return call.scope.inside(source) if is_path else call.file(source)
+    """The path of a file or a folder to import; a name or an id is that of a session of an agent.
+
+    Raises:
+        Refusal: the path is outside the scope, or no agent has such a session.
+    """
+    if os.sep in source or os.path.lexists(source):
+        return call.scope.inside(source)
+    scope = call.scope
+    theirs = sessions_in(scope.agents, Selection(), call.warn, scope.reaches)
+    try:
+        found = lookup.find(source, in_order(theirs, "modified"), "of an agent", "session.list")
+    except RefError as error:
+        kind = "ambiguous" if error.candidates else "session_not_found"
+        next = "Give a path, or the id of a session of an agent; session.list shows them."
+        raise Refusal(str(error), kind, next, error.candidates) from None
+    return scope.inside(found.file)
 
 
 def _tell(call: Call, kind: str, told: Sequence[str]) -> None:
