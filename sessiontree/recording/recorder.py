@@ -25,6 +25,7 @@ from sessiontree.core.entry import ANNOTATIONS, MAIN, Entry, decode_leniently
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
 from sessiontree.core.jsonbytes import plain
+from sessiontree.core.message import kind_of
 from sessiontree.errors import EntryError, UsageError, warn
 from sessiontree.recording import events
 from sessiontree.recording.events import Event, Position
@@ -302,7 +303,7 @@ class StreamAccumulator:
 
         An event of Anthropic's API itself is taken as Claude Code reports it.
         """
-        if event.get("type") in ANTHROPIC_EVENTS:
+        if kind_of(event) in ANTHROPIC_EVENTS:
             event = {"type": "stream_event", "event": event}
         elif is_responses_event(event) and not self._is_warned:
             self._is_warned = True

@@ -161,6 +161,7 @@ def test_unknown_events_are_kept_whole_and_said() -> None:
         agent.event("next_years_event", deep={"a": [1, None]}),
         {"no": "type"},
         {"type": 7},
+        {"type": ["a"], "event": {"type": {"a": 1}}},
         agent.event("assistant", message="no message"),
         agent.streamed(type="content_block_delta", index=9, delta={"type": "text_delta"}),
         agent.streamed(type="content_block_delta", index=3, delta={"type": "new_delta", "x": 1}),

@@ -35,6 +35,7 @@ from sessiontree.catalog.spending import Row as SpendingRow
 from sessiontree.catalog.totals import totals_of
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
+from sessiontree.core.garbage import is_scratch
 from sessiontree.core.message import Message
 from sessiontree.core.moment import moment_given
 from sessiontree.core.notes import in_short
@@ -562,6 +563,7 @@ class Numbers(msgspec.Struct, kw_only=True, omit_defaults=True):
     types: Annotated[dict[str, int], Meta(description="The entries of each type.")]
     branches: Annotated[int, Meta(description="Its branches.")]
     lanes: Annotated[dict[str, int], Meta(description="The entries on each lane.")]
+    scratch: Annotated[int, Meta(description="The entries on scratch lanes, of all together.")] = 0
     bytes: Annotated[int, Meta(description="The size of its file.")]
     blobs: Annotated[int, Meta(description="The number of its blobs.")] = 0
     blob_bytes: Annotated[int, Meta(description="Their size.")] = 0
@@ -579,7 +581,8 @@ def stats(call: Call, given: Stats) -> Numbers:
             entries=found.entries,
             types=found.types,
             branches=found.branches,
-            lanes=found.lanes,
+            lanes={name: count for name, count in found.lanes.items() if not is_scratch(name)},
+            scratch=sum(count for name, count in found.lanes.items() if is_scratch(name)),
             bytes=found.file_bytes,
             blobs=found.blobs,
             blob_bytes=found.blob_bytes,
