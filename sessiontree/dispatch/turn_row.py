@@ -78,23 +78,20 @@ def done(work: Work, cwd: str | None) -> dict[str, object]:
 def turn_rows(call: Call, cwd: str | None, width: int) -> Callable[[Turn], TurnRow]:
     """A function that makes the rows of turns; a call that was stopped ends there."""
 
-    def short(text: str, most: int = width) -> str:
-        return one_line(call.mask(text) if len(text) > most else text, most)
-
     def make(turn: Turn) -> TurnRow:
         call.check()
         return TurnRow(
             turn=turn.name,
             uuid=turn.uuid,
-            prompt=None if turn.prompt is None else short(turn.prompt),
-            answer=short(turn.answer),
+            prompt=None if turn.prompt is None else one_line(turn.prompt, width),
+            answer=one_line(turn.answer, width),
             outcome=turn.outcome,
             time=turn.work.started,
             side=not turn.current,
             lane=turn.lane,
             labels=[*(label for _, label in turn.labels), *turn.names],
             events=[event.kind for event in turn.events],
-            subagents=[short(f"{one.name}: {one.task}", _TASK) for one in turn.subagents],
+            subagents=[one_line(f"{one.name}: {one.task}", _TASK) for one in turn.subagents],
             **done(turn.work, cwd),  # type: ignore[arg-type]
         )
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from sessiontree import Session
-from tests.dispatch.test_fit import NAMED, READS
+from tests.dispatch.test_fit import NAMED, READS, WITHOUT_SESSION
 from tests.support.calls import Calls
 
 BODY: Final = "".join(Random(7).choices(ascii_letters, k=36))
@@ -50,7 +50,7 @@ def test_no_piece_of_a_secret_leaves(
     folder: Path, name: str, params: dict[str, Any], budget: int
 ) -> None:
     calls = Calls(folder, redact=True, write=False)
-    given = {} if name in ("tree.list", "handle.schemas") else {"session": str(folder / "s.jsonl")}
+    given = {} if name in WITHOUT_SESSION else {"session": str(folder / "s.jsonl")}
     answer = calls(name, budget=budget, **given, **params)
     assert answer.error is None
     assert not pieces_in(answer)
