@@ -7,7 +7,7 @@ the id or the links in it; without `write` no call changes or makes a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -103,11 +103,7 @@ class Scope:
 
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
         """The sessions that calls may reach, in no fixed order; `tell` gets what is left out."""
-        for one in sessions_in(self.places, selection, tell):
-            if not self.confined or self._is_inside(one.file):
-                yield one
-            else:
-                tell(f"{one.file} is a link that leads outside the folders that can be reached")
+        return sessions_in(self.places, selection, tell, self.reaching(tell))
 
     def inside(self, path: str) -> str:
         """A path that calls may reach, as it is.
@@ -124,9 +120,19 @@ class Scope:
             self.places,
         )
 
-    def reaches(self, file: str) -> bool:
-        """Whether calls may read a file that was found in the places: it may be a link."""
-        return not (self.confined and os.path.islink(file)) or self._is_inside(file)
+    def reaching(self, tell: Report) -> Callable[[str], bool]:
+        """A function that says if calls may read a file that was found in the places.
+
+        It may be a link that leads outside, which `tell` gets.
+        """
+
+        def reaches(file: str) -> bool:
+            if not self.confined or not os.path.islink(file) or self._is_inside(file):
+                return True
+            tell(f"{file} is a link that leads outside the folders that can be reached")
+            return False
+
+        return reaches
 
     def new_file(self, path: str) -> str:
         """The path of a file that a call may make.

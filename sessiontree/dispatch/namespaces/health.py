@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from sessiontree import __version__
-from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.catalog.places import Selection
 from sessiontree.catalog.upkeep import repaired, verified
 from sessiontree.core.codec import FORMAT
 from sessiontree.core.damage import NEXT_STEP, Damage
@@ -105,7 +105,7 @@ def _check_places(call: Call, made: Health) -> None:
     made.places = call.scope.places
     made.sessions = 0
     problems: list[str] = []
-    for _ in sessions_in(made.places, Selection(), problems.append, call.scope.reaches):
+    for _ in call.scope.sessions(Selection(), problems.append):
         made.sessions += 1
         if not made.sessions % 100:
             call.progress(f"Reading sessions: {made.sessions:,}")

@@ -27,7 +27,6 @@ from sessiontree.catalog.places import (
     files_to_search,
     in_order,
     originals_first,
-    sessions_in,
 )
 from sessiontree.catalog.search import SearchHit, Wanted, check_roles, search
 from sessiontree.catalog.spending import By, Source, spending_of
@@ -118,7 +117,7 @@ def _selection(given: Selected) -> Selection:
 
 def _sessions(call: Call, selection: Selection) -> list[SessionInfo]:
     found: list[SessionInfo] = []
-    for one in sessions_in(call.scope.places, selection, call.warn, call.scope.reaches):
+    for one in call.scope.sessions(selection, call.warn):
         found.append(one)
         if not len(found) % 100:
             call.progress(f"Reading sessions: {len(found):,}")
@@ -324,7 +323,7 @@ def _files(call: Call, given: Search) -> Sequence[str]:
     if given.session is not None:
         return [call.file(given.session)]
     selection = Selection(frozenset(given.agents), given.project)
-    return files_to_search(call.scope.places, selection, call.warn, call.scope.reaches)
+    return files_to_search(call.scope.places, selection, call.warn, call.scope.reaching(call.warn))
 
 
 def _from(files: Sequence[str], cursor: str | None) -> Iterable[str]:

@@ -88,7 +88,7 @@ def import_(call: Call, given: Import) -> Imports:
     def shown(done: float, size: int, name: str) -> None:
         call.progress(f"Importing {name}", done, size)
 
-    importer, reaches = Importer(call.scope.store), call.scope.reaches
+    importer, reaches = Importer(call.scope.store), call.scope.reaching(call.warn)
     batch = Batch(importer, paths, fail, dry_run=given.dry_run, reaches=reaches)
     found = list(batch.results(shown))
     if not found and batch.failed:
@@ -112,7 +112,7 @@ def _source(call: Call, source: str) -> str:
     if os.sep in source or os.path.lexists(source):
         return call.scope.inside(source)
     scope = call.scope
-    theirs = sessions_in(scope.agents, Selection(), call.warn, scope.reaches)
+    theirs = sessions_in(scope.agents, Selection(), call.warn, scope.reaching(call.warn))
     try:
         found = lookup.find(source, in_order(theirs, "modified"), "of an agent", "session.list")
     except RefError as error:
