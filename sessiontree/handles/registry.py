@@ -226,11 +226,15 @@ class Scope:
     def _endless(self, start: int) -> HandleCycleError:
         """Why the handles of the chain from a place on are not resolved."""
         chain = self._chain
-        for place in range(start, len(chain)):
-            if (first := chain.index(chain[place])) < place:
+        places: dict[tuple[str, Handle], int] = {}
+        for place, step in enumerate(chain):
+            first = places.setdefault(step, place)
+            if place < start:
+                continue
+            if first < place:
                 way = " → ".join(str(handle) for _, handle in chain[first : place + 1])
                 message = f"handles lead back to themselves: {way}"
-                return HandleCycleError(message, str(chain[place][1]))
+                return HandleCycleError(message, str(step[1]))
             if self._depth - (len(chain) - 1 - place) > DEEPEST:
                 self._chain = chain[: place + 1]
                 break

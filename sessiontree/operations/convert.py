@@ -233,7 +233,7 @@ class Source:
 
     def _segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
         found = self._cursor.segment(base_uuid, merged_uuid)
-        self.room.take(len(found))
+        self.room.take(1 + len(found))  # a search that finds nothing takes time, too
         return found
 
     def context(self, leaf: Entry) -> list[tuple[Message, Entry, int]]:

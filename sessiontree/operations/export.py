@@ -319,16 +319,20 @@ def _add_merged(original: Original, rows: bytearray) -> None:
     waiting = [row for row in merges if rows[row]]
     steps = _MOST_STEPS + 10 * len(tree)
     done: set[tuple[int, str | None]] = set()
+    bases: dict[str | None, int] = {}
+    passed = array("i", bytes(4 * len(tree)))  # the base up to which a row was passed last
     while waiting:
         merge = original.reader.entry_at(waiting.pop())
-        base = merge.get("baseUuid")
+        base = named if isinstance(named := merge.get("baseUuid"), str) else None
         merged = _row_named(tree, merge.get("mergedUuid"))
-        if (ends := (merged, base if isinstance(base, str) else None)) in done:
+        if (ends := (merged, base)) in done:
             continue
         done.add(ends)
+        number = bases.setdefault(base, len(bases) + 1)
         for row in tree.rows_up(merged):
-            if tree.uuids[row] == base:
+            if tree.uuids[row] == base or passed[row] == number:
                 break
+            passed[row] = number
             steps -= 1
             if not steps:
                 raise TooMuchError(

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
 _TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _HANDLES_AT_ONCE: Final = 1000  # entries
+_MOST_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
 _PIECES: Final = ("block", "message_end")
 
 
@@ -403,5 +404,8 @@ class _Transcript:
             counts = [f"{n:,} {markdown.inline(self._text(kind))}" for kind, n in kinds]
             yield "---"
             yield f"*Not shown: {', '.join(counts)}.*"
-        for warning in dict.fromkeys(self._warnings):
+        warnings = list(dict.fromkeys(self._warnings))
+        for warning in warnings[:_MOST_WARNINGS]:
             yield f"*Warning: {markdown.inline(self._text(warning))}*"
+        if (more := len(warnings) - _MOST_WARNINGS) > 0:
+            yield f"*Warning: there are {more:,} more warnings of this transcript.*"

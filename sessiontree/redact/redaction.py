@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import accumulate
 from typing import Any, Final, NamedTuple
@@ -53,10 +53,13 @@ _WORDS: Final = (
 """Strings of the format itself: such a whole string is never a secret."""
 
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
+_OPENING: Final = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\]\[{\"0-9tfnNI-])")  # of an object or list
 _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
 _MOST_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)
 _LONGEST_PLAIN: Final = 64  # characters of a text that may come many times, such as a name
+_SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
+_MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
 _VALUES: Final = ("value", "Value")
 _LONGEST_COMMAND: Final = 20_000  # characters of a list of strings that is read as a command
@@ -95,6 +98,7 @@ class Redaction:
         self._names = tuple(dict.fromkeys((*(rule.name for rule in self._given), HOME)))
         self._homes: set[str] = set()
         self._plain_texts: set[str] = set()  # short texts in which no rule finds a secret
+        self._plain_long: deque[str] = deque(maxlen=_MOST_LONG)  # the last such long texts
         self._rules = self._given
         self.know_homes(homes)
         self._masks: dict[tuple[str, str], str] = {}
@@ -109,6 +113,7 @@ class Redaction:
         """Add home directories to mask."""
         self._homes.update(homes)
         self._plain_texts.clear()
+        self._plain_long.clear()
         known = home_rule(self._homes)
         is_wanted = known is not None and any(rule.name == HOME for rule in self._given)
         self._rules = (*self._given, known) if known is not None and is_wanted else self._given
@@ -250,8 +255,13 @@ class Redaction:
         return apart
 
     def _found_anywhere(self, text: str) -> list[_Found]:
+        is_long = len(text) >= _SHORTEST_LONG
+        if is_long and text in self._plain_long:
+            return []
         found = [*self._found(text, self._all), *self._found_behind(text)]
-        if not found and len(text) <= _LONGEST_PLAIN:
+        if not found and is_long:
+            self._plain_long.append(text)
+        elif not found and len(text) <= _LONGEST_PLAIN:
             if len(self._plain_texts) >= _MOST_KEYS:
                 self._plain_texts.clear()
             self._plain_texts.add(text)
@@ -355,6 +365,8 @@ def _together(text: str, one: _Found, other: _Found) -> _Found:
 
 def _parsed(text: str) -> dict[str, Any] | list[Any] | None:
     """The object or list that JSON text spells, or None; keys that are the same are kept apart."""
+    if _OPENING.match(text) is None:
+        return None
     try:
         value = json.loads(text, parse_int=_whole_number, object_pairs_hook=_all_keys)
     except (ValueError, RecursionError):

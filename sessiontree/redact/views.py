@@ -16,6 +16,7 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Final
 
 UNSEEN: Final = (
@@ -128,6 +129,7 @@ def _shown(match: re.Match[str]) -> str:
     return _SHOWN[kind](match[0])
 
 
+@lru_cache(maxsize=4096)  # a text that is full of escapes has few different ones
 def _escaped(spelled: str) -> str:
     if spelled.startswith("&"):
         char = html.unescape(spelled)

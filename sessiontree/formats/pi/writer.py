@@ -55,7 +55,7 @@ _ID_LENGTH: Final = 8
 _ID: Final = re.compile(r"[0-9a-f]{8}")
 
 
-_STEPS: Final = 100
+_STEPS: Final = 30
 """The steps up the tree that cost as much as an entry that is repeated."""
 
 
