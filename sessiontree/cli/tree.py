@@ -83,13 +83,16 @@ def tree(
 
 def _rows(session: Session, turn: str | None) -> Iterator[object]:
     """The rows of the entries; the first one of a turn says how the turn ended."""
-    outline = session.outline()
-    outcomes = {one.uuid: one.outcome for one in outline.turns}
-    opened = [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
-    wanted = {entry.uuid for one in opened for entry in session.turn(one)}
-    for row in session.tree():
-        if turn is None or row.uuid in wanted:
-            yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
+    with session.handles.failing_once():  # the outline asks for a handle, and the row of it
+        outline = session.outline()
+        outcomes = {one.uuid: one.outcome for one in outline.turns}
+        opened = (
+            [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
+        )
+        wanted = {entry.uuid for one in opened for entry in session.turn(one)}
+        for row in session.tree():
+            if turn is None or row.uuid in wanted:
+                yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
 
 
 def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool) -> Iterator[str]:

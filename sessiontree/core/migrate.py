@@ -236,6 +236,11 @@ def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
     return {key: orjson.Fragment(dumps(value)) for key, value in parsed.items()}
 
 
+def _may_name_a_uuid(line: bytes) -> bool:
+    """Whether a line may have the key `uuid`, as it is or spelled otherwise."""
+    return b"uuid" in line or b"\\" in line or b"\0" in line
+
+
 def _bare(line: bytes) -> bytes:
     """The line without NUL bytes around it and without a byte order mark."""
     return line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")
@@ -264,7 +269,7 @@ class Adoption:
     def take(self, line: bytes, note: Callable[[str], None]) -> bytes:
         """The line as it should be; `note` is called where it changed."""
         place = len(self._entries.uuids)
-        entry = decode(line, 0, ignore)
+        entry = decode(line, 0, ignore) if _may_name_a_uuid(line) else None
         if entry is not None:
             if not place:
                 self._session_id = str(entry.get("id", ""))

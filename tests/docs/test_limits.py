@@ -11,7 +11,7 @@ from sessiontree.core import damage, message
 from sessiontree.engine import translated
 from sessiontree.formats import base, writing
 from sessiontree.formats.codex import reader as codex
-from sessiontree.operations import export, own_rules, requests
+from sessiontree.operations import export, own_rules, requests, transcript
 from sessiontree.redact import redaction
 from sessiontree.storage import files, zstd
 from tests.docs.examples import ROOT
@@ -37,6 +37,7 @@ LIMITS = {
     "a result": f"{files.LARGEST_RESULT // MIB} MiB",
     "facts": f"{translated._SIDECAR_LIMIT // MIB} MiB",
     "findings": f"{damage.MOST_FINDINGS:,}",
+    "warnings": f"{transcript._MOST_WARNINGS:,}",
     "nested": f"deeper than {message._DEEPEST_INDENTED} levels",
     "own rule": f"{own_rules.LIMIT_SECONDS:.0f} seconds for a text",
     "command": f"{redaction._LONGEST_COMMAND:,} characters",

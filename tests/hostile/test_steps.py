@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from sessiontree import HandleError, Session, Store
+from sessiontree import HandleError, Session, Store, TooMuchError
 from sessiontree.catalog import search_file
 from sessiontree.cli import main
 from sessiontree.core import entry as entries
@@ -314,9 +314,9 @@ def test_a_search_for_parents_that_many_lines_name_gives_way_to_the_index(tmp_pa
     assert steps < 1_100 * count
 
 
-def test_a_compaction_resolves_a_handle_to_nothing_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each handle is resolved."""
     asked, resolve = Counter[str](), resolving.messages  # type: ignore[attr-defined]
 
     def counted(handles: Sequence[entries.Entry], scope: Any) -> Any:
@@ -324,6 +324,63 @@ def test_a_compaction_resolves_a_handle_to_nothing_once(
         return resolve(handles, scope)
 
     monkeypatch.setattr(resolving, "messages", counted)
+    return asked
+
+
+def test_a_compaction_resolves_a_handle_to_nothing_once(
+    tmp_path: Path, asked: Counter[str]
+) -> None:
     with Session.open(corpus.STRUCTURES["handles_of_nothing"](tmp_path, 5_000)) as session:
         session.compact("what was said", keep=0)
-        assert set(asked.values()) == {1}
+    assert set(asked.values()) == {1}
+
+
+@pytest.mark.parametrize("how", [["--json"], ["--turn", "@"]])
+def test_a_tree_resolves_a_handle_in_a_circle_once(
+    how: list[str], tmp_path: Path, asked: Counter[str]
+) -> None:
+    file = corpus.STRUCTURES["handles_in_a_circle"](tmp_path, 5_000)
+    assert CliRunner().invoke(main, ["tree", str(file), *how]).exit_code == 0
+    assert set(asked.values()) == {1}
+
+
+def test_a_copy_passes_an_entry_that_merges_take_in_a_few_times(tmp_path: Path) -> None:
+    steps = []
+    for size in (20_000, 80_000):
+        with opened("merges_of_each_other", tmp_path, size) as session:
+            new = tmp_path / f"{size}.copy"
+            steps.append(steps_of(lambda: session.export_branch("h", new)))  # noqa: B023
+    assert steps[1] < _GROWTH * steps[0]
+
+
+@pytest.mark.parametrize("name", ["merges_of_what_is_gone", "merges_of_compactions"])
+def test_a_conversion_counts_what_it_looks_for_and_does_not_find(name: str, tmp_path: Path) -> None:
+    def convert(session: Session) -> None:
+        with pytest.raises(TooMuchError, match="fork the path that you need"):
+            session.convert("pi", tmp_path / "converted")
+
+    with opened(name, tmp_path, 600_000) as session:
+        assert steps_of(lambda: convert(session)) < 9_000_000
+
+
+def test_a_long_text_is_searched_once_for_the_title_and_the_entry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look, looked = redaction.plain, Counter[str]()
+
+    def counted(text: str) -> Any:
+        looked[text] += len(text) > 10_000
+        return look(text)
+
+    monkeypatch.setattr(redaction, "plain", counted)
+    with opened("one_huge_handle", tmp_path, 100_000) as session:
+        list(session.to_markdown(redact=redaction.Redaction()))
+    assert max(looked.values()) == 1
+
+
+def test_a_transcript_gives_a_limited_number_of_warnings(tmp_path: Path) -> None:
+    with opened("handles_of_nothing", tmp_path, 200_000) as session:
+        more = sum(entry.type == "handle" for entry in session.path()) - 1_000
+        *_, last = text = list(session.to_markdown())
+    assert len([part for part in text if part.strip().startswith("*Warning: ")]) == 1_001
+    assert last.strip() == f"*Warning: there are {more:,} more warnings of this transcript.*"
