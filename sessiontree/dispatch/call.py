@@ -176,6 +176,8 @@ class Call:
         opened, is_old = open_to_write(file, lane or MAIN, registry=registry)
         log = opened.reader.log
         with opened, opened.locked():
+            if lane not in (None, MAIN) and opened.leaf.lane != lane:
+                self.warn(f"{lane} is a new lane, and begins at the leaf; branch.lanes lists all")
             try:
                 with opened.scratch() if scratch else contextlib.nullcontext(opened) as used:
                     yield used

@@ -178,13 +178,27 @@ def _converted(method: Method, params: Any) -> msgspec.Struct:
     try:
         return msgspec.convert(dict(params), method.params)
     except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as error:
+        legal = _legal_values(method, str(error))
         raise Refusal(
             f"a parameter of {method.full_name} does not fit: {error}",
             "bad_parameter",
-            "Change that parameter, and call again.",
-            known,
+            "Give one of the available values." if legal else _CHANGE,
+            legal or known,
             method.example,
         ) from None
+
+
+_CHANGE: Final = "Change that parameter, and call again."
+
+
+def _legal_values(method: Method, error: str) -> list[str]:
+    """The values that the parameter takes that an error is about, if it takes only some."""
+    name = error.rpartition("`$.")[2].rstrip("`")
+    schema = method.params_schema["properties"].get(name, {})
+    for each in (schema, *schema.get("anyOf", ())):
+        if "enum" in each:
+            return [value for value in each["enum"] if value is not None]
+    return []
 
 
 class _TakeError(BaseException):

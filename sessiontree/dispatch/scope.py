@@ -116,7 +116,7 @@ class Scope:
         raise Refusal(
             f"{path!r:.200} is outside the folders that can be reached",
             "outside",
-            "Give the id of a session instead; session.list names all.",
+            "Give a path in one of these folders, or the id of a session.",
             self.places,
         )
 

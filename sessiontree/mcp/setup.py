@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import sys
-import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from sessiontree.errors import UsageError
@@ -147,7 +147,8 @@ def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         create_file(DISK, path, iter([after]))
         return Change(agent.program, path, None, True, agent.note)
-    suffix = time.strftime(f".before-{NAME}-%Y%m%dT%H%M%SZ", time.gmtime())
+    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
+    suffix = f".before-{NAME}-{moment}"
     with os_errors(path, "change"):
         mode = os.stat(path).st_mode
     if _read(path) != before:

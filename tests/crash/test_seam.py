@@ -5,8 +5,10 @@ A write that goes past it would be outside of every proof, so there is none: all
 modules are parsed, and each call that could write, rename, sync, remove or make
 something is found. Some exceptions: `cli/demo.py` plays in a temporary folder that
 it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; `cli/resume.py` goes over to an
-agent's program; `cli/screen.py` asks for the terminal's size and for a pager; anybody may open the
-null device; and anybody may open a file with flags that only read.
+agent's program; `cli/screen.py` asks for the terminal's size and for a pager;
+`dispatch/namespaces/session_intake.py` asks if an agent's program is installed; `mcp/setup.py`
+makes the folder of an agent's configuration, and keeps the permissions of that file; anybody may
+open the null device; and anybody may open a file with flags that only read.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ ALLOWED = {
     "cli/demo.py": {"tempfile.mkdtemp", "shutil.rmtree"},
     "cli/resume.py": {"os.chdir", "os.execvp", "shutil.which"},
     "cli/screen.py": {"shutil.get_terminal_size", "shutil.which"},
+    "dispatch/namespaces/session_intake.py": {"shutil.which"},
+    "mcp/setup.py": {"os.makedirs", "os.chmod"},
 }
 
 WRITING_MODULES = {"shutil", "tempfile", "mmap", "fileinput", "sqlite3", "shelve", "dbm"}
@@ -42,7 +46,8 @@ READING_OS = {
     *("O_RDONLY", "O_RDWR", "O_WRONLY", "O_APPEND", "O_CREAT", "O_EXCL", "O_TRUNC", "SEEK_END"),
     *("O_DIRECTORY", "O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "stat_result"),
     *("DirEntry", "name", "linesep", "curdir", "pardir", "readlink", "get_blocking"),
-    *("dup2", "_exit", "close"),  # of the standard streams, when a reader hung up
+    *("dup", "dup2", "_exit", "close"),  # of the standard streams, when a reader hung up
+    "X_OK",
 }
 """What of `os` may be used anywhere: what is not named here changes something, or may."""
 

@@ -369,3 +369,17 @@ def test_a_method_without_parameters_a_result_or_a_name_of_its_own_is_refused() 
             add(function)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="toy has a method 'ask' already"):
         add(ask)
+
+
+def test_a_value_that_is_none_of_a_few_is_refused_with_those() -> None:
+    own = Dispatcher(Scope(os.devnull, agents=False))
+    found = events(own, "context.get", {"session": "latest", "to": "openai"})
+    guidance = found[0]
+    assert isinstance(guidance, Guidance)
+    assert guidance.available == ["anthropic", "chat", "messages", "responses"]
+
+
+def test_a_method_is_described_by_the_name_of_its_tool() -> None:
+    own = Dispatcher(Scope(os.devnull, agents=False))
+    found = data(own, "schema.get", method="session_search")
+    assert found["name"] == "session.search"

@@ -119,7 +119,7 @@ def test_a_file_of_version_1_is_migrated_and_that_is_told(
     assert calls.value("node.get", session=str(file))["entry"]["message"]["content"] == "hello"
     assert file.read_bytes() == before
     answer = calls("node.create_text", session=str(file), text="next", **where)
-    assert [kind for kind, _ in answer.guidance] == ["warning"]
+    assert {kind for kind, _ in answer.guidance} == {"warning"}
     assert Path(f"{file}.v1").read_bytes() == before
     assert calls.value("node.get", session=str(file), entry=answer.value["uuid"])
 
@@ -360,3 +360,11 @@ def test_an_entry_is_replaced_and_dropped_in_the_context(calls: Calls, file: str
         made = calls.value("node.edit_context", session=file, entry=leaf, **given)
         assert made["parent"] == path(file)[-2]
         assert last() == content
+
+
+def test_a_lane_that_is_new_is_told(calls: Calls) -> None:
+    made = calls.value("tree.create")
+    said = {"session": made["id"], "role": "user", "text": "hi", "lane": "oops"}
+    told = [calls("node.create_text", **said).guidance for _ in range(2)]
+    line = "oops is a new lane, and begins at the leaf; branch.lanes lists all"
+    assert told == [[("warning", line)], []]

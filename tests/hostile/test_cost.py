@@ -70,7 +70,7 @@ def test_a_cost_that_grew_with_the_square_stays_low(
     runner: Runner, name: str, command: str, size: int
 ) -> None:
     cost = runner.costs(name, size, {command: commands_for(name)[command]})[command]
-    assert [*_faults(name, command, cost, seconds=3.0, megabytes=150.0)] == []
+    assert [*_faults(name, command, cost, seconds=3.0, megabytes=200.0)] == []
 
 
 @pytest.mark.soak
@@ -89,8 +89,19 @@ def test_every_command_ends_within_the_bar_on_five_megabytes(runner: Runner, nam
 def test_a_command_is_given_for_all_that_read_or_write_a_session() -> None:
     given = {words[0] for words in (*commands.OWN.values(), *commands.FOREIGN.values())}
     # `follow` does not end, `record` and `new` read no session; `restore` and `move-project` move
-    # files of which they read the names; `branch-here` is `branch`.
-    others = {"follow", "record", "new", "restore", "move-project", "branch-here", "call", "demo"}
+    # files of which they read the names; `branch-here` is `branch`; `call` and `mcp` do what the
+    # others do.
+    others = {
+        "follow",
+        "record",
+        "new",
+        "restore",
+        "move-project",
+        "branch-here",
+        "call",
+        "mcp",
+        "demo",
+    }
     assert given | others == set(_commands())
 
 

@@ -27,7 +27,7 @@ from sessiontree.formats.base import Values
 from sessiontree.handles import resolve as resolving
 from sessiontree.handles.resolve import HandleScope
 from sessiontree.operations.spending import costs
-from sessiontree.redact import redaction, values
+from sessiontree.redact import redaction, values, views
 from tests.hostile import corpus
 
 _GROWTH = 5
@@ -366,7 +366,7 @@ def test_a_conversion_counts_what_it_looks_for_and_does_not_find(name: str, tmp_
 def test_a_long_text_is_searched_once_for_the_title_and_the_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    look, looked = redaction.plain, Counter[str]()
+    look, looked = views.plain, Counter[str]()
 
     def counted(text: str) -> Any:
         looked[text] += len(text) > 10_000

@@ -76,7 +76,8 @@ def test_the_inspector_lists_and_calls(url: str, tmp_path: Path, over: str) -> N
     talk(tmp_path)
     command = [*COMMAND, "--root", str(tmp_path)]
     if over == "stdio":
-        command = ["-e", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}", *command]
+        path = os.environ.get("PYTHONPATH")  # the inspector passes no variable on by itself
+        command = [*(["-e", f"PYTHONPATH={path}"] if path else []), *command]
     at = [url, "--transport", "http"] if over == "http" else command
     program = str(TOOLS / ".bin/mcp-inspector")
 

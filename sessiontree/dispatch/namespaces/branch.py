@@ -185,7 +185,7 @@ class Place(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 @BRANCH.method("Tell where a session is")
 def here(call: Call, given: Here) -> Place:
-    """Tell the leaf of a lane, the last prompt, and how large the context is there."""
+    """Tell where work stands: the leaf, the last prompt, and the tokens of the context there."""
     with _reading(call, given.session, given.lane) as session:
         make = row_maker(call, session)
         content = session.cursor.nearest(lambda entry: entry.is_content)
@@ -236,7 +236,10 @@ class Switch(Moving):
 
 @BRANCH.method("Go to an entry", "write", idempotent=True)
 def switch(call: Call, given: Switch) -> Moved:
-    """Go on from an entry, or from the end of a named branch; what is left stays as it is."""
+    """Move the leaf to an entry, or to the end of a branch; the next write goes below it.
+
+    What is left stays as it is. To try something beside the main lane, use branch.try.
+    """
     with _at_leaf(call, given) as session:
         left = session.leaf
         return _moved(call, session, session.switch(given.ref), left)

@@ -54,7 +54,10 @@ class GetPath(OfPath):
 
 @CONTEXT.method("List the entries of a path")
 def get_path(call: Call, given: GetPath) -> Page[Row]:
-    """List the entries from one entry up to the header, the newest first, handles unresolved."""
+    """List all entries from one entry up to the header, settings too, the newest first.
+
+    Handles stay unresolved. For the messages that a model gets, use context.get.
+    """
     with call.reading(given.session) as session:
         found = session.cursor.up(session.entry(given.at))
         make = row_maker(call, session, given.width)
@@ -105,7 +108,8 @@ class Resolved(msgspec.Struct, omit_defaults=True):
 def resolve(call: Call, given: Resolve) -> Page[Resolved]:
     """List the entries of a path, the newest first, each with what its handle points to.
 
-    A handle that cannot be resolved has its error; the others are not affected.
+    Use it where context.get_path shows handles. A handle that cannot be resolved has its
+    error; the others are not affected.
     """
     with call.reading(given.session, given.root) as session:
         path = session.cursor.up(session.entry(given.at))

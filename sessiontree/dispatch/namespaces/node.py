@@ -248,7 +248,7 @@ class Node(Reading, kw_only=True, omit_defaults=True):
 
 @NODE.method("Read an entry")
 def get(call: Call, given: Get) -> Node:
-    """Read one entry whole. For any part of a message that came in blocks, `message` is all of it.
+    """Read one entry as it is stored; of a message that was streamed in blocks, the whole message.
 
     Long texts are cut, and named in `cut`: read on with `part` and `offset`. Content behind a
     handle is not read; see handle.resolve.
@@ -388,9 +388,10 @@ class Find(PagedOfSession):
 
 @NODE.method("Find entries")
 def find(call: Call, given: Find) -> Page[Row]:
-    """Find the entries of one session by their text, type, role, tool or tool call.
+    """Find entries of one session by text, type, role, tool or tool call; read them by node.get.
 
-    The newest come first; of a tool call, the call comes before its results. Entries of all
+    To search all sessions, use session.search. The newest come first; of a tool call, the call
+    comes before its results. Entries of all
     branches are searched. Refuses a search without any criterion.
     """
     searches = given.text is not None or given.tool is not None or bool(given.role)

@@ -87,10 +87,11 @@ class Described(msgspec.Struct, kw_only=True):
 def get(call: Call, given: Get) -> Described:
     """Describe a method: what it does, and the JSON schemas of its parameters and its result.
 
-    Refuses a name that there is not, and tells the nearest.
+    The name of a tool, such as session_search, stands for its method. Refuses a name that there
+    is not, and tells the nearest.
     """
     methods = call.catalog.methods
-    method = methods.get(given.method)
+    method = methods.get(given.method) or methods.get(given.method.replace("_", ".", 1))
     if method is None:
         raise Refusal(
             f"there is no method {given.method!r:.100}{nearest(given.method, methods)}",

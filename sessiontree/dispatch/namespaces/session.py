@@ -288,9 +288,10 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 @SESSION.method("Search sessions")
 def search_(call: Call, given: Search) -> Page[Hit]:
-    """Search what was said, called and answered in all sessions, the newest sessions first.
+    """Find entries that contain all given words as they are spelled, the newest sessions first.
 
-    Each entry is found once, with its first match. Refuses an empty pattern, and a regular
+    Use one to three rare words, and read the hits with session.turn or node.get. Each entry is
+    found once, with its first match. Refuses an empty pattern, and a regular
     expression that is none.
     """
     check_roles(given.roles)
@@ -450,9 +451,9 @@ class OneTurn(PagedOfSession):
     """Parameters of `session.turn`."""
 
     turn: Annotated[
-        str,
+        str | int,
         Meta(
-            description="The number of the turn, such as '3' or '3.1', or an entry of it.",
+            description="The number of the turn, such as 3 or '3.1', or an entry of it.",
             examples=["1"],
         ),
     ]
@@ -491,7 +492,7 @@ def turn(call: Call, given: OneTurn) -> WholeTurn:
     """
     with call.reading(given.session) as session:
         found = _outline(call, session)
-        named = [each for _, each in turns_named(session.cursor, found, given.turn)]
+        named = [each for _, each in turns_named(session.cursor, found, str(given.turn))]
         make = turn_rows(call, found.cwd, WIDTH)
         made = WholeTurn(turns=[make(each) for each in named], items=[])
         page = page_of(

@@ -100,9 +100,9 @@ class Tree(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 @TREE.method("List the trees")
 def list_(call: Call, given: List) -> Page[Tree]:
-    """List the sessions as trees, those that changed last first: entries, branches, lanes, leaf.
+    """Count the entries, branches and lanes of each session, those that changed last first.
 
-    Each listed file is read whole; session.list is faster where names and times do.
+    Each listed file is read whole. To find a session, use session.list or session.search.
     """
     selection = Selection(project=given.project)
     every = call.scope.sessions(selection, call.warn)
@@ -155,9 +155,10 @@ class Drawing(msgspec.Struct, omit_defaults=True):
 
 @TREE.method("Draw a tree")
 def render(call: Call, given: Render) -> Drawing:
-    """Draw the tree of a session, a row an entry, with its handles unresolved.
+    """Draw the tree of a session, to see where it branches; a row an entry, handles unresolved.
 
-    Rows above the last compactions and short branches may be left out; `all` draws every entry.
+    For what was said, use session.outline. Rows above the last compactions and short branches
+    may be left out; `all` draws every entry.
     """
     with call.reading(given.session) as session:
         rows = enumerate(map(printable, session.render(all=given.all)))
@@ -172,7 +173,10 @@ class Get(PagedOfSession):
 
 @TREE.method("Read the rows of a tree")
 def get(call: Call, given: Get) -> Page[TreeRow]:
-    """Read all entries of a session in the order of its file, each as a row with a preview."""
+    """Read every entry of a session in the order of its file, each as a row with a preview.
+
+    To read a conversation, use session.outline and then session.turn.
+    """
     with call.reading(given.session) as session:
         return page(session.tree(), given, lambda row: row.uuid)
 
