@@ -11,11 +11,42 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final
+from typing import Final, Literal, TypeVar
+
+Step = Literal[
+    "see entries",
+    "see context",
+    "see lanes",
+    "see turns",
+    "import",
+    "repair",
+    "keep nothing",
+    "name agent",
+    "name folder",
+    "name session",
+    "name root",
+]
+"""What a caller can do about an error."""
 
 
 class SessionTreeError(Exception):
-    """The base of all errors of this package."""
+    """The base of all errors of this package.
+
+    Attributes:
+        step: what helps, if it has a name of its own in each place where a user can call: the
+            command line and the methods of agents say how it is done there.
+    """
+
+    step: Step | None = None
+
+
+Raised = TypeVar("Raised", bound=SessionTreeError)
+
+
+def with_step(error: Raised, step: Step) -> Raised:
+    """The same error, with what helps."""
+    error.step = step
+    return error
 
 
 class SessionTreeWarning(UserWarning):
@@ -167,6 +198,8 @@ class AgentRecordError(NotASessionError):
 class ForeignFormatError(FileError):
     """The file belongs to another agent. `agent` is the name of that agent."""
 
+    step = "import"
+
     def __init__(self, message: str, file: str, agent: str) -> None:
         super().__init__(message, file)
         self.agent = agent
@@ -194,6 +227,8 @@ class CorruptionError(FileError):
 
 class MissingHeaderError(CorruptionError):
     """The header of the file is lost. The session can be opened read-only, but not for writing."""
+
+    step = "repair"
 
 
 class BlobError(FileError):

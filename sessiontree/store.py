@@ -417,7 +417,7 @@ class Store:
         if lost:
             warn(
                 f"{file} is restored, but {lost} of the blobs that it needs are missing or cannot "
-                "be read; 'sessiontree verify' lists them",
+                "be read; verify the file to see which",
                 ContentLostWarning,
             )
         return file

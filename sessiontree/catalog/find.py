@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shlex
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -61,7 +60,7 @@ def tell_left_out(problems: Sequence[str], tell: Report) -> None:
     """Say on one line that files were not looked at, where no session was found."""
     if problems:
         files = "1 file" if len(problems) == 1 else f"{len(problems):,} files"
-        tell(f"Left out: {files} that cannot be read as a session; 'sessiontree ls' names each")
+        tell(f"Left out: {files} that cannot be read as a session; the list of sessions names each")
 
 
 def _with_agents(
@@ -103,10 +102,7 @@ def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report) -> None:
         with contextlib.suppress(SessionTreeError, OSError):
             one = facts_of(file)
             if one.id == own.id and _is_newer(one, own):
-                tell(
-                    f"{file} of {one.agent} changed later; to add what is new: sessiontree import "
-                    f"{shlex.quote(file)}"
-                )
+                tell(f"{file} of {one.agent} changed later; import it to add what is new")
 
 
 def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:

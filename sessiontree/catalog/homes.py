@@ -6,7 +6,6 @@ Invariant: nothing is made, and a home that is not there is no error.
 from __future__ import annotations
 
 import os
-import shlex
 import stat
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -61,8 +60,7 @@ def check_not_of_agent(file: str, environ: Mapping[str, str] = os.environ) -> No
         return
     raise ForeignFormatError(
         f"{file} is a session of {format.program}, as it lies where that keeps its sessions, and "
-        f"is never written; import it ('sessiontree import {shlex.quote(file)}'), or copy it "
-        "elsewhere, and write to the copy",
+        "is never written; import it, or copy it elsewhere, and write to the copy",
         file,
         format.program,
     )

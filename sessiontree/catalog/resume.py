@@ -25,6 +25,7 @@ from sessiontree.errors import (
     SessionExistsError,
     SessionNotFoundError,
     UsageError,
+    with_step,
 )
 from sessiontree.formats import FORMATS
 from sessiontree.formats.writing import Loss
@@ -141,10 +142,8 @@ def plan(
     own = one.made_by if one.made_by in AGENTS else None
     target = agent or own
     if target is None:
-        raise UsageError(
-            f"{one.file} is of no agent; name the agent that goes on with it, such as "
-            "--in claude-code"
-        )
+        error = UsageError(f"{one.file} is of no agent; name the agent that goes on with it")
+        raise with_step(error, "name agent")
     before(_PROGRAM[target])
     folder = _folder(one, cwd)
     is_its_own = one.agent is not None and own == target
@@ -162,11 +161,12 @@ def _folder(one: SessionInfo, cwd: str | None) -> str:
     if os.path.isdir(folder):
         return folder
     about = "" if cwd is not None else f", the working directory of session {one.id},"
-    raise SessionNotFoundError(
-        f"the folder {folder}{about} is not there; give --cwd DIR to go on in another folder, and "
-        "--in to go on with another agent",
+    error = SessionNotFoundError(
+        f"the folder {folder}{about} is not there; name the folder to go on in, or the agent that "
+        "goes on",
         folder,
     )
+    raise with_step(error, "name folder")
 
 
 def _is_kept_by(agent: str, file: str, environ: Mapping[str, str]) -> bool:
@@ -231,8 +231,7 @@ def _converted(one: SessionInfo, agent: str, folder: str, environ: Mapping[str, 
             known = shlex.join(_command(agent, _id_of(facts_of(path), agent), path))
             raise SessionExistsError(
                 f"{path} is there already, and is not replaced; '{known}' goes on with it; to go "
-                f"on with a copy of {one.file}, fork it first with 'sessiontree fork', and resume "
-                "the fork",
+                f"on with a copy of {one.file}, fork it first, and resume the fork",
                 path,
             ) from error
         warnings = [*made.warnings, *(str(found) for found in session.damage)]

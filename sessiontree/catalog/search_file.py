@@ -300,7 +300,7 @@ class FileSearch:
         if self._unread <= MOST_FINDINGS:
             self._report(
                 f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
-                f"read; 'sessiontree verify {self._file}' says why"
+                "read; verify the file to see why"
             )
 
     def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:

@@ -223,7 +223,7 @@ def _found_in(number: int, file: str, prices: Prices | None) -> Iterator[_Found 
     yield from (f"{file}: {warning.message}" for warning in given)
     if damage:
         places = "1 damaged place" if damage == 1 else f"{damage:,} damaged places"
-        yield f"what {places} of {file} may have cost; 'sessiontree verify' shows the damage"
+        yield f"what {places} of {file} may have cost; verify the file to see the damage"
 
 
 def _row_name(by: By, source: Source, spent: Spent) -> Name:

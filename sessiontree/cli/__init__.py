@@ -11,15 +11,16 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import shlex
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NoReturn
 
 import click
 
 from sessiontree import __version__
 from sessiontree.cli import terminal
-from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning
+from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning, Step
 
 _SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer, before one
 
@@ -153,9 +154,25 @@ def _fail(error: Exception) -> NoReturn:
     raise click.ClickException(terminal.as_line(message)) from error
 
 
+_HINTS: Final[Mapping[Step | None, str]] = {
+    "see entries": "'tree --all' shows all messages, and 'path' all entries on the path",
+    "see context": "'context --json' and 'path' show what is in the context",
+    "import": "'sessiontree import {file}'",
+    "repair": "'sessiontree repair {file}'",
+    "keep nothing": "--keep 0",
+    "name agent": "--in claude-code",
+    "name folder": "--cwd DIR, --in AGENT",
+    "name session": "--session FILE",
+    "name root": "--root DIR",
+}
+"""How the command line does what helps."""
+
+
 def _message(error: Exception) -> str:
     if isinstance(error, SessionTreeError):
-        return str(error)
+        hint = _HINTS.get(error.step)
+        file = shlex.quote(str(getattr(error, "file", "FILE")))
+        return f"{error} ({hint.format(file=file)})" if hint else str(error)
     if isinstance(error, FileNotFoundError) and not terminal.has_current_directory():
         return "the current directory was removed; change to another"
     if isinstance(error, OSError):

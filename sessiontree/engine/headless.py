@@ -89,8 +89,8 @@ class Headless:
         loss = self._loss
         return MissingHeaderError(
             f"{loss.file}, line {loss.line} (byte {loss.offset}): {loss.cause}; nothing was "
-            f"written: run 'sessiontree repair {loss.file}' first, which keeps the original, "
-            "or open it with readonly=True to look at it",
+            "written: repair the file first, which keeps the original, or open it with "
+            "readonly=True to look at it",
             loss.file,
             loss.offset,
         )

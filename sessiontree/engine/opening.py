@@ -313,8 +313,8 @@ def reopened(file: SessionFile) -> SessionFile:
 def foreign_refusal(format: Format, path: str) -> ForeignFormatError:
     """The error for a file of another agent that was to be changed."""
     return ForeignFormatError(
-        f"{path} is a file of {format.program}, which is read in place and never written; to go "
-        f"on with it, import it: 'sessiontree import {path}'",
+        f"{path} is a file of {format.program}, which is read in place and never written; import "
+        "it to go on with it",
         path,
         format.program,
     )

@@ -18,7 +18,7 @@ from typing import Any, Final
 from sessiontree.core.display import JOINERS
 from sessiontree.core.entry import ANNOTATIONS, MAIN, MARKERS, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.errors import InvalidNameError, RefError
+from sessiontree.errors import InvalidNameError, RefError, with_step
 
 LEAF: Final = "@"
 LABEL: Final = "label"
@@ -285,16 +285,13 @@ def find_row(ref: str, tree: TreeIndex, names: Names) -> int:
             sorted(uuids),
         )
     near = _near(ref, tree, names)
-    hint = (
-        f"did you mean {_listed(near)}?"
-        if near
-        else "'tree --all' shows all messages, and 'path' all entries on the path"
-    )
+    hint = f"; did you mean {_listed(near)}?" if near else ""
     if is_turn_number(ref):
-        hint = f"for the prompt of turn {ref}, give turn:{ref}"
+        hint = f"; for the prompt of turn {ref}, give turn:{ref}"
     elif 0 < len(ref) < SHORTEST_PREFIX:
-        hint = f"a prefix has {SHORTEST_PREFIX} characters or more; {hint}"
-    raise RefError(f"no entry is named {ref!r}; {hint}", ref, sorted(near))
+        hint = f"; a prefix has {SHORTEST_PREFIX} characters or more{hint}"
+    error = RefError(f"no entry is named {ref!r}{hint}", ref, sorted(near))
+    raise error if near or is_turn_number(ref) else with_step(error, "see entries")
 
 
 def _near(ref: str, tree: TreeIndex, names: Names) -> set[str]:

@@ -60,7 +60,7 @@ class Translated:
         self.log = MemoryLog(original.name, self._blocks(), readonly=True)
         self.log.ended = (
             f"a file of {format.program} is read in place and never written; import it to go on "
-            f"with it ('sessiontree import {original.name}')"
+            "with it"
         )
 
     def _blocks(self) -> Iterator[bytes]:

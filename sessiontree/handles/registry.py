@@ -40,6 +40,7 @@ from sessiontree.errors import (
     TargetRefusedError,
     UnknownHandleError,
     UsageError,
+    with_step,
 )
 from sessiontree.handles.schema import HandleSchema
 
@@ -136,21 +137,20 @@ class Scope:
     def session(self) -> HandleSession:
         """The session that the handles are in; a TargetRefusedError where none was given."""
         if self._session is None:
-            raise TargetRefusedError(
-                f"{self._at()} needs the session that it is in; name it (--session FILE)",
-                self._at(),
+            error = TargetRefusedError(
+                f"{self._at()} needs the session that it is in; name the session", self._at()
             )
+            raise with_step(error, "name session")
         return self._session
 
     @property
     def root(self) -> str:
         """The folder that `file` handles are below; a TargetRefusedError where none was given."""
         if self._root is None:
-            raise TargetRefusedError(
-                f"{self._at()} is below a folder that was not named; name the root "
-                "(root=…, or --root DIR)",
-                self._at(),
+            error = TargetRefusedError(
+                f"{self._at()} is below a folder that was not named; name the root", self._at()
             )
+            raise with_step(error, "name root")
         return self._root
 
     def metadata(self, handle: Handle) -> Mapping[str, Any]:

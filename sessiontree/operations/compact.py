@@ -21,7 +21,7 @@ from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
-from sessiontree.errors import NothingToDoError, UsageError
+from sessiontree.errors import NothingToDoError, UsageError, with_step
 from sessiontree.operations.branch import PUSH, open_push
 from sessiontree.operations.messages import summary_text
 
@@ -183,8 +183,7 @@ def _named(cursor: Cursor, first_kept: Ref) -> Entry:
         kept = cursor.nearest(lambda entry: entry.is_content) or kept
     if not cursor.is_above(kept):
         raise UsageError(
-            f"the first kept entry {kept.uuid} is not on the current path; "
-            "'path' shows which entries are"
+            f"the first kept entry {kept.uuid} is not on the current path; name an entry that is"
         )
     return _first_piece(cursor, kept) if kept.type in PIECES else kept
 
@@ -220,10 +219,10 @@ def _cut(
         cause = f"the context has about {context.tokens:,} tokens, and {tokens:,} are to be kept"
     else:
         cause = f"no entry can be left out so that about {tokens:,} tokens stay"
-    raise NothingToDoError(
-        f"{cause}: nothing to compact; to replace the whole context with a summary, give keep=0 "
-        "(on the command line, --keep 0)"
+    error = NothingToDoError(
+        f"{cause}: nothing to compact; to replace the whole context with a summary, keep 0 tokens"
     )
+    raise with_step(error, "keep nothing")
 
 
 def _replaced(

@@ -20,7 +20,7 @@ from sessiontree.core.garbage import SCRATCH
 from sessiontree.engine import opening, refs
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
-from sessiontree.errors import NothingToDoError, RefError, UsageError
+from sessiontree.errors import NothingToDoError, RefError, UsageError, with_step
 
 _MOST_NAMED: Final = 8
 Opened = tuple[opening.SessionFile, EntryWriter]  # the parts of a session on another lane
@@ -103,18 +103,20 @@ def check_exists(cursor: Cursor) -> None:
     if name is None or cursor.leaf.lane == name:
         return
     if cursor.reader.ready().walk().last_on(name) is None:
-        raise RefError(
+        error = RefError(
             f"there is no entry on a lane {name!r}{_lanes_there(cursor)}",
             name,
             [lane for lane in cursor.reader.index().lanes if lane is not None],
         )
+        raise with_step(error, "see lanes")
 
 
 def keep(writer: EntryWriter, name: str) -> Entry:
     """See `Session.keep`; for the lane of another session."""
     writer.log.check_writable()
     if name == (writer.cursor.lane or MAIN):
-        raise UsageError(f"this session is on the lane {name} itself; keep it from another lane")
+        error = UsageError(f"this session is on the lane {name} itself; name another lane to keep")
+        raise with_step(error, "see lanes")
     uuid = fresh_uuid()
     if writer.hooks:
         writer.refresh()
@@ -166,9 +168,10 @@ def _keeping(writer: EntryWriter, name: str) -> tuple[Entry, dict[str, Any]]:
             reader.catch_up()  # lanes of this process can write while a batch is open
         tip = reader.view.walk().last_on(None if name == MAIN else name)
         if tip is None:
-            raise NothingToDoError(
+            error = NothingToDoError(
                 f"there is nothing on the lane {name} to keep{_lanes_there(cursor)}"
             )
+            raise with_step(error, "see lanes")
         if _is_above(cursor, tip, cursor.leaf):
             raise NothingToDoError(
                 f"the lane {name} is kept already: its last entry {tip.uuid} is on the current "

@@ -17,7 +17,7 @@ from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.reader import blocks_of
 from sessiontree.engine.refs import LEAF
 from sessiontree.engine.writer import EntryWriter
-from sessiontree.errors import BlobError, CorruptionError, NothingToDoError, UsageError
+from sessiontree.errors import BlobError, CorruptionError, NothingToDoError, UsageError, with_step
 from sessiontree.operations.messages import summary_text
 
 _PICKABLE: Final = SUMMARIES | SETTINGS | PIECES | {"message", "custom_message", "handle", "custom"}
@@ -157,10 +157,10 @@ def edit_context(
         replacement = {"content": replacement}
     cursor = writer.cursor
     if not target.is_content or not (cursor.is_above(target) or target in cursor.context().entries):
-        raise UsageError(
-            f"{target.uuid} contributes nothing to the current context: nothing to edit; "
-            "'context --json' and 'path' show which entries do"
+        error = UsageError(
+            f"{target.uuid} contributes nothing to the current context: nothing to edit"
         )
+        raise with_step(error, "see context")
     fields = {"targetUuid": target.uuid, "replacement": replacement}
     check_fields("context_edit", fields)
     return writer.write("context_edit", fields, None, seen=seen)

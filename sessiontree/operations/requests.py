@@ -72,8 +72,8 @@ def _named_by(
         )
     if not isinstance(found, str):
         raise UsageError(
-            f"answer {entry.uuid} names no record of its request; to see what sessiontree would "
-            f"send for it, run 'sessiontree context FILE {entry.parent_uuid} --to anthropic'"
+            f"answer {entry.uuid} names no record of its request; the context at its parent "
+            f"{entry.parent_uuid} is what sessiontree would send for it"
         )
     return found
 
@@ -101,7 +101,7 @@ class _Records:
         if not self._rows[_RECORD]:
             raise UsageError(
                 f"{self._file} has no records of requests: only Claude Code has them, since "
-                "2.1.330; 'sessiontree context' prints what sessiontree would send"
+                "2.1.330; the context is what sessiontree would send"
             )
 
     def find(self, ref: str) -> str | None:

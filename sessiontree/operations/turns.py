@@ -39,7 +39,7 @@ from sessiontree.core.message import (
 from sessiontree.core.moment import moment_of
 from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import RefError
+from sessiontree.errors import RefError, with_step
 from sessiontree.operations.messages import (
     begins_turn_with,
     is_typed,
@@ -203,7 +203,7 @@ class SessionOutline(msgspec.Struct, frozen=True):
                 return turn
         last = max((turn.number for turn in self.turns), default=0)
         has = f"its turns are 1 to {last}" if last else "it has no turns"
-        raise RefError(f"there is no turn {number}: {has}", number)
+        raise with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
 
     def below(self) -> dict[int | None, list[int]]:
         """The places of the turns below each turn, in file order; without those of subagents."""
@@ -278,11 +278,12 @@ def turns_named(cursor: Cursor, outline: SessionOutline, name: str) -> list[tupl
             raise
         last = max((turn.number for turn in outline.turns), default=0)
         has = f"its turns are 1 to {last}" if last else "it has no turns"
-        raise RefError(f"there is no turn {name}: {has}", name) from error
+        raise with_step(RefError(f"there is no turn {name}: {has}", name), "see turns") from error
     first = {turn.uuid: (place, turn) for place, turn in places}
     above = next((first[e.uuid] for e in cursor.up(entry) if e.uuid in first), None)
     if above is None:
-        raise RefError(f"{name!r} is above all turns; give an entry below a prompt", name)
+        message = f"{name!r} is above all turns; give an entry below a prompt"
+        raise with_step(RefError(message, name), "see turns")
     return [above]
 
 

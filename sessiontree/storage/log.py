@@ -456,14 +456,14 @@ class FileLog:
         if before < 0:
             self._failed = (
                 f"what was written to {self.path} is not at its end: another program changed the "
-                "file in place; this session writes no more: run 'sessiontree verify', then open "
-                "it again"
+                "file in place; this session writes no more: verify the file, then open the "
+                "session again"
             )
             raise WriteFailedError(self._failed, self.path)
         self._failed = (
             f"another program appended to {self.path} at the same moment, without its lock, and "
             "the last entry shares a line with that; this session writes no more: "
-            "'sessiontree repair' splits them, then open the session again"
+            "repair the file, which splits them, then open the session again"
         )
         raise WriteFailedError(self._failed, self.path)
 

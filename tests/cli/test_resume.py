@@ -173,7 +173,7 @@ def test_exec_of_an_agent_that_is_not_installed_makes_nothing(
 
 def test_a_session_of_no_agent_needs_the_name_of_one(home: Path) -> None:
     ours(home)
-    assert "name the agent that goes on with it, such as --in claude-code" in refused("resume")
+    assert "name the agent that goes on with it (--in claude-code)" in refused("resume")
 
 
 def test_a_folder_that_is_gone_is_named_and_another_one_serves(home: Path) -> None:
@@ -290,7 +290,7 @@ def test_an_import_whose_agent_went_on_says_so(home: Path) -> None:
     assert run("tree", CLAUDE_CODE).stderr == ""
     goes_on(original)
     told = run("label", CLAUDE_CODE, "@", "mine")
-    assert f"changed later; to add what is new: sessiontree import {original}" in told.stderr
+    assert "changed later; import it to add what is new" in told.stderr
     assert told.exit_code == 0
     goes_on(original)
     done("import", original)
@@ -322,5 +322,5 @@ def test_what_was_left_out_of_a_look_for_an_id_is_one_line(home: Path) -> None:
 def test_a_write_to_an_agent_s_file_says_to_import_it(home: Path) -> None:
     file = transcript(home)
     told = refused("label", file, "@", "name")
-    assert told.endswith(f"to go on with it, import it: 'sessiontree import {file}'\n")
+    assert told.endswith(f"import it to go on with it ('sessiontree import {file}')\n")
     assert "readonly" not in told

@@ -161,7 +161,7 @@ def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(case: Case, p
     with Session.open(path, readonly=True) as session:
         header, planned = session.header, session.repair(dry_run=True)
         assert kinds_in(planned.remaining) == case.found
-    with pytest.raises(MissingHeaderError, match=r"sessiontree repair .*readonly=True"):
+    with pytest.raises(MissingHeaderError, match=r"repair the file first.*readonly=True"):
         Session.open(path)
     assert path.read_bytes() == case.content
     done = repair_file(path)

@@ -148,7 +148,7 @@ def test_a_line_that_ours_was_fused_with_without_the_lock_is_told_at_once(path: 
     with Session.open(path, fs=disk) as session:
         disk.bytes = b'{"type":"mess'
         for _ in range(2):
-            with pytest.raises(WriteFailedError, match="'sessiontree repair' splits them"):
+            with pytest.raises(WriteFailedError, match="repair the file, which splits them"):
                 session.append_message(HELLO)
     with Session.open(path) as session:
         assert session.repair().remaining == []
