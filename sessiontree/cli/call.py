@@ -6,7 +6,6 @@ Invariant: no method is named here.
 from __future__ import annotations
 
 import inspect
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -322,9 +321,7 @@ def _refused(found: list[Event]) -> str:
     assert isinstance(guidance, Guidance)
     assert isinstance(error, Error)
     message = error.message if error.message.endswith(("?", ".", "!")) else f"{error.message}."
-    named = set(re.findall(r"[\w./-]+", guidance.next.rstrip(".")))
-    left = [name for name in guidance.available if name not in named]
-    available = f" Available: {', '.join(left)}." if left else ""
+    available = f" Available: {', '.join(guidance.available)}." if guidance.available else ""
     return as_line(f"{message} {guidance.next}{available}")
 
 

@@ -206,6 +206,12 @@ def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> 
             text = "".join(taken)
             return Passage(text=text, offset=offset, next=offset + len(text))
         left = None if left is None else left - size(fits) + _QUOTES
+    if skip:
+        raise Refusal(
+            f"the text has only {offset - skip:,} characters: nothing begins at {offset:,}",
+            "bad_value",
+            "Give the `next` of the answer before as `offset`, or none to begin at the start.",
+        )
     return Passage(text="".join(taken), offset=offset)
 
 

@@ -119,7 +119,7 @@ class Dispatcher:
             raise Refusal(
                 f"there is no namespace {first!r:.100}{near}",
                 "unknown_namespace",
-                f"Available: {', '.join(self.namespaces)}.",
+                "Call a method of one of the available namespaces.",
                 self.namespaces,
             )
         told.provenance = f"{ROOT}/{first}"

@@ -6,7 +6,7 @@ dispatcher; each has a kind, a message and a next step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from typing import Any, Final, NamedTuple
 
@@ -73,9 +73,17 @@ _KINDS: Final = (
         "bad_name",
         "Give another name; branch.list and node.labels show the names in use.",
     ),
-    _Kind(errors.NothingToDoError, "nothing_to_do", "Nothing needs to be done."),
-    _Kind(errors.ReadOnlyError, "read_only", "Open the session for writing, or ask for less."),
-    _Kind(errors.HandleError, "bad_handle", "See handle.schemas for the forms of handles."),
+    _Kind(
+        errors.NothingToDoError,
+        "nothing_to_do",
+        "Nothing was written: go on, or name something else.",
+    ),
+    _Kind(errors.ReadOnlyError, "read_only", "Give another session, or go on without writing."),
+    _Kind(
+        errors.HandleError,
+        "bad_handle",
+        "Change what the message names; handle.schemas lists the forms of handles.",
+    ),
     _Kind(errors.UsageError, "bad_value", "Change what the message names, and call again."),
     _Kind(errors.ResolveError, "unresolved_handle", "Go on without the content of the handle."),
     _Kind(errors.TooMuchError, "too_much", "Ask for less: for one branch, one turn or one entry."),
@@ -88,7 +96,7 @@ _KINDS: Final = (
     _Kind(
         errors.BlobError,
         "blob",
-        "Go on without this content; health.check names each blob that is lost.",
+        "Go on without this content; health.blobs names each blob that is lost.",
         recoverable=False,
     ),
     _Kind(errors.FileError, "wrong_file", "Give another session; session.list names all.", False),
@@ -101,6 +109,21 @@ _KINDS: Final = (
     _Kind(MemoryError, "memory", "Ask for less, or give the program more memory.", False),
 )
 """For each error the first kind whose class it is of."""
+
+
+_STEPS: Final[Mapping[errors.Step | None, str]] = {
+    "see context": "Give an entry that context.get shows, by its uuid.",
+    "see lanes": "Give a lane that branch.lanes lists.",
+    "see turns": "Give a turn that session.outline lists.",
+    "import": "Import it with session.import, and give the id of the import.",
+    "repair": "Repair it with health.repair, then call again.",
+    "keep nothing": "Go on without a compaction, or give `keep` 0 to replace the whole context.",
+    "name agent": "Give `agent`: the agent that goes on with it.",
+    "name folder": "Give `cwd`: a folder that is there.",
+    "name session": "Give `session`: the session that the handle is in.",
+    "name root": "Give `root`: the folder below which the file is.",
+}
+"""What to do next, where the error says more than its class."""
 
 
 def refusal_of(error: Exception) -> Refusal:
@@ -119,7 +142,9 @@ def refusal_of(error: Exception) -> Refusal:
         if isinstance(error, row.error):
             message = str(error) or type(error).__name__
             available = getattr(error, "candidates", ())
-            return Refusal(message, row.kind, row.next, available, recoverable=row.recoverable)
+            step = getattr(error, "step", None)
+            next = _STEPS.get(step, row.next)
+            return Refusal(message, row.kind, next, available, recoverable=row.recoverable)
     return Refusal(
         f"a fault in sessiontree, please report it: {type(error).__name__}: {error}",
         "fault",

@@ -170,6 +170,10 @@ class Scope:
                 recoverable=False,
             )
 
+    def is_in_store(self, path: str) -> bool:
+        """Whether a file lies in the folder of the store."""
+        return _is_below(path, self.store.root)
+
     def _is_inside(self, path: str) -> bool:
         return any(_is_below(path, place) for place in self.places)
 

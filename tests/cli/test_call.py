@@ -161,7 +161,7 @@ def test_parameters_are_taken_as_json_and_an_option_counts_before_them() -> None
     ("words", "message"),
     [
         (["toy"], "'toy' has no dot"),
-        (["tyo.say"], "no namespace 'tyo'; did you mean 'toy'? Available: toy."),
+        (["tyo.say"], "no namespace 'tyo'; did you mean 'toy'? Call a method of one"),
         (["toy.sya"], "no method 'sya'; did you mean 'say'?"),
         (["toy.say"], "Missing option '--word'"),
         (["toy.say", "--word"], "Option '--word' requires an argument"),

@@ -50,7 +50,7 @@ def test_a_session_goes_to_the_trash_and_back(calls: Calls, file: str) -> None:
     back = calls.value("session.restore", session="latest")
     assert back == {"before": put["file"], "file": file}
     assert Path(file).read_bytes() == content
-    assert calls("session.restore", session="latest").kind == "no_such_ref"
+    assert calls("session.restore", session="latest").kind == "session_not_found"
 
 
 def test_only_what_was_trashed_long_ago_is_removed_and_a_dry_run_removes_nothing(
@@ -80,7 +80,7 @@ def test_the_sessions_of_a_renamed_directory_move(calls: Calls, file: str) -> No
         ("metadata", {"session": "my-session", "facts": {}}, "bad_value"),
         ("trash", {"session": "none"}, "session_not_found"),
         ("trash", {"session": "/etc/hostname.jsonl"}, "outside"),
-        ("restore", {"session": "none"}, "no_such_ref"),
+        ("restore", {"session": "none"}, "session_not_found"),
         ("restore", {"session": "../../etc/passwd"}, "outside"),
         ("empty_trash", {"older_than": "soon"}, "bad_parameter"),
         ("move_project", {"old": "old", "new": "/new"}, "bad_value"),
@@ -103,7 +103,7 @@ def test_the_session_of_an_agent_is_not_put_away(
     theirs.mkdir(parents=True)
     file = chat(theirs / "s.jsonl", "hello")
     calls = Calls(store.root, agents=True)
-    assert calls("session.trash", session=str(file)).kind == "bad_value"
+    assert calls("session.trash", session=str(file)).kind == "outside"
     assert file.exists()
 
 

@@ -45,7 +45,7 @@ def list_(call: Call, given: List) -> Page[MethodLine]:
         raise Refusal(
             f"there is no namespace {given.namespace!r:.100}{near}",
             "unknown_namespace",
-            f"Available: {', '.join(names)}.",
+            "Give one of the available namespaces.",
             names,
         )
     found = [one for one in methods.values() if given.namespace in (None, one.namespace)]

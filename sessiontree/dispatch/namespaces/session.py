@@ -422,7 +422,14 @@ def outline_(call: Call, given: Outline) -> Turns:
             items=[],
         )
         make = turn_rows(call, found.cwd, given.width)
-        page = page_of(_range(found, given), given, lambda turn: turn.uuid, make, size(made))
+        turns = _range(found, given)
+        if not turns and (given.first is not None or given.last is not None):
+            raise Refusal(
+                f"no turn is in that range: the turns are 1 to {made.turns}",
+                "no_such_ref",
+                "Give a `first` and a `last` in that range, or none of them.",
+            )
+        page = page_of(turns, given, lambda turn: turn.uuid, make, size(made))
         made.items, made.more, made.cursor = page.items, page.more, page.cursor
         return made
 

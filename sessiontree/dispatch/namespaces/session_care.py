@@ -18,6 +18,7 @@ from sessiontree.dispatch.namespaces.session import (
     moment_of_parameter,
     row_of_session,
 )
+from sessiontree.errors import RefError
 
 
 class Rename(OfSession):
@@ -78,6 +79,12 @@ def trash(call: Call, given: Trash) -> Put:
     """
     call.scope.check_write()
     file = call.file(given.session)
+    if not call.scope.is_in_store(file):
+        raise Refusal(
+            f"{file} lies outside the store: an agent keeps it",
+            "outside",
+            "Leave it to its agent; session.trash takes a session of the store.",
+        )
     return Put(before=file, file=call.scope.store.trash(file))
 
 
@@ -118,7 +125,15 @@ def restore(call: Call, given: Restore) -> Put:
     if os.sep in given.session:
         file = os.path.abspath(call.scope.inside(given.session))
     else:
-        file = store.find_trashed(given.session, report=call.warn)
+        try:
+            file = store.find_trashed(given.session, report=call.warn)
+        except RefError as error:
+            raise Refusal(
+                f"no one session in the trash is named {given.session!r:.100}",
+                "ambiguous" if error.candidates else "session_not_found",
+                "Give an id that session.trashed lists.",
+                error.candidates,
+            ) from None
     return Put(before=file, file=store.restore(file))
 
 
