@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 import click
@@ -12,8 +14,10 @@ from click.core import ParameterSource
 from sessiontree.cli import arguments
 from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.terminal import out, tell
+from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.scope import Scope
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import SessionTreeError, UsageError
+from sessiontree.mcp.offer import CORE, OPTION, Offer
 from sessiontree.mcp.setup import AGENTS, Change, install, uninstall
 
 TOKEN_VARIABLE: Final = "SESSIONTREE_MCP_TOKEN"
@@ -28,6 +32,13 @@ _AGENT: Final = click.Choice([*AGENTS])
 )
 @click.option("--agents", is_flag=True, help="Also serve the sessions of known agents.")
 @click.option("--write", is_flag=True, help="Let clients add to sessions and make new ones.")
+@click.option(
+    OPTION,
+    metavar="NAME,…",
+    default=CORE,
+    show_default=True,
+    help="Offer these tools: names of tools, or of namespaces, such as 'branch'; 'core' or 'all'.",
+)
 @click.option("--redact", is_flag=True, help="Mask secrets in all answers.")
 @click.option(
     "--http",
@@ -57,6 +68,7 @@ def mcp(
     root: str | None,
     agents: bool,
     write: bool,
+    tools: str,
     redact: bool,
     http: str | None,
     token: str | None,
@@ -66,6 +78,9 @@ def mcp(
 ) -> None:
     """A client of the Model Context Protocol, such as Claude Code, starts this command and calls
     its tools: it searches, reads and compares sessions, and with --write branches and edits them.
+
+    The definitions of the tools cost the model of the client tokens, so only those that agents ask
+    most are offered: the core. --tools offers others, or all.
 
     Nothing outside of the store, DIR and the agents' folders can be reached. The server only reads,
     unless you give --write.
@@ -84,16 +99,36 @@ def mcp(
         raise click.UsageError("the token is empty; give a long random text, or none")
     if root is not None:
         store_at(root)  # which must be there
+    scope = Scope(root, agents=agents, write=write, redact=redact)
     if enter is None and remove is None:
-        _serve(Scope(root, agents=agents, write=write, redact=redact), http, token, hosts)
+        _serve(scope, tools, http, token, hosts)
         return
-    if http is not None or (enter is not None and remove is not None):
-        raise click.UsageError("--install and --uninstall stand alone; give one of the three")
+    if enter is not None and remove is not None:
+        raise click.UsageError("give --install or --uninstall, not both")
+    if http is not None:
+        raise click.UsageError(
+            "an agent starts the server on standard input and output: give --install and "
+            "--uninstall without --http"
+        )
+    if enter is not None:
+        with _usage():
+            Offer(Dispatcher(scope).methods, tools, write=write)
     flags = {"--agents": agents, "--write": write, "--redact": redact}
     options = [name for name, is_given in flags.items() if is_given]
+    if tools != CORE:
+        options += [OPTION, tools]
     if root is not None:
         options += ["--root", os.path.abspath(root)]
     _tell(install(enter, options) if enter is not None else uninstall(str(remove)), enter)
+
+
+@contextmanager
+def _usage() -> Iterator[None]:
+    """A wrong name of a tool is a wrong use of this command."""
+    try:
+        yield
+    except UsageError as error:
+        raise click.UsageError(str(error)) from error
 
 
 def _tell(change: Change, entered: str | None) -> None:
@@ -110,7 +145,9 @@ def _tell(change: Change, entered: str | None) -> None:
         tell(f"Note: {change.note}")
 
 
-def _serve(scope: Scope, http: str | None, token: str | None, hosts: tuple[str, ...]) -> None:
+def _serve(
+    scope: Scope, tools: str, http: str | None, token: str | None, hosts: tuple[str, ...]
+) -> None:
     try:
         from sessiontree.mcp import transport
         from sessiontree.mcp.server import make_server
@@ -120,7 +157,8 @@ def _serve(scope: Scope, http: str | None, token: str | None, hosts: tuple[str, 
         raise SessionTreeError(
             f"this command needs the package mcp, which is not installed; run: {_INSTALL}"
         ) from error
-    server, problems = make_server(scope)
+    with _usage():
+        server, problems = make_server(scope, tools=tools)
     for problem in problems:
         tell(f"Warning: {problem}")
     if http is None:

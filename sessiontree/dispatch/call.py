@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import msgspec
@@ -55,18 +55,20 @@ class Catalog(Protocol):
     @property
     def problems(self) -> Sequence[str]: ...
 
+    @property
+    def needs(self) -> Callable[[Method], str | None]: ...
+
 
 _SESSION = msgspec.Meta(
-    description="The session: its id, four or more characters of the start of its id, its name, "
-    "'latest', or the path of its file.",
+    description="Its id, the start of its id, its name, 'latest', or the path of its file.",
     examples=["latest"],
     extra={"names": "session"},
 )
 SessionName = Annotated[str, _SESSION]
 
 _REF = msgspec.Meta(
-    description="An entry: '@' for the current leaf, a uuid or the start of one, a label, the name "
-    "of a branch or of a lane; with ~N, the Nth entry above.",
+    description="An entry: '@' for the leaf, a uuid or its start, a label, a branch, a lane; with "
+    "~N, the Nth entry above.",
     examples=["@"],
 )
 EntryRef = Annotated[str, _REF]

@@ -47,10 +47,13 @@ class Dispatcher:
     Attributes:
         namespaces: the namespaces by their names.
         problems: why a namespace of another package does not take part.
+        needs: tells what the program that calls has to be started with before it offers a method;
+            None: it does.
     """
 
     def __init__(self, scope: Scope, namespaces: Iterable[Namespace] | None = None) -> None:
         self.scope = scope
+        self.needs: Callable[[Method], str | None] = lambda method: None
         self.problems: list[str] = []
         found = [*OWN, *self._plugged()] if namespaces is None else namespaces
         self.namespaces: dict[str, Namespace] = {}

@@ -44,6 +44,7 @@ class Method:
         description: what the method does, returns and refuses.
         effect: what it does to sessions.
         idempotent: whether a second call with the same parameters changes nothing more.
+        core: whether an agent asks it so often that it is served unless others are chosen.
         params: the type of the parameters.
         result: the type of the result.
         function: what the method does.
@@ -57,6 +58,8 @@ class Method:
         effect: Effect,
         *,
         idempotent: bool,
+        core: bool = False,
+        read_alone: bool = False,
     ) -> None:
         kinds = typing.get_type_hints(function, include_extras=True)
         if not {"given", "return"} <= kinds.keys():
@@ -70,6 +73,8 @@ class Method:
         self.description = inspect.getdoc(function) or ""
         self.effect = effect
         self.idempotent = idempotent
+        self.core = core
+        self._read_alone = read_alone
         self.params: type[msgspec.Struct] = kinds["given"]
         self.result = kinds["return"]
         self.function = function
@@ -78,6 +83,10 @@ class Method:
     def full_name(self) -> str:
         """The name that a call gives: `tree.render`."""
         return f"{self.namespace}.{self.name}"
+
+    def effect_where(self, write: bool) -> Effect:
+        """What it does to sessions where calls may write, or may only read."""
+        return "read" if self._read_alone and not write else self.effect
 
     @cached_property
     def params_schema(self) -> dict[str, Any]:
@@ -109,6 +118,7 @@ class Method:
             "description": self.description,
             "effect": self.effect,
             "idempotent": self.idempotent,
+            "core": self.core,
             "params": self.params_schema,
             "result": self.result_schema,
         }
@@ -133,7 +143,13 @@ class Namespace:
         return f"Namespace({self.name!r})"
 
     def method(
-        self, title: str, effect: Effect = "read", *, idempotent: bool | None = None
+        self,
+        title: str,
+        effect: Effect = "read",
+        *,
+        idempotent: bool | None = None,
+        core: bool = False,
+        read_alone: bool = False,
     ) -> Callable[[Callable[[Call, Given], Result]], Callable[[Call, Given], Result]]:
         """Add a function as a method; its name loses a `_` at the end.
 
@@ -141,11 +157,23 @@ class Namespace:
             title: a few words for people.
             effect: what the method does to sessions.
             idempotent: whether a second call changes nothing more; by default if it only reads.
+            core: whether an agent asks it often: a server offers such methods unless it is told
+                which to offer.
+            read_alone: whether a method that writes is of use also where calls may only read; it
+                then refuses itself what it may not write.
         """
 
         def add(function: Callable[[Call, Given], Result]) -> Callable[[Call, Given], Result]:
             again = effect == "read" if idempotent is None else idempotent
-            made = Method(self.name, function, title, effect, idempotent=again)
+            made = Method(
+                self.name,
+                function,
+                title,
+                effect,
+                idempotent=again,
+                core=core,
+                read_alone=read_alone,
+            )
             if self.methods.setdefault(made.name, made) is not made:
                 raise ValueError(f"{self.name} has a method {made.name!r} already")
             return function

@@ -14,6 +14,7 @@ from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.scope import Scope
 from sessiontree.mcp.completion import Completing
 from sessiontree.mcp.content import READING
+from sessiontree.mcp.offer import CORE, Offer
 from sessiontree.mcp.prompts import Prompts
 from sessiontree.mcp.resources import Resources
 from sessiontree.mcp.subscriptions import Watching
@@ -44,18 +45,24 @@ _MASKS: Final = "Secrets are masked in all answers."
 
 
 def make_server(
-    scope: Scope, namespaces: Iterable[Namespace] | None = None
+    scope: Scope, namespaces: Iterable[Namespace] | None = None, tools: str = CORE
 ) -> tuple[Server[Any], list[str]]:
     """Make the server for a scope, and tell what is not served and why.
 
     Args:
         scope: what calls may reach.
         namespaces: the namespaces of the tools; by default all that are registered.
+        tools: which methods are tools; see `Offer`.
+
+    Raises:
+        UsageError: a name of `tools` is unknown.
     """
     dispatcher = Dispatcher(scope, namespaces)
-    tools = Tools(dispatcher)
-    resources = Resources(Dispatcher(scope, [READING]), tools.spelled)
-    prompts = Prompts(resources, tools.names)
+    offer = Offer(dispatcher.methods, tools, write=scope.write)
+    dispatcher.needs = offer.needs
+    offered = Tools(dispatcher, offer)
+    resources = Resources(Dispatcher(scope, [READING]), offered.spelled)
+    prompts = Prompts(resources, offered.names)
     watching = Watching(scope)
 
     @asynccontextmanager
@@ -70,8 +77,8 @@ def make_server(
         description="The conversations of coding agents, to search, read and branch.",
         instructions="\n\n".join([_ABOUT, *_also(scope)]),
         lifespan=lifespan,
-        on_list_tools=tools.on_list,
-        on_call_tool=tools.on_call,
+        on_list_tools=offered.on_list,
+        on_call_tool=offered.on_call,
         on_list_resources=resources.on_list,
         on_list_resource_templates=resources.on_templates,
         on_read_resource=resources.on_read,
@@ -82,7 +89,7 @@ def make_server(
         on_get_prompt=prompts.on_get,
         on_completion=Completing(resources).on_complete,
     )
-    return server, [*dispatcher.problems, *tools.problems]
+    return server, [*dispatcher.problems, *offered.problems]
 
 
 def _also(scope: Scope) -> list[str]:

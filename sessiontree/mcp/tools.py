@@ -1,7 +1,7 @@
 """The methods of the dispatcher as tools.
 
 Invariants: each tool is made from the method at run time, so a new method is a new tool; a server
-that only reads neither lists nor calls a method that writes; a call that its client gives up ends.
+neither lists nor calls a method that it does not offer; a call that its client gives up ends.
 """
 
 from __future__ import annotations
@@ -17,24 +17,22 @@ from mcp.shared.exceptions import MCPError
 from sessiontree.dispatch.budget import TOKENS
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.event import Progress
-from sessiontree.dispatch.guidance import Refusal, nearest
+from sessiontree.dispatch.guidance import nearest
 from sessiontree.dispatch.namespace import Method
-from sessiontree.mcp import elicitation
+from sessiontree.mcp import elicitation, schemas
 from sessiontree.mcp.answer import Answer, answer, clean, sendable
+from sessiontree.mcp.offer import Offer, tool_name
 
 Context = ServerRequestContext[Any, Any]
 
 NOTES: Final = "notes"
 """The key of a result for what was left out, and for what was found wrong."""
 
-_NOTES: Final = {
-    "type": "array",
-    "items": {"type": "string"},
-    "description": "What was left out of the result and how to get it; warnings; damage.",
-}
 _VALUE: Final = "value"
 _FRAME: Final = 64
 """Tokens of a budget kept for the marks around an answer and its notes."""
+
+_ASK: Final = "Ask the user to start the server with {}, or go on without this tool."
 
 _STEPS: Final = 100
 """The most notifications for a whole piece of work whose length is known."""
@@ -45,13 +43,15 @@ class Tools:
 
     Args:
         dispatcher: has the methods.
+        offer: which of them are offered.
 
     Attributes:
         problems: why a method is not a tool.
     """
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
+    def __init__(self, dispatcher: Dispatcher, offer: Offer) -> None:
         self._dispatcher = dispatcher
+        self._offer = offer
         self.problems: list[str] = []
         self._full_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, dispatcher.methods))})\b")
         self._methods: dict[str, Method] = {}
@@ -63,7 +63,7 @@ class Tools:
     @property
     def names(self) -> list[str]:
         """The names of the tools that can be called."""
-        return [name for name, method in self._methods.items() if self._is_open(method)]
+        return [name for name, method in self._methods.items() if self._offer.needs(method) is None]
 
     async def on_list(
         self, ctx: Context, params: types.PaginatedRequestParams | None
@@ -76,8 +76,8 @@ class Tools:
         method = self._methods.get(params.name)
         if method is None:
             raise self._unknown(params.name)
-        if not self._is_open(method):
-            return _refused(self._read_only(method))
+        if (needed := self._offer.needs(method)) is not None:
+            return _refused(self._not_offered(params.name, needed))
         given = _with_room(method, params.arguments or {})
         if (chosen := elicitation.chosen(params)) is not None:
             given = elicitation.replaced(given, chosen)
@@ -98,20 +98,26 @@ class Tools:
 
     def _tool(self, name: str) -> types.Tool:
         method = self._methods[name]
+        effect = self._offer.effect(method)
         return types.Tool(
             name=name,
             title=method.title,
-            description=self.spelled(method.description),
-            input_schema=method.params_schema,
+            description=self.spelled(" ".join(method.description.split())),
+            input_schema=self._spelled_in(schemas.of_parameters(method.params_schema)),
             output_schema=_output(method),
             annotations=types.ToolAnnotations(
-                title=method.title,
-                read_only_hint=method.effect == "read",
-                destructive_hint=method.effect == "destroy",
-                idempotent_hint=method.idempotent,
+                read_only_hint=effect == "read",
+                destructive_hint=effect == "destroy",
+                idempotent_hint=method.idempotent or effect == "read",
                 open_world_hint=False,
             ),
         )
+
+    def _spelled_in(self, schema: dict[str, Any]) -> dict[str, Any]:
+        for one in schema["properties"].values():
+            if "description" in one:
+                one["description"] = self.spelled(one["description"])
+        return schema
 
     def _result(self, method: Method, found: Answer) -> types.CallToolResult:
         if found.error is not None:
@@ -123,36 +129,24 @@ class Tools:
         text = types.TextContent(type="text", text=found.text)
         return types.CallToolResult(content=[text], structured_content=sendable(value))
 
-    def _is_open(self, method: Method) -> bool:
-        return method.effect == "read" or self._dispatcher.scope.write
-
     def _unknown(self, name: str) -> MCPError:
-        message = f"there is no tool {name!r:.100}{nearest(name, self.names)}"
+        message = f"there is no tool {name!r:.100}{nearest(name, self._methods)}"
         return MCPError(types.INVALID_PARAMS, clean(message), {"available": self.names})
 
-    def _read_only(self, method: Method) -> str:
-        try:
-            self._dispatcher.scope.check_write()
-        except Refusal as refusal:
-            return f"Error: {refusal}\nNext: {refusal.next}"
-        raise AssertionError(f"{method} may be called")
-
-
-def tool_name(full_name: str) -> str:
-    """The name of a method as a tool: `tree_render` for `tree.render`."""
-    return re.sub(r"[^A-Za-z0-9_-]", "_", full_name)
+    def _not_offered(self, name: str, needed: str) -> str:
+        why = "this server only reads" if needed == "--write" else f"{name} is not offered here"
+        return f"Error: {why}: nothing was done\nNext: {_ASK.format(needed)}"
 
 
 def _output(method: Method) -> dict[str, Any]:
     """The schema of the result: always of an object, as older clients take no other."""
-    schema = method.result_schema
-    if not _is_object(method):
-        inner = {key: value for key, value in schema.items() if key != "$defs"}
-        outer: dict[str, Any] = {"type": "object", "properties": {_VALUE: inner}}
-        outer["required"] = [_VALUE]
-        schema = {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
-    properties = schema.get("properties", {})
-    return {**schema, "properties": {NOTES: _NOTES, **properties}}
+    schema = schemas.of_result(method.result_schema)
+    if _is_object(method):
+        return schema
+    inner = {key: value for key, value in schema.items() if key != "$defs"}
+    outer: dict[str, Any] = {"type": "object", "properties": {_VALUE: inner}}
+    outer["required"] = [_VALUE]
+    return {**outer, "$defs": schema["$defs"]} if "$defs" in schema else outer
 
 
 def _is_object(method: Method) -> bool:

@@ -56,11 +56,12 @@ async def client(
     *,
     write: bool = False,
     redact: bool = False,
+    tools: str = "all",
     **options: Any,
 ) -> AsyncIterator[Client]:
     """A client of a server in this process."""
     scope = Scope(str(root), agents=False, write=write, redact=redact)
-    server, problems = make_server(scope, namespaces)
+    server, problems = make_server(scope, namespaces, tools)
     assert not problems
     async with Client(server, mode=mode, **options) as found:
         yield found

@@ -281,7 +281,10 @@ def test_wrong_options_get_one_clear_error(tmp_path: Path) -> None:
             (["--http", "no.such.host.invalid:0"], 1, "cannot listen on"),
             (["--http", "0", "--token", " "], 2, "the token is empty"),
             (["--token", "x"], 2, "--token and --allow-host are for --http"),
-            (["--install", "claude-code", "--uninstall", "codex"], 2, "stand alone"),
+            (["--install", "claude-code", "--uninstall", "codex"], 2, "not both"),
+            (["--uninstall", "codex", "--http", "0"], 2, "without --http"),
+            (["--tools", "tre"], 2, "did you mean 'tree'"),
+            (["--tools", "tre", "--install", "codex"], 2, "did you mean 'tree'"),
             (["--install", "vim"], 2, "claude-code"),
             (["--root", str(tmp_path / "none")], 1, "there is no folder"),
         ]

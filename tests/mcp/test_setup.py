@@ -161,7 +161,7 @@ def _run(home: Path, *arguments: str, code: int = 0) -> str:
 @pytest.mark.parametrize("agent", FILES)
 def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agent: str) -> None:
     file = tmp_path / agent / FILES[agent][1]
-    options = ("--agents", "--redact", "--root", str(tmp_path))
+    options = ("--agents", "--redact", "--tools", "core,tree", "--root", str(tmp_path))
     told = _run(tmp_path, *options, "--install", agent)
     assert f"sessiontree is entered in {file.relative_to(tmp_path)}" in told
     assert ("pi-mcp-adapter" in told) == (agent == "pi")
@@ -169,7 +169,8 @@ def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agen
     read = tomllib.loads if agent == "codex" else json.loads
     servers = read(file.read_text())["mcp_servers" if agent == "codex" else "mcpServers"]
     entry = servers["sessiontree"]
-    assert entry["args"][-5:] == ["mcp", "--agents", "--redact", "--root", str(tmp_path)]
+    wanted = ["mcp", "--agents", "--redact", "--tools", "core,tree", "--root", str(tmp_path)]
+    assert entry["args"][-7:] == wanted
     command = [entry["command"], *entry["args"], "--help"]
     assert subprocess.run(command, capture_output=True, check=True, env=environment()).stdout
     file.chmod(0o640)

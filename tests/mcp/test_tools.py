@@ -19,9 +19,10 @@ from sessiontree.dispatch.call import Call, OfSession
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.scope import Scope
+from sessiontree.errors import UsageError
 from sessiontree.mcp.answer import marked
+from sessiontree.mcp.offer import tool_name
 from sessiontree.mcp.server import make_server
-from sessiontree.mcp.tools import tool_name
 from tests.mcp.clients import MODES, client, run, talk, text_of
 from tests.support.sessions import said
 
@@ -94,7 +95,7 @@ def test_every_tool_answers_as_its_schema_says_or_says_what_to_do_next(
     run(test)
 
 
-def test_a_tool_is_described_as_its_method(tmp_path: Path) -> None:
+def test_a_tool_is_described_as_its_method_in_short(tmp_path: Path) -> None:
     methods = Dispatcher(Scope(str(tmp_path), agents=False)).methods
 
     async def test() -> None:
@@ -102,8 +103,14 @@ def test_a_tool_is_described_as_its_method(tmp_path: Path) -> None:
             tools = {tool.name: tool for tool in (await at.list_tools()).tools}
         for full_name, method in methods.items():
             tool = tools[tool_name(full_name)]
-            assert (tool.title, tool.input_schema) == (method.title, method.params_schema)
+            assert tool.title == method.title
             assert tool.description
+            given, whole = tool.input_schema, method.params_schema
+            assert given.get("required", []) == whole["required"]
+            assert list(given["properties"]) == list(whole["properties"])
+            for name, one in given["properties"].items():
+                assert one["description"], f"{full_name}: {name}"
+                assert one.get("default") in (None, whole["properties"][name].get("default"))
             assert tool.annotations is not None
             hints = tool.annotations
             assert hints.read_only_hint == (method.effect == "read")
@@ -115,6 +122,70 @@ def test_a_tool_is_described_as_its_method(tmp_path: Path) -> None:
                 jsonschema.Draft202012Validator.check_schema(schema)
 
     run(test)
+
+
+CORE_TOKENS = {False: 7000, True: 13_000}
+
+
+@pytest.mark.parametrize("write", CORE_TOKENS)
+def test_the_core_is_offered_unless_told_and_costs_a_model_little(
+    tmp_path: Path, write: bool
+) -> None:
+    methods = Dispatcher(Scope(str(tmp_path), agents=False)).methods
+
+    async def test() -> None:
+        async with client(tmp_path, write=write, tools="core") as at:
+            tools = (await at.list_tools()).tools
+        assert {"session_search", "session_resume_command"} <= {tool.name for tool in tools}
+        offered = {
+            tool_name(name)
+            for name, method in methods.items()
+            if method.core and method.effect_where(write) in ("read", "write" if write else "read")
+        }
+        assert {tool.name for tool in tools} == offered
+        text = "".join(tool.model_dump_json(by_alias=True, exclude_none=True) for tool in tools)
+        assert len(text.encode()) / 4 <= CORE_TOKENS[write]
+
+    run(test)
+
+
+def test_a_tool_that_is_not_offered_says_how_to_have_it(tmp_path: Path) -> None:
+    async def test() -> None:
+        async with client(tmp_path, tools="session,branch.list") as at:
+            names = {tool.name for tool in (await at.list_tools()).tools}
+            assert {"session_totals", "branch_list"} <= names
+            assert not {"tree_render", "branch_diff", "session_rename"} & names
+            for name, needed in (
+                ("tree_render", "--tools session,branch.list,tree.render"),
+                ("branch_push", "--write --tools session,branch.list,branch.push"),
+                ("session_rename", "--write"),
+            ):
+                result = await at.call_tool(name, {})
+                assert result.is_error
+                assert f"start the server with {needed}," in text_of(result)
+        async with client(tmp_path, tools="core") as at:
+            found = (await at.call_tool("schema_list", {"namespace": "tree"})).structured_content
+            needs = {one["name"]: one.get("needs") for one in (found or {})["items"]}
+            assert (needs["tree.render"], needs["tree.create"]) == (None, "--write")
+            assert needs["tree.get"] == "--tools core,tree.get"
+            found = (await at.call_tool("schema_get", {"method": "tree.get"})).structured_content
+            assert (found or {})["needs"] == "--tools core,tree.get"
+
+    run(test)
+
+
+@pytest.mark.parametrize(
+    ("chosen", "said"),
+    [
+        ("bramch", "did you mean 'branch'"),
+        ("core,tree_rendr", "did you mean 'tree_render'"),
+        ("branch_push", "'branch_push' writes; give --write"),
+        ("", "no tool and no namespace ''"),
+    ],
+)
+def test_a_wrong_choice_of_tools_is_refused(tmp_path: Path, chosen: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        make_server(Scope(str(tmp_path), agents=False), tools=chosen)
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -336,7 +407,7 @@ def test_two_methods_of_one_tool_name_are_told(tmp_path: Path) -> None:
         """Do."""
         return []
 
-    _, problems = make_server(Scope(str(tmp_path), agents=False), [one, other])
+    _, problems = make_server(Scope(str(tmp_path), agents=False), [one, other], "all")
     assert problems == ["a.b_c is not a tool: another tool has the name a_b_c"]
 
 

@@ -138,7 +138,7 @@ class BranchRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     updated: Annotated[str | None, Meta(description="When that was written.")] = None
 
 
-@BRANCH.method("List branches")
+@BRANCH.method("List branches", core=True)
 def list_(call: Call, given: List) -> Page[BranchRow]:
     """List the branches of a session: the current one first, then those written last.
 
@@ -234,7 +234,7 @@ class Switch(Moving):
     ]
 
 
-@BRANCH.method("Go to an entry", "write", idempotent=True)
+@BRANCH.method("Go to an entry", "write", idempotent=True, core=True)
 def switch(call: Call, given: Switch) -> Moved:
     """Move the leaf to an entry, or to the end of a branch; the next write goes below it.
 
@@ -254,7 +254,7 @@ class Start(Summarized):
     name: Annotated[str | None, Meta(description="A name for the new branch.")] = None
 
 
-@BRANCH.method("Start a branch", "write")
+@BRANCH.method("Start a branch", "write", core=True)
 def start(call: Call, given: Start) -> Moved:
     """Start a branch below an entry of the same session.
 
@@ -272,7 +272,7 @@ class Push(Moving):
     note: Annotated[str | None, Meta(description="A note about the work that follows.")] = None
 
 
-@BRANCH.method("Mark the place to come back to", "write")
+@BRANCH.method("Mark the place to come back to", "write", core=True)
 def push(call: Call, given: Push) -> Moved:
     """Mark the leaf before a piece of work; `branch.pop` returns there with a summary."""
     with _at_leaf(call, given) as session:
@@ -292,7 +292,7 @@ class Pop(Summarized):
     ] = None
 
 
-@BRANCH.method("Go back with a summary", "write")
+@BRANCH.method("Go back with a summary", "write", core=True)
 def pop(call: Call, given: Pop) -> Moved:
     """Go back up the path; a summary replaces what is left in the context.
 
@@ -319,7 +319,7 @@ class Rewound(Moved, kw_only=True, omit_defaults=True):
     text: Annotated[str, Meta(description="The text of the prompt, to change and ask again.")]
 
 
-@BRANCH.method("Take back a prompt", "write")
+@BRANCH.method("Take back a prompt", "write", core=True)
 def rewind(call: Call, given: Rewind) -> Rewound:
     """Go to before a prompt, and give its text. Refuses an entry that is not a prompt."""
     with _at_leaf(call, given) as session:
@@ -424,7 +424,7 @@ class Compacted(Moved, kw_only=True, omit_defaults=True):
     tokens_after: Annotated[int, Meta(description="The tokens of the context now.")]
 
 
-@BRANCH.method("Replace the older context by a summary", "write")
+@BRANCH.method("Replace the older context by a summary", "write", core=True)
 def compact(call: Call, given: Compact) -> Compacted:
     """Replace the older part of the context by a summary; the entries stay in the session.
 
@@ -456,7 +456,7 @@ class Merge(Summarized):
     ref: Annotated[EntryRef, Meta(description="The last entry of the branch to merge.")]
 
 
-@BRANCH.method("Merge a branch", "write")
+@BRANCH.method("Merge a branch", "write", core=True)
 def merge(call: Call, given: Merge) -> Moved:
     """Add the entries of another branch to the context of this path, or a summary of them.
 
@@ -477,7 +477,7 @@ class CherryPick(Moving):
     ] = None
 
 
-@BRANCH.method("Copy one entry here", "write")
+@BRANCH.method("Copy one entry here", "write", core=True)
 def cherry_pick(call: Call, given: CherryPick) -> Moved:
     """Copy an entry of another branch or session below the leaf.
 
@@ -519,7 +519,7 @@ class Difference(msgspec.Struct, kw_only=True, omit_defaults=True):
     other: SideRow
 
 
-@BRANCH.method("Compare two branches")
+@BRANCH.method("Compare two branches", core=True)
 def diff(call: Call, given: Diff) -> Difference:
     """Compare two branches: where they separate, and the turns, files, tokens and costs of each."""
     with call.reading(given.session) as session:
@@ -587,7 +587,7 @@ class Attempt(msgspec.Struct, kw_only=True, omit_defaults=True):
     at: Annotated[Row, Meta(description="The entry below which it begins.")]
 
 
-@BRANCH.method("Begin an attempt on a scratch lane", "write")
+@BRANCH.method("Begin an attempt on a scratch lane", "write", core=True)
 def try_(call: Call, given: Try) -> Attempt:
     """Open a scratch lane at an entry, to try something without moving the leaf of any other lane.
 
@@ -610,7 +610,7 @@ class Keep(OfSession):
     onto: Annotated[str | None, Meta(description="The lane that goes on; by default main.")] = None
 
 
-@BRANCH.method("Keep an attempt", "write")
+@BRANCH.method("Keep an attempt", "write", core=True)
 def keep(call: Call, given: Keep) -> Moved:
     """Join a lane: main goes on from its last entry.
 

@@ -208,7 +208,7 @@ class Messages(Reading, kw_only=True, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the messages before.")] = None
 
 
-@CONTEXT.method("Read what a model gets")
+@CONTEXT.method("Read what a model gets", core=True)
 def get(call: Call, given: Get) -> Messages:
     """Read the messages that a model gets at an entry: with compactions, edits and merges applied.
 
@@ -367,7 +367,7 @@ class Estimate(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@CONTEXT.method("Estimate the tokens of a context")
+@CONTEXT.method("Estimate the tokens of a context", core=True)
 def estimate(call: Call, given: Estimating) -> Estimate:
     """Estimate the tokens that a model gets at an entry, by role, and compare them with a window.
 

@@ -91,7 +91,7 @@ class Content(Reading, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@HANDLE.method("Read what a handle points to")
+@HANDLE.method("Read what a handle points to", core=True)
 def resolve(call: Call, given: Resolve) -> Content:
     """Read the content that a handle points to: a message, an output, a document, a text or bytes.
 

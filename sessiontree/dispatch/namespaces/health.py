@@ -77,7 +77,7 @@ class Health(msgspec.Struct, kw_only=True, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the next findings.")] = None
 
 
-@HEALTH.method("Check sessions")
+@HEALTH.method("Check sessions", core=True)
 def check(call: Call, given: Check) -> Health:
     """Check one session line by line, or that all sessions can be listed; nothing changes.
 

@@ -91,7 +91,7 @@ class CreateText(Writing):
     ] = msgspec.field(default_factory=list)
 
 
-@NODE.method("Write a message", "write")
+@NODE.method("Write a message", "write", core=True)
 def create_text(call: Call, given: CreateText) -> Written:
     """Write a message of one text at the leaf of a lane, or below a given parent.
 
@@ -115,7 +115,7 @@ class CreateMessage(Writing):
     ]
 
 
-@NODE.method("Write a message as JSON", "write")
+@NODE.method("Write a message as JSON", "write", core=True)
 def create_message(call: Call, given: CreateMessage) -> Written:
     """Write a message as given: with tool calls, results, images or thinking in its content.
 
@@ -246,7 +246,7 @@ class Node(Reading, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@NODE.method("Read an entry")
+@NODE.method("Read an entry", core=True)
 def get(call: Call, given: Get) -> Node:
     """Read one entry as it is stored; of a message that was streamed in blocks, the whole message.
 
@@ -307,7 +307,7 @@ class Labelled(msgspec.Struct, omit_defaults=True):
     was: Annotated[str | None, Meta(description="The label that it had before.")] = None
 
 
-@NODE.method("Label an entry", "write")
+@NODE.method("Label an entry", "write", core=True)
 def label(call: Call, given: LabelNode) -> Labelled:
     """Give an entry a label, in place of the one that it has. Any method takes it as an entry.
 
@@ -386,7 +386,7 @@ class Find(PagedOfSession):
     width: Width = WIDTH
 
 
-@NODE.method("Find entries")
+@NODE.method("Find entries", core=True)
 def find(call: Call, given: Find) -> Page[Row]:
     """Find entries of one session by text, type, role, tool or tool call; read them by node.get.
 

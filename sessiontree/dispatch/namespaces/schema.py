@@ -30,9 +30,13 @@ class MethodLine(msgspec.Struct, kw_only=True, omit_defaults=True):
     title: Annotated[str, Meta(description="What it does, in a few words.")]
     params: Annotated[str, Meta(description="Its parameters; those with a ? can be left out.")]
     effect: Annotated[Effect, Meta(description="'read', 'write' or 'destroy'.")] = "read"
+    needs: Annotated[
+        str | None,
+        Meta(description="It is not offered here: the options to start the server with for it."),
+    ] = None
 
 
-@SCHEMA.method("List methods")
+@SCHEMA.method("List methods", core=True)
 def list_(call: Call, given: List) -> Page[MethodLine]:
     """List the methods that can be called, a line each; `schema.get` describes one whole.
 
@@ -49,10 +53,10 @@ def list_(call: Call, given: List) -> Page[MethodLine]:
             names,
         )
     found = [one for one in methods.values() if given.namespace in (None, one.namespace)]
-    return page_of(found, given, lambda method: method.full_name, _line)
+    return page_of(found, given, lambda method: method.full_name, lambda one: _line(call, one))
 
 
-def _line(method: Method) -> MethodLine:
+def _line(call: Call, method: Method) -> MethodLine:
     needed = method.params_schema.get("required", ())
     others = (name for name in method.params_schema["properties"] if name not in needed)
     params = [*needed, *(f"{name}?" for name in others)]
@@ -61,6 +65,7 @@ def _line(method: Method) -> MethodLine:
         title=method.title,
         params=", ".join(params),
         effect=method.effect,
+        needs=call.catalog.needs(method),
     )
 
 
@@ -70,7 +75,7 @@ class Get(Budgeted):
     method: Annotated[str, Meta(description="The name of the method.", examples=["tree.render"])]
 
 
-class Described(msgspec.Struct, kw_only=True):
+class Described(msgspec.Struct, kw_only=True, omit_defaults=True):
     """A method whole."""
 
     name: Annotated[str, Meta(description="The name by which it is called.")]
@@ -81,9 +86,13 @@ class Described(msgspec.Struct, kw_only=True):
     example: Annotated[dict[str, Any], Meta(description="Parameters that fit.")]
     params: Annotated[dict[str, Any], Meta(description="The JSON schema of the parameters.")]
     result: Annotated[dict[str, Any], Meta(description="The JSON schema of the result.")]
+    needs: Annotated[
+        str | None,
+        Meta(description="It is not offered here: the options to start the server with for it."),
+    ] = None
 
 
-@SCHEMA.method("Describe a method")
+@SCHEMA.method("Describe a method", core=True)
 def get(call: Call, given: Get) -> Described:
     """Describe a method: what it does, and the JSON schemas of its parameters and its result.
 
@@ -108,6 +117,7 @@ def get(call: Call, given: Get) -> Described:
         example=method.example,
         params=method.params_schema,
         result=method.result_schema,
+        needs=call.catalog.needs(method),
     )
 
 

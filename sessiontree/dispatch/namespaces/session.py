@@ -160,7 +160,7 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@SESSION.method("List sessions")
+@SESSION.method("List sessions", core=True)
 def list_(call: Call, given: List) -> Page[SessionRow]:
     """List the sessions of the store and of known agents, those that changed last first.
 
@@ -286,7 +286,7 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
     ]
 
 
-@SESSION.method("Search sessions")
+@SESSION.method("Search sessions", core=True)
 def search_(call: Call, given: Search) -> Page[Hit]:
     """Find entries that contain all given words as they are spelled, the newest sessions first.
 
@@ -401,7 +401,7 @@ class Turns(msgspec.Struct, kw_only=True, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the next turns.")] = None
 
 
-@SESSION.method("Read the turns of a session")
+@SESSION.method("Read the turns of a session", core=True)
 def outline_(call: Call, given: Outline) -> Turns:
     """Read the turns of a session: each prompt, what was done, and how it ended.
 
@@ -491,7 +491,7 @@ class WholeTurn(msgspec.Struct, kw_only=True, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the next entries.")] = None
 
 
-@SESSION.method("Read one turn")
+@SESSION.method("Read one turn", core=True)
 def turn(call: Call, given: OneTurn) -> WholeTurn:
     """Read one turn: the prompt, and each answer, call and result until the next prompt.
 

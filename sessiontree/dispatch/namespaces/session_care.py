@@ -35,7 +35,7 @@ class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
     metadata: Annotated[dict[str, Any], Meta(description="Its metadata now.")] = {}
 
 
-@SESSION.method("Name a session", "write", idempotent=True)
+@SESSION.method("Name a session", "write", idempotent=True, core=True)
 def rename(call: Call, given: Rename) -> Noted:
     """Give a session a name, by which other methods find it, too."""
     with call.writing(given.session) as session:

@@ -70,7 +70,7 @@ class Imports(msgspec.Struct, kw_only=True, omit_defaults=True):
     more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
 
 
-@SESSION.method("Import sessions of agents", "write", idempotent=True)
+@SESSION.method("Import sessions of agents", "write", idempotent=True, core=True)
 def import_(call: Call, given: Import) -> Imports:
     """Convert sessions of known agents to sessions of the store; again, it adds what is new.
 
@@ -266,7 +266,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
     warnings: Annotated[list[str], Meta(description="What may go wrong.")] = []
 
 
-@SESSION.method("Hand a session to an agent", "write")
+@SESSION.method("Hand a session to an agent", "write", core=True, read_alone=True)
 def resume_command(call: Call, given: ResumeCommand) -> Command:
     """Give the command by which an agent goes on with a session; nothing is run.
 

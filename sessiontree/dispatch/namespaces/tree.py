@@ -56,7 +56,7 @@ class Made(msgspec.Struct, omit_defaults=True):
     ] = None
 
 
-@TREE.method("Create a session", "write")
+@TREE.method("Create a session", "write", core=True)
 def create(call: Call, given: Create) -> Made:
     """Create an empty session in the store. Refuses an id that another session has."""
     call.scope.check_write()
@@ -153,7 +153,7 @@ class Drawing(msgspec.Struct, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the next rows.")] = None
 
 
-@TREE.method("Draw a tree")
+@TREE.method("Draw a tree", core=True)
 def render(call: Call, given: Render) -> Drawing:
     """Draw the tree of a session, to see where it branches; a row an entry, handles unresolved.
 
@@ -192,7 +192,7 @@ class Fork(OfSession):
     ] = None
 
 
-@TREE.method("Copy a path into a new session", "write")
+@TREE.method("Copy a path into a new session", "write", core=True)
 def fork(call: Call, given: Fork) -> Made:
     """Copy an entry and all entries above it into a new session of the store."""
     call.scope.check_write()
