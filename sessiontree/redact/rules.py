@@ -42,7 +42,9 @@ RULES: Final = (
         "e-mail addresses",
         re.compile(_EMAIL),
         ("@", "%40"),
-        finder=re.compile(r"(?:@(?<=[\w.+-]@)|%40(?<=[\w.+-]%40))(?=[\w-]{1,63}\.\w)"),
+        finder=re.compile(
+            r"(?:@(?<=[\w.+-]@)|%40(?<=[\w.+-]%40))(?!\d{1,9}\.\d)(?=[\w-]{1,63}\.\w)"
+        ),
         reach=254,
         within=re.compile(r"[\w.+-]*+"),
     ),

@@ -15,6 +15,7 @@ from sessiontree import UsageError
 from sessiontree.redact.redaction import Redaction
 from sessiontree.redact.rule import lowered
 from sessiontree.redact.rules import RULES, parse_rules
+from sessiontree.redact.values import keyword_of
 from tests.support.conversation import user
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
@@ -333,3 +334,41 @@ def test_an_escape_hides_no_secret_beside_an_integer_of_5000_digits() -> None:
     masked = Redaction().text(f'{{"n":{digits},"k":"\\u0073k-ant-{LETTERS}"}}')
     assert LETTERS not in masked
     assert digits in masked
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "passphrase",
+        "DB_PWD",
+        "pw",
+        "psw",
+        "pswd",
+        "psk",
+        "PAT",
+        "creds",
+        "auth",
+        "Authorization",
+        "jwt",
+        "cookie",
+        "secret",
+        "TOKEN",
+        "senha",
+        "private_key_id",
+        "apiKey_2",
+        "credential",
+        "kennwort",
+        "motdepasse",
+        "contraseña",
+        "connectionString",
+        "paſſword",
+        "toKen",
+    ],
+)
+def test_each_kind_of_key_marks_its_value(key: str) -> None:
+    assert keyword_of(key) is not None
+
+
+@pytest.mark.parametrize("key", ["k1", "name", "Ort", "monkeys", "compass_rose"])
+def test_another_key_marks_nothing(key: str) -> None:
+    assert keyword_of(key) is None
