@@ -6,7 +6,7 @@ shown is counted at the end.
 
 Invariants: the same session gives the same text; content opens no heading of the
 transcript and ends none of its parts (`text.markdown`); one entry at a time is in memory,
-and those that wait for a result.
+beside those that wait for a result and the handles resolved ahead.
 """
 
 from __future__ import annotations
@@ -101,6 +101,7 @@ class _Transcript:
         self._pending = Answer()
         self._place = 0
         self._prepared = 0
+        self._ahead: dict[int, Entry] = {}  # the entries of handles prepared, by their rows
         self._last_result: dict[str, int] | None = None
         self._names: dict[str, str] = {}
         self._not_shown: Counter[str] = Counter()
@@ -110,8 +111,8 @@ class _Transcript:
         for place, row in enumerate(self._rows):
             self._place = place
             self._prepare_handles()
-            entry = self._reader.entry_at(row)
-            yield from self._entry(entry)
+            ahead = self._ahead.pop(row, None)
+            yield from self._entry(ahead or self._reader.entry_at(row))
             following = self._rows[place + 1] if place + 1 < len(self._rows) else NO_ROW
             yield from self._branches(row, following)
         yield from self._pieces_message()
@@ -127,7 +128,8 @@ class _Transcript:
             self._prepared = self._place + _HANDLES_AT_ONCE
             rows = self._rows[self._place : self._prepared]
             of_handles = [row for row in rows if self._tree.type_of(row) == "handle"]
-            self._contents.prepare([self._reader.entry_at(row) for row in of_handles])
+            self._ahead = {row: self._reader.entry_at(row) for row in of_handles}
+            self._contents.prepare(list(self._ahead.values()))
 
     def _front(self) -> Iterator[str]:
         header = self._reader.header
