@@ -15,8 +15,9 @@ checkout is never written. The tests run in this order until one fails:
   that write, in the same way.
 
 The first run in a folder makes a map from lines to tests with `coverage` (three minutes). With
-`--folder` the next run finds it, and runs again only the test files that changed. A test that
-runs ten times as long as it did for the map, and 30 seconds, notices the mutant too.
+`--folder` the next run finds it, and measures again the test files that changed, and those that
+reach a changed module. A test that runs ten times as long as it did for the map, and 30 seconds,
+notices the mutant too.
 `--stages line` is a first look. `--only 3 17` repeats these mutants of a draw. `--within
 sessiontree/importing/` draws from these modules alone.
 
@@ -29,7 +30,6 @@ A survivor is a hole in the tests, or a mutant that changes no behaviour. A pers
 from __future__ import annotations
 
 import argparse
-import difflib
 import hashlib
 import json
 import os
@@ -63,6 +63,7 @@ WRITING: Final = (
     "sessiontree/engine/writer.py",
     "sessiontree/engine/repair.py",
     "sessiontree/catalog/move.py",
+    "sessiontree/catalog/empty.py",
     "sessiontree/importing/",
 )
 """The modules that write, sync, rename, lock and delete."""
@@ -172,65 +173,65 @@ def pytest(*arguments: str) -> list[str]:
 
 def the_map(folder: Path, project: Path) -> Kept:
     """The map of an earlier run, with what changed since measured again; or a new one."""
-    path, files, texts = folder / "map.json", test_files(project), sources(project)
+    path, files, modules = folder / "map.json", test_files(project), sources(project)
     if not path.exists():
         kept = make_map(folder, project, [])
     else:
         stored = json.loads(path.read_bytes())
-        kept = moved(from_json(stored), stored["texts"], texts)
-        changed = [file for file, text in files.items() if stored["files"].get(file) != text]
-        gone = {*changed, *(stored["files"].keys() - files.keys())}
-        if gone:
-            kept = joined(without(kept, gone), make_map(folder, project, changed))
+        kept = from_json(stored)
+        changed = differing(stored["modules"], modules)
+        gone = differing(stored["files"], files) | reaching(kept, changed)
+        kept = without(kept, gone, changed)
+        if again := sorted(gone & files.keys()):
+            kept = joined(kept, make_map(folder, project, again))
     names = list(kept.seconds)
     number = {test: at for at, test in enumerate(names)}
-    reaching = {
+    lines_of = {
         module: {line: [number[test] for test in tests] for line, tests in lines.items()}
         for module, lines in kept.reaching.items()
     }
-    made = {"files": files, "texts": texts, "tests": list(kept.seconds.items())}
-    path.write_text(json.dumps(made | {"reaching": reaching}), encoding="utf-8")
+    made = {"files": files, "modules": modules, "tests": list(kept.seconds.items())}
+    path.write_text(json.dumps(made | {"reaching": lines_of}), encoding="utf-8")
     return kept
+
+
+def differing(before: dict[str, str], after: dict[str, str]) -> set[str]:
+    """The keys whose values are not the same in both."""
+    return {key for key in before | after if before.get(key) != after.get(key)}
+
+
+def reaching(kept: Kept, modules: Iterable[str]) -> set[str]:
+    """The files of tests that reach some modules.
+
+    A test that reaches a new module reaches the changed module that calls it, or is new itself.
+    """
+    return {
+        test.partition("::")[0]
+        for module in modules
+        for tests in kept.reaching.get(module, {}).values()
+        for test in tests
+    }
 
 
 def test_files(project: Path) -> dict[str, str]:
     """The files of tests, each with a digest."""
-    return {
-        str(path.relative_to(project)): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted((project / "tests").rglob("test_*.py"))
-    }
+    return digests(project, "tests", "test_*.py")
 
 
 def sources(project: Path) -> dict[str, str]:
-    """The modules, each with its text."""
+    """The modules, each with a digest."""
+    return digests(project, "sessiontree", "*.py")
+
+
+def digests(project: Path, folder: str, pattern: str) -> dict[str, str]:
     return {
-        str(path.relative_to(project)): path.read_text("utf-8")
-        for path in sorted((project / "sessiontree").rglob("*.py"))
+        str(path.relative_to(project)): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted((project / folder).rglob(pattern))
     }
 
 
-def moved(kept: Kept, before: dict[str, str], after: dict[str, str]) -> Kept:
-    """The map for modules whose lines moved; a changed line has the tests of what it replaced."""
-    reaching = {}
-    for module, text in after.items():
-        lines = kept.reaching.get(module, {})
-        old, new = before.get(module, "").splitlines(), text.splitlines()
-        if old == new:
-            reaching[module] = lines
-            continue
-        found: dict[int, list[str]] = {}
-        for _, i, j, k, m in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
-            for at in range(k, m):
-                same = j - i == m - k
-                near = range(i + at - k, i + at - k + 1) if same else range(i - 1, j + 1)
-                tests = {test for line in near for test in lines.get(line + 1, ())}
-                found[at + 1] = sorted(tests)
-        reaching[module] = found
-    return Kept(kept.seconds, reaching)
-
-
-def without(kept: Kept, files: set[str]) -> Kept:
-    """The map without the tests of some files."""
+def without(kept: Kept, files: set[str], modules: set[str]) -> Kept:
+    """The map without the tests of some files, and without some modules."""
 
     def stays(test: str) -> bool:
         return test.partition("::")[0] not in files
@@ -240,6 +241,7 @@ def without(kept: Kept, files: set[str]) -> Kept:
         {
             module: {line: list(filter(stays, tests)) for line, tests in lines.items()}
             for module, lines in kept.reaching.items()
+            if module not in modules
         },
     )
 
