@@ -2,20 +2,26 @@
 
     python -m benchmarks.calls [--sessions N] [--size BYTES] [--rounds N]
 
-Three ways to search the same store take turns: the command `search`, the command `call
-session.search`, and a call in a process that runs already, as a server makes it. Figures are the
-medians of the processor's time of all processes, and of the clock's, and the median of the ratios
-to the command of the same round.
+These ways to search the same store take turns: the command `search`; the command `call
+session.search`; a call in a process that runs already; and `sessiontree mcp` over standard input
+and over HTTP, from its start to its end, with one call of the tool and with eleven. Figures are
+the medians of the processor's time of all processes, and of the clock's, and the median of the
+ratios to the command of the same round. A call in a running server costs a tenth of what eleven
+take more than one.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import urllib.request
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
@@ -24,7 +30,13 @@ from typing import Any
 from benchmarks.finding import make_sessions, processor_seconds
 from sessiontree.dispatch import Data, Dispatcher, Event, Scope
 
+PROGRAM = (sys.executable, "-m", "sessiontree")
 METHOD = "session.search"
+GREETING = {
+    "protocolVersion": "2025-06-18",
+    "capabilities": {},
+    "clientInfo": {"name": "benchmark", "version": "1"},
+}
 WORDS = {"no hit": "needlezz", "many hits": "offset"}
 
 
@@ -44,17 +56,82 @@ def ways(store: str, word: str) -> Iterator[tuple[str, Callable[[], object]]]:
     limit = ("--limit", str(max(len(found), 1)))
     yield "search", _command(store, "search", word, *limit, "--json")
     yield f"call {METHOD}", _command(store, "call", METHOD, "--pattern", word, "--json")
-    yield "in a server", call
+    yield "in a running process", call
+    for count in (1, 11):
+        yield f"mcp, standard input, {count}", partial(_by_stdio, store, word, count)
+        yield f"mcp, HTTP, {count}", partial(_by_http, store, word, count)
 
 
 def _command(store: str, *words: str) -> Callable[[], object]:
-    environment = {**os.environ, "SESSIONTREE_HOME": store, "HOME": store}
     return lambda: subprocess.run(
-        [sys.executable, "-m", "sessiontree", *words],
-        env=environment,
-        stdout=subprocess.DEVNULL,
-        check=True,
+        [*PROGRAM, *words], env=_environment(store), stdout=subprocess.DEVNULL, check=True
     )
+
+
+def _environment(store: str) -> dict[str, str]:
+    return {**os.environ, "SESSIONTREE_HOME": store, "HOME": store}
+
+
+def _requests(word: str, count: int) -> Iterator[dict[str, Any]]:
+    """What a client sends: a greeting, then so many calls of the tool."""
+    yield _request("initialize", 0, GREETING)
+    yield {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    called = {"name": METHOD.replace(".", "_"), "arguments": {"pattern": word}}
+    for number in range(count):
+        yield _request("tools/call", number + 1, called)
+
+
+def _request(method: str, id: int, params: dict[str, Any]) -> dict[str, Any]:
+    return {"jsonrpc": "2.0", "id": id, "method": method, "params": params}
+
+
+def _by_stdio(store: str, word: str, count: int) -> None:
+    """Start a server, call the tool over standard input, and end it."""
+    server = subprocess.Popen(
+        [*PROGRAM, "mcp", "--root", store],
+        env=_environment(store),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert server.stdin is not None
+    assert server.stdout is not None
+    for request in _requests(word, count):
+        server.stdin.write(json.dumps(request).encode() + b"\n")
+        server.stdin.flush()
+        if "id" in request:
+            _check(server.stdout.readline())
+    server.communicate()
+
+
+def _by_http(store: str, word: str, count: int) -> None:
+    """Start a server, call the tool over HTTP, and end it."""
+    server = subprocess.Popen(
+        [*PROGRAM, "mcp", "--root", store, "--http", "0"],
+        env=_environment(store),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert server.stderr is not None
+    url = server.stderr.readline().split()[2].rstrip(";")
+    headers = {
+        "Content-Type": "application/json",
+        "Accept": "application/json, text/event-stream",
+    }
+    for request in _requests(word, count):
+        sent = urllib.request.Request(url, json.dumps(request).encode(), headers)
+        with urllib.request.urlopen(sent) as answer:
+            headers["Mcp-Session-Id"] = answer.headers.get("Mcp-Session-Id", "")
+            told = answer.read()
+        if "id" in request:
+            _check(told)
+    server.send_signal(signal.SIGINT)
+    server.communicate()
+
+
+def _check(answer: bytes) -> None:
+    """Check that an answer is a result: an error costs less than a search."""
+    if b'"result"' not in answer or b'"isError":true' in answer.replace(b" ", b""):
+        raise SystemExit(f"the server answers {answer[:500]!r}")
 
 
 def main() -> None:
