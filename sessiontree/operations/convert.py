@@ -15,6 +15,7 @@ import os
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -203,9 +204,14 @@ class Source:
         if known is not None:
             return known
         entry = self._reader.read_at(self.tree.offsets[row])
-        if len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
-            self._stored[row] = entry  # lanes read the start of their paths many times
+        if self._is_forked and len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
+            self._stored[row] = entry  # branches and lanes read the start of their paths many times
         return entry
+
+    @cached_property
+    def _is_forked(self) -> bool:
+        """Whether there are other paths beside the one to the leaf."""
+        return bool(self.tips())
 
     def entry(self, row: int) -> Entry:
         stored = self.stored(row)

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from itertools import chain
@@ -206,7 +207,7 @@ class GeminiWriter:
         yield from self._take(compaction, run)
 
     def _take(self, compaction: Compacted | None, run: list[Said]) -> list[_Unit]:
-        """The units of a compaction and of what follows it."""
+        """The units of a compaction and of what follows it; `run` is empty then."""
         kept = [] if compaction is None else compaction.kept
         pairing: Pairing[tuple[Said, bool]] = Pairing()
         for said, is_kept in [*((each, True) for each in kept), *((each, False) for each in run)]:
@@ -215,7 +216,9 @@ class GeminiWriter:
         messages, sources, warnings = pairing.result()
         for warning in warnings:
             self._losses.at("", warning)  # the pairing names no entry
-        waiting = list(zip(messages, sources, strict=True))
+        waiting = deque(zip(messages, sources, strict=True))
+        del pairing, messages, sources
+        run.clear()  # so that each message goes when its unit is made
         made: list[_Unit] = []
         self._units, self._callers = [], {}
         if compaction is not None:
@@ -225,7 +228,8 @@ class GeminiWriter:
                     self._message(message, said)
             made.append(self._compaction(compaction, self._units))
             self._units = []
-        for message, (said, is_kept) in waiting:
+        while waiting:
+            message, (said, is_kept) = waiting.popleft()
             if not is_kept:
                 self._message(message, said)
         return made + self._units
