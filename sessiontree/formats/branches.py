@@ -138,6 +138,13 @@ class Log(Generic[Unit]):
         return None if any(unit.depth > depth for unit in self.units[:count]) else count
 
 
+_AGAIN: Final = 3
+_MERGED: Final = {(0, "merge"): 1, (1, "compaction"): 2, (2, "merge"): _AGAIN}
+"""What is above a row: a merge; a compaction below it; and a merge below that, which may bring back
+what the compaction took away. Then a branch that leaves here has another start than the one that
+was written."""
+
+
 class Branches:
     """The branches of the current lane.
 
@@ -149,9 +156,12 @@ class Branches:
         self._source = source
         tree = source.tree
         self.depths = array("i", bytes(4 * len(tree)))
+        self._merged = bytearray(len(tree))
         for row in source.rows():
             parent = tree.parents[row]
             self.depths[row] = 1 if parent == NO_ROW else self.depths[parent] + 1
+            above = 0 if parent == NO_ROW else self._merged[parent]
+            self._merged[row] = _MERGED.get((above, tree.type_of(row)), above)
 
     def __iter__(self) -> Iterator[Branch]:
         tree = self._source.tree
@@ -165,6 +175,7 @@ class Branches:
                 written[above] = 1
                 above = tree.parents[above]
             is_edited = is_edited or any(map(self._edits_a_message, new))
+            is_edited = is_edited or any(self._merged[row] == _AGAIN for row in new)
             is_whole = is_edited or any(tree.type_of(row) in writing.CHANGES_ABOVE for row in new)
             rows = array("i", reversed(new))
             steps = self._whole(tip) if is_whole else self._part(rows)
