@@ -148,7 +148,8 @@ class Scope:
         """The folder that `file` handles are below; a TargetRefusedError where none was given."""
         if self._root is None:
             error = TargetRefusedError(
-                f"{self._at()} is below a folder that was not named; name the root", self._at()
+                f"{self._at()} is below a folder that was not named; name that folder as the root",
+                self._at(),
             )
             raise with_step(error, "name root")
         return self._root

@@ -49,7 +49,7 @@ def test_what_a_handle_points_to_is_found_below_the_root(chat: Path, here: Path)
     done("append", chat, "--handle", "file@1.0.0::path:notes.md")
     without = run("convert", chat, "--to", "pi", "-o", "-")
     assert "Be quick" not in without.stdout
-    assert "name the root" in without.stderr
+    assert "name that folder as the root" in without.stderr
     assert "Be quick" in done("convert", chat, "--to", "pi", "-o", "-", "--root", here)
 
 

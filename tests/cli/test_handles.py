@@ -68,7 +68,7 @@ def test_a_context_and_an_inline_export_read_files_below_the_root_alone(tmp_path
     file, copy = tmp_path / "chat.jsonl", tmp_path / "copy.jsonl"
     with Session.create(file) as session:
         uuid = session.append_handle("file@1.0.0::path:notes.md").uuid
-    assert "name the root" in run("context", file).stderr
+    assert "name that folder as the root" in run("context", file).stderr
     assert "a note" in done("context", file, "--root", tmp_path)
     told = run("export-branch", file, uuid, copy, "--inline").stderr
     assert f"entry {uuid} stays a handle" in told
@@ -105,7 +105,7 @@ def test_text_that_drives_a_terminal_is_not_printed(chat: Path) -> None:
     [
         (("no handle",), "is not a handle; give plugin@version::method:meta"),
         (("cone@1.0.0::chat:a",), "unknown plugin 'cone'; registered: blob, file, session"),
-        (("file@1.0.0::path:a",), "name the root (--root DIR)"),
+        (("file@1.0.0::path:a",), "name that folder as the root (--root DIR)"),
         (("file@1.0.0::path:../x", "--root", "/"), "it is not a relative path without '..'"),
         (("file@1.0.0::path:a", "--root", "/no/such/folder"), "No such file or directory"),
         (("session@2.0.0::entry:a:b",), "name the session (--session FILE)"),

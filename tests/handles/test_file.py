@@ -149,7 +149,7 @@ def test_a_root_that_is_none_is_told(root: Path) -> None:
     for wrong in (root / "none", root / "notes.md"):
         with pytest.raises(TargetMissingError, match=f"below {wrong}"):
             read(wrong, Handle.file("notes.md"))
-    with pytest.raises(TargetRefusedError, match="name the root"):
+    with pytest.raises(TargetRefusedError, match="name that folder as the root"):
         read(None, Handle.file("notes.md"))
 
 
