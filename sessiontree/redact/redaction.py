@@ -58,6 +58,7 @@ _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is par
 _MOST_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)
 _LONGEST_PLAIN: Final = 64  # characters of a text that may come many times, such as a name
+_UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
 _MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
@@ -96,6 +97,7 @@ class Redaction:
     def __init__(self, rules: Iterable[Rule] | None = None, homes: Iterable[str] = ()) -> None:
         self._given = RULES if rules is None else tuple(rules)
         self._names = tuple(dict.fromkeys((*(rule.name for rule in self._given), HOME)))
+        self._is_own = not {id(rule) for rule in self._given} <= {id(rule) for rule in RULES}
         self._homes: set[str] = set()
         self._plain_texts: set[str] = set()  # short texts in which no rule finds a secret
         self._plain_long: deque[str] = deque(maxlen=_MOST_LONG)  # the last such long texts
@@ -258,6 +260,8 @@ class Redaction:
         is_long = len(text) >= _SHORTEST_LONG
         if is_long and text in self._plain_long:
             return []
+        if not self._is_own and _UUID.fullmatch(text):
+            return []  # each entry has another one, and no built-in rule matches one by itself
         found = [*self._found(text, self._all), *self._found_behind(text)]
         if not found and is_long:
             self._plain_long.append(text)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from uuid import UUID
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sessiontree.redact.redaction import Redaction
+from sessiontree.redact.rule import Rule, Rules
+from sessiontree.redact.rules import RULES
+from sessiontree.redact.views import joined, plain
 
 
 @pytest.mark.parametrize(
@@ -28,3 +36,19 @@ def test_an_element_named_password_hides_all_but_a_word_and_a_placeholder(
 ) -> None:
     text = f"<password>{value}</password>"
     assert (Redaction().text(text) != text) is is_masked
+
+
+@given(st.uuids())
+@settings(max_examples=300, deadline=None)
+def test_no_built_in_rule_matches_a_uuid_by_itself(uuid: UUID) -> None:
+    """So a uuid is passed over without them."""
+    text = str(uuid)
+    assert not list(Rules(RULES).spans(text))
+    assert plain(text) is None
+    assert not list(joined(text))
+
+
+def test_a_rule_of_the_user_masks_a_uuid() -> None:
+    own = Rule("own-id", "an id", re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}"))
+    text = Redaction((*RULES, own)).text("1b4e28ba-2fa1-41d2-883f-0016d3cca427")
+    assert text == "[redacted:own-id:1]"
