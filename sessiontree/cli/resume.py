@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from sessiontree.catalog.find import tell_left_out
-from sessiontree.catalog.resume import PROGRAMS, find_session, plan
+from sessiontree.catalog.resume import PROGRAMS, plan, session_to_resume
 from sessiontree.cli import arguments
 from sessiontree.cli.lookup import places_at
 from sessiontree.cli.output import out_json
@@ -49,7 +49,7 @@ def resume(
         raise click.UsageError("--exec runs the command, and --json prints it; give one of them")
     problems: list[str] = []
     try:
-        one = find_session(session, os.getcwd(), places_at(), problems.append)
+        one = session_to_resume(session, os.getcwd(), places_at(), problems.append)
     except SessionTreeError:
         tell_left_out(problems, tell)
         raise
