@@ -36,7 +36,7 @@ _ENVELOPE: Final = 400
 _QUOTES: Final = 2
 """Bytes around a text as JSON."""
 
-_SHORTEST: Final = 48
+SHORTEST: Final = 48
 """Characters that a text keeps however small the budget is: a uuid, and a bit more."""
 
 _LEAST: Final = 200
@@ -217,14 +217,10 @@ def passage(parts: Iterable[str], offset: int, budget: int, beside: int = 0) -> 
 
 def beginning(text: str, most: int, *, least: bool = False) -> str:
     """The longest beginning of a text with at most so many bytes as JSON; `least`: not empty."""
-    low, high = 1 if least else 0, min(len(text), max(most, 1))
-    while low < high:
-        middle = (low + high + 1) // 2
-        if size(text[:middle]) - _QUOTES <= most:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low]
+    length = largest(
+        0, min(len(text), max(most, 1)), lambda length: size(text[:length]) - _QUOTES <= most
+    )
+    return text[: max(length or 0, int(least))]
 
 
 def _mark(key: str) -> str:
@@ -278,7 +274,7 @@ def fit(value: Any, budget: int) -> tuple[Any, str | None]:
         return value, None
     few = _Cut(size(value), allowed).value(value)  # more items cannot fit
     for least, most, limits in _stages(allowed):
-        number = _largest(least, most, partial(_keeps, few, allowed, limits))
+        number = largest(least, most, partial(_keeps, few, allowed, limits))
         if number is not None:
             return _told(value, limits(number))
     return _told(value, _Cut(0, 0, keys=0))
@@ -335,7 +331,7 @@ class _Cut:
         if isinstance(value, list):
             return [self.value(each, level + 1) for each in self._some(value, 0, level)]
         if isinstance(value, dict):
-            names = [name for name in value if len(name) <= max(self._inner, _SHORTEST)]
+            names = [name for name in value if len(name) <= max(self._inner, SHORTEST)]
             self._items_cut += len(value) - len(names)
             kept = self._some(names, self._keys, level)
             return {name: self.value(value[name], level + 1) for name in kept}
@@ -355,7 +351,7 @@ class _Cut:
             return text
         self._texts_cut += 1
         room = length - _MARK
-        if room < _SHORTEST - _MARK:
+        if room < SHORTEST - _MARK:
             return f"{text[: length - 1]}…" if length else ""
         end = room // 3
         left_out = len(text) - room
@@ -364,7 +360,7 @@ class _Cut:
 
 def _stages(room: int) -> Iterator[tuple[int, int, Callable[[int], _Cut]]]:
     """Ways to cut, the mildest first: the least number, the most, and the cut of a number."""
-    short = _SHORTEST
+    short = SHORTEST
     yield short, max(room, short), lambda n: _Cut(n)
     yield 1, room, lambda n: _Cut(short, n)
     yield 4, short, lambda n: _Cut(short, 1, inner=n)
@@ -372,7 +368,7 @@ def _stages(room: int) -> Iterator[tuple[int, int, Callable[[int], _Cut]]]:
     yield 1, _MOST_KEYS, lambda n: _Cut(short, 1, inner=4, depth=1, keys=n)
 
 
-def _largest(least: int, most: int, fits: Callable[[int], bool]) -> int | None:
+def largest(least: int, most: int, fits: Callable[[int], bool]) -> int | None:
     """The largest number that fits, if the least one does."""
     if not fits(least):
         return None

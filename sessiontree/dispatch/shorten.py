@@ -14,11 +14,17 @@ from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
-from sessiontree.dispatch.budget import Budgeted, Offset, beginning, passage, room, size
+from sessiontree.dispatch.budget import (
+    SHORTEST,
+    Budgeted,
+    Offset,
+    beginning,
+    largest,
+    passage,
+    room,
+    size,
+)
 from sessiontree.dispatch.guidance import Refusal
-
-_SHORTEST: Final = 48
-"""Characters that a text keeps where there is little room: a uuid, and a bit more."""
 
 _PLACES: Final = 8
 """The places of the cuts take at most this part of the room; a text says itself that it is cut."""
@@ -106,16 +112,14 @@ def shorten(value: Any, room: int | None, place: str = "") -> tuple[Any, list[Cu
     if isinstance(value, str):
         return _shorten_text(value, room, place)
     most = room - room // _PLACES
-    low, high = _SHORTEST, max(most, _SHORTEST)
-    if size(_Shortener(low).value(value, place)) > most:
+
+    def fits(length: int) -> bool:
+        return size(_Shortener(length).value(value, place)) <= most
+
+    length = largest(SHORTEST, max(most, SHORTEST), fits)
+    if length is None:
         return _shorten_text(json_of(value), most, place)
-    while low < high:  # the longest length of texts that fits
-        middle = (low + high + 1) // 2
-        if size(_Shortener(middle).value(value, place)) <= most:
-            low = middle
-        else:
-            high = middle - 1
-    made = _Shortener(low)
+    made = _Shortener(length)
     found = made.value(value, place)
     return found, _named(made.cuts, room // _PLACES)
 

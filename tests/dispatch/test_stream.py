@@ -60,20 +60,27 @@ async def test_the_events_come_in_order_and_end_with_done() -> None:
 
 @in_each_loop
 async def test_two_calls_run_at_once() -> None:
-    """Each waits for an event of the other."""
-    counting = Counting()
-    seen = {"ever": anyio.Event(), "ever ": anyio.Event()}
+    """Each waits until the other is there, too."""
+    both = threading.Barrier(2, timeout=PATIENCE / 6)
+    namespace = Namespace("meet", "For tests.")
 
-    async def call(what: str, other: str) -> None:
-        async with stream(counting.dispatcher, "count.up", {"what": "ever"}) as events:
-            async for _ in events:
-                seen[what].set()
-                if seen[other].is_set():
-                    break
+    @namespace.method("Meet")
+    def other(call: Call, given: Asked) -> Answer:
+        """Wait for another call."""
+        both.wait()
+        return Answer(given.what)
+
+    dispatcher = Dispatcher(Scope(os.devnull, agents=False), [namespace])
+    found: dict[str, list[type[Event]]] = {}
+
+    async def meet(what: str) -> None:
+        async with stream(dispatcher, "meet.other", {"what": what}) as events:
+            found[what] = [type(event) async for event in events]
 
     async with anyio.create_task_group() as group:
-        group.start_soon(call, "ever", "ever ")
-        group.start_soon(call, "ever ", "ever")
+        group.start_soon(meet, "one")
+        group.start_soon(meet, "two")
+    assert found == {"one": [Data, Done], "two": [Data, Done]}
 
 
 @in_each_loop
