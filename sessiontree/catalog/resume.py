@@ -81,7 +81,9 @@ class Resumption(msgspec.Struct, frozen=True):
         }
 
 
-def session_to_resume(ref: str | None, cwd: str, places: Sequence[str], report: Report) -> SessionInfo:
+def session_to_resume(
+    ref: str | None, cwd: str, places: Sequence[str], report: Report
+) -> SessionInfo:
     """The session to go on with: the one that a ref names, or the newest of a directory.
 
     Of several files of one session, such as the agent's own and an import, it is the newest.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Final
 
 import msgspec
@@ -95,10 +95,11 @@ class Moved(msgspec.Struct, kw_only=True, omit_defaults=True):
     written: Annotated[bool, Meta(description="False if the session was there already.")] = True
 
 
-@contextlib.contextmanager
-def _at_leaf(call: Call, given: Moving) -> Iterator[Session]:
+def _move(call: Call, given: Moving, step: Callable[[Session], Entry]) -> Moved:
+    """Where a session is after a step that gives its new leaf."""
     with call.writing(given.session, given.lane, scratch=given.scratch) as session:
-        yield session
+        left = session.leaf
+        return _moved(call, session, step(session), left)
 
 
 def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> Moved:
@@ -240,9 +241,7 @@ def switch(call: Call, given: Switch) -> Moved:
 
     What is left stays as it is. To try something beside the main lane, use branch.try.
     """
-    with _at_leaf(call, given) as session:
-        left = session.leaf
-        return _moved(call, session, session.switch(given.ref), left)
+    return _move(call, given, lambda session: session.switch(given.ref))
 
 
 class Start(Summarized):
@@ -261,9 +260,7 @@ def start(call: Call, given: Start) -> Moved:
     With a summary, the context has it in place of the path that is left. Refuses a name in use.
     """
     summary = given.chosen()
-    with _at_leaf(call, given) as session:
-        left = session.leaf
-        return _moved(call, session, session.branch(given.ref, summary, given.name), left)
+    return _move(call, given, lambda session: session.branch(given.ref, summary, given.name))
 
 
 class Push(Moving):
@@ -275,9 +272,7 @@ class Push(Moving):
 @BRANCH.method("Mark the place to come back to", "write", core=True)
 def push(call: Call, given: Push) -> Moved:
     """Mark the leaf before a piece of work; `branch.pop` returns there with a summary."""
-    with _at_leaf(call, given) as session:
-        left = session.leaf
-        return _moved(call, session, session.push(given.note), left)
+    return _move(call, given, lambda session: session.push(given.note))
 
 
 class Pop(Summarized):
@@ -299,9 +294,7 @@ def pop(call: Call, given: Pop) -> Moved:
     By default the built-in summarizer writes it. Refuses an entry that is not on the path.
     """
     summary = given.chosen()
-    with _at_leaf(call, given) as session:
-        left = session.leaf
-        return _moved(call, session, session.pop(given.ref, summary), left)
+    return _move(call, given, lambda session: session.pop(given.ref, summary))
 
 
 class Rewind(Moving):
@@ -322,7 +315,7 @@ class Rewound(Moved, kw_only=True, omit_defaults=True):
 @BRANCH.method("Take back a prompt", "write", core=True)
 def rewind(call: Call, given: Rewind) -> Rewound:
     """Go to before a prompt, and give its text. Refuses an entry that is not a prompt."""
-    with _at_leaf(call, given) as session:
+    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
         left = session.leaf
         text, prompt = moves.rewind(session.writer, given.ref)
         moved = _moved(call, session, session.leaf, left)
@@ -434,7 +427,7 @@ def compact(call: Call, given: Compact) -> Compacted:
     """
     _check_one(given.first_kept, given.keep)
     summary = given.chosen()
-    with _at_leaf(call, given) as session:
+    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
         left = session.leaf
         if given.leaf is None:
             entry = session.compact(summary, first_kept=given.first_kept, keep=given.keep)
@@ -463,9 +456,7 @@ def merge(call: Call, given: Merge) -> Moved:
     Refuses an entry that is on the path already.
     """
     summary = given.chosen()
-    with _at_leaf(call, given) as session:
-        left = session.leaf
-        return _moved(call, session, session.merge(given.ref, summary), left)
+    return _move(call, given, lambda session: session.merge(given.ref, summary))
 
 
 class CherryPick(Moving):
@@ -485,7 +476,9 @@ def cherry_pick(call: Call, given: CherryPick) -> Moved:
     """
     with contextlib.ExitStack() as opened:
         source = None if given.source is None else opened.enter_context(call.reading(given.source))
-        session = opened.enter_context(_at_leaf(call, given))
+        session = opened.enter_context(
+            call.writing(given.session, given.lane, scratch=given.scratch)
+        )
         left = session.leaf
         picked = (source or session).entry(given.ref)
         return _moved(call, session, session.cherry_pick(picked, source), left)
