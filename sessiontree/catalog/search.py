@@ -2,7 +2,8 @@
 
 Raw bytes are searched first (`text.pattern`), and only a line that may match is decoded.
 `text.searchable` defines what counts as text. Each entry that matches is one hit, its
-first match marked. `search_file` searches one file.
+first match marked. `search_file` searches one file; `SessionsOfHits` gives the facts of the
+sessions that hits are in.
 
 Invariants: an entry whose text matches is always found, however its line spells it; what
 cannot be read is reported, and hides nothing else; nothing is changed.
@@ -13,11 +14,11 @@ from __future__ import annotations
 import os
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.listing import chats_of_sessions
+from sessiontree.catalog.listing import SessionInfo, chats_of_sessions, facts_of
 from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
@@ -131,3 +132,33 @@ def _found_in(
     except OSError as error:
         problems.append(str(unreadable(file, error)))
     yield from problems
+
+
+class SessionsOfHits:
+    """The facts of the sessions that hits are in, each read once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, SessionInfo | None] = ("", None)
+
+    def of(self, hit: SearchHit) -> SessionInfo | None:
+        """The facts of a hit's session; None if they cannot be read any more."""
+        if self._last[0] != hit.file:
+            self._last = hit.file, _facts(hit.file)
+        return self._last[1]
+
+
+def _facts(file: str) -> SessionInfo | None:
+    try:
+        return facts_of(file)
+    except SessionTreeError:
+        return None
+
+
+def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:
+    """Hits as `search --json` prints them, with the facts of their sessions."""
+    sessions = SessionsOfHits()
+    for hit in hits:
+        one = sessions.of(hit)
+        about = {} if one is None else {"agent": one.made_by, "cwd": one.cwd}
+        title = None if one is None else one.name or one.first_message
+        yield {**msgspec.to_builtins(hit), "title": title, **about}

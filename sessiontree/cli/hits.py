@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sessiontree.catalog.hits import SessionsOfHits
 from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.catalog.lookup import short_id
-from sessiontree.catalog.search import SearchHit
+from sessiontree.catalog.search import SearchHit, SessionsOfHits
 from sessiontree.cli.lookup import relative_path
 from sessiontree.cli.screen import Screen, columns_of, cut, filled
 from sessiontree.cli.table import agent_of, briefly_ago, time_of, title_of

@@ -28,8 +28,7 @@ from sessiontree.core.message import indented_text
 from sessiontree.core.notes import in_short
 from sessiontree.operations.messages import is_typed, pieces_of, with_messages
 from sessiontree.session import Session
-from sessiontree.text.preview import is_unclear
-from sessiontree.text.whole import text_of_message
+from sessiontree.text.preview import is_unclear, text_of_message
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")

@@ -16,7 +16,7 @@ from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
 from sessiontree.errors import NothingToDoError, SessionNotFoundError
 from sessiontree.recording import StreamAccumulator, events
-from sessiontree.recording.count import MessageCount
+from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import agents_cwd
 from sessiontree.session import Session
 

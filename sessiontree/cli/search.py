@@ -9,9 +9,8 @@ from typing import Any
 
 import click
 
-from sessiontree.catalog.hits import described
 from sessiontree.catalog.places import Selection, files_to_search
-from sessiontree.catalog.search import SearchHit, Wanted, check_roles
+from sessiontree.catalog.search import SearchHit, Wanted, check_roles, described
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
 from sessiontree.cli.hits import lines, rows

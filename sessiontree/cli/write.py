@@ -28,7 +28,7 @@ from sessiontree.core.message import check_new_message
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import branch as moves
 from sessiontree.session import Session
-from sessiontree.text.whole import text_of_entry
+from sessiontree.text.preview import text_of_entry
 
 _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'"
 

@@ -7,9 +7,12 @@ blocks and messages of a stored session. As JSON, an event is an object with a `
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
+
+from sessiontree.core.message import ABORTED
 
 
 def _snake_case(name: str) -> str:
@@ -191,3 +194,30 @@ class Err(Event, frozen=True):
     """An error: in the stream, or reported by the agent."""
 
     message: str
+
+
+class MessageCount:
+    """Counts the messages of the model that have content.
+
+    Attributes:
+        messages: how many there are so far.
+    """
+
+    def __init__(self) -> None:
+        self._with_content: set[str] = set()
+        self.messages = 0
+
+    def take(self, batch: Iterable[Event]) -> None:
+        """Take the next events of the recording."""
+        for event in batch:
+            self._take(event)
+
+    def _take(self, event: Event) -> None:
+        if isinstance(event, AssistantMessage):
+            is_whole = event.stop_reason != ABORTED
+            self.messages += is_whole or event.lane in self._with_content
+            self._with_content.discard(event.lane)
+        elif isinstance(event, ToolUseEnd) or (
+            isinstance(event, ContentEnd | ThinkingEnd) and event.text
+        ):
+            self._with_content.add(event.lane)

@@ -1,4 +1,4 @@
-"""An entry in one short line, for people to recognize it.
+"""An entry in one short line, for people to recognize it; an entry or a message as its whole text.
 
 Invariants: no blob is read; no line of a file, whatever it holds, makes a preview fail; an entry
 with spilled strings looks as it would inline, as far as its line has their beginnings.
@@ -21,11 +21,13 @@ from sessiontree.core.message import (
     TOOL,
     Message,
     block_preview,
+    blocks_of,
     kind_of,
     preview_of,
     role_of,
     speaker_named,
     speaker_of,
+    text_of,
     typed_text,
 )
 from sessiontree.core.spill import beginnings, restore
@@ -206,3 +208,22 @@ def speaker(entry: Entry, message: Message | None = None) -> str | None:
         return TOOL
     found = role(entry)
     return None if found is None else speaker_named(found)
+
+
+def text_of_message(message: Message) -> str:
+    """The text of a message, with its tool calls and results in short."""
+    parts = [block_preview(block) for block in blocks_of(shown(message))]
+    parts.append(preview_of({key: value for key, value in message.items() if key != "content"}))
+    if message.get("role") == "bashExecution":
+        parts.append(str(message.get("output", "")))
+    return "\n".join(part.rstrip() for part in parts if part.strip())
+
+
+def text_of_entry(entry: Entry) -> str:
+    """The text of an entry: of its message, its summary or its content; else its preview."""
+    message, summary = entry.get("message"), entry.get("summary")
+    if entry.type == "message" and isinstance(message, dict):
+        return text_of_message(message)
+    if isinstance(summary, str):
+        return summary
+    return text_of({"content": entry.get("content")}) or preview(entry)

@@ -18,7 +18,6 @@ from msgspec import Meta
 
 from sessiontree.catalog.about import facts_about, with_agent
 from sessiontree.catalog.counts import AT_ONCE, Counter, cache_folder, with_branches, with_counts
-from sessiontree.catalog.hits import SessionsOfHits
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.places import (
     OWN,
@@ -28,7 +27,7 @@ from sessiontree.catalog.places import (
     in_order,
     originals_first,
 )
-from sessiontree.catalog.search import SearchHit, Wanted, check_roles, search
+from sessiontree.catalog.search import SearchHit, SessionsOfHits, Wanted, check_roles, search
 from sessiontree.catalog.spending import By, Source, spending_of
 from sessiontree.catalog.spending import Row as SpendingRow
 from sessiontree.catalog.totals import totals_of
@@ -52,8 +51,7 @@ from sessiontree.operations.prices import load
 from sessiontree.operations.turns import SessionOutline, Turn, outline, turns_named
 from sessiontree.session import Session
 from sessiontree.text.pattern import AllOf, Pattern, query
-from sessiontree.text.preview import is_unclear, speaker
-from sessiontree.text.whole import text_of_entry, text_of_message
+from sessiontree.text.preview import is_unclear, speaker, text_of_entry, text_of_message
 
 SESSION: Final = Namespace(
     "session", "Sessions of sessiontree and of known agents: found, searched, read, brought in."

@@ -25,7 +25,7 @@ from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
 from sessiontree.importing.batch import Batch
 from sessiontree.recording import StreamAccumulator
-from sessiontree.recording.count import MessageCount
+from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import agents_cwd
 from sessiontree.session import Session
 
