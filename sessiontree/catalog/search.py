@@ -31,7 +31,7 @@ __all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]
 WORTH_SHARING: Final = 32_000_000
 """Bytes from which a second process saves more time than its start costs."""
 
-_ROLES: Final = (
+ROLES: Final = (
     *("user", "assistant", "tool", "prompt", "system", "developer", "model", "toolResult"),
     *("bashExecution", "custom"),
 )
@@ -46,9 +46,9 @@ def check_roles(roles: Iterable[str]) -> None:
     from difflib import get_close_matches  # only a search with roles needs it
 
     for role in roles:
-        near = get_close_matches(role.casefold(), _ROLES, 1, 0.75)
-        if near and role not in _ROLES:
-            known = ", ".join(_ROLES)
+        near = get_close_matches(role.casefold(), ROLES, 1, 0.75)
+        if near and role not in ROLES:
+            known = ", ".join(ROLES)
             raise UsageError(
                 f"there is no role {role!r}; did you mean {near[0]}? The roles are {known}"
             )

@@ -140,6 +140,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("create_text", {"text": "a", "parent": "nowhere"}, "no_such_ref"),
     ("create_text", {"text": "a", "lane": "a/../b~1"}, "bad_name"),
     ("create_text", {"text": "a", "role": ""}, "bad_parameter"),
+    ("create_text", {"text": "a", "role": "martian"}, "bad_parameter"),
+    ("attach", {"path": "s.jsonl", "role": "martian"}, "bad_parameter"),
     ("create_text", {"text": "lone \ud800"}, "bad_value"),
     ("create_text", {"text": "a", "role": "assistant", "attachments": ["s.jsonl"]}, "outside"),
     ("create_message", {"message": {"content": "no role"}}, "bad_value"),
@@ -335,6 +337,33 @@ def test_find_searches_more_where_it_is_asked_to(calls: Calls, file: str) -> Non
     ]
     for params, count in (({"blobs": True}, 1), ({"everything": True}, 1), ({"type": "custom"}, 1)):
         assert len(calls.pages("node.find", session=file, text="needle", **params)) == count
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        (
+            {"role": ["martian"]},
+            "No entry has the role 'martian'; those here are assistant, prompt, tool, user",
+        ),
+        (
+            {"type": "mesage"},
+            "No entry has the type 'mesage'; those here are message, session",
+        ),
+        (
+            {"type": "mesage", "text": "look"},
+            "No entry has the type 'mesage'; those here are message, session",
+        ),
+    ],
+)
+def test_find_names_the_roles_and_types_there_are(
+    calls: Calls, file: str, params: dict[str, Any], told: str
+) -> None:
+    answer = calls("node.find", session=file, **params)
+    assert (answer.value, answer.guidance[-1]) == ({"items": []}, ("warning", told))
+    assert not calls("node.find", session=file, role=["prompt"], type="message").guidance
+    only = calls("node.find", session=file, role=["prompt"], text="nowhere", blobs=True).guidance
+    assert only == [("warning", "Nothing was found; everything would search more")]
 
 
 def test_find_looks_at_the_current_path_alone_if_asked(calls: Calls, file: str) -> None:

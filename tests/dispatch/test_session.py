@@ -181,6 +181,15 @@ def test_pages_of_a_search_hold_each_hit_once_newest_first(calls: Calls, store: 
     assert len({(one["session"], one["entry"]) for one in found}) == 150
 
 
+def test_a_search_without_hits_names_the_known_roles_where_another_is_given(
+    calls: Calls, store: Store
+) -> None:
+    said(store, "needle")
+    (_, (_, told)) = calls("session.search", pattern="needle", roles=["martian"]).guidance
+    assert told.startswith("'martian' is not a known role; the known ones are user, assistant,")
+    assert len(calls("session.search", pattern="needle", roles=["assistant"]).guidance) == 1
+
+
 @pytest.mark.parametrize(
     ("name", "params"),
     [("session.search", {"pattern": "nothing of it"}), ("session.totals", {"by": "model"})],

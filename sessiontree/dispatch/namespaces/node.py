@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -48,7 +48,9 @@ _MOST_NAMED: Final = 20
 Metadata = Annotated[
     dict[str, Any] | None, Meta(description="Small facts of your own, kept with the entry.")
 ]
-Role = Annotated[str, Meta(min_length=1, description="Who speaks: 'user', 'assistant', 'system'.")]
+Role = Annotated[
+    Literal["user", "assistant", "system", "developer"], Meta(description="Who speaks.")
+]
 
 
 class Writing(OfSession, kw_only=True):
@@ -426,7 +428,9 @@ def _of_type(call: Call, given: Find, type: str) -> Page[Row]:
     with call.reading(given.session) as session:
         reader = session.reader
         index = reader.index()
-        found = reversed(index.rows_of_type(type))
+        found = index.rows_of_type(type)[::-1]
+        if not found:
+            _tell_missing(call, "type", [type], _types(session))
         above = set(index.rows_up(reader.row(session.leaf))) if given.current else None
         entries = (reader.entry_at(row) for row in found if above is None or row in above)
         return _rows(call, session, entries, given, given.width)
@@ -459,6 +463,39 @@ def _tell_nothing(call: Call, given: Find) -> None:
     more = [name for name in ("blobs", "everything") if not getattr(given, name)]
     if more:
         call.warn(f"Nothing was found; {' and '.join(more)} would search more")
+    if given.type is not None:
+        with call.reading(given.session) as session:
+            _tell_missing(call, "type", [given.type], _types(session))
+    if given.role:
+        _tell_missing(call, "role", given.role, _roles(call, given))
+
+
+def _types(session: Session) -> set[str]:
+    index = session.reader.index()
+    return {index.type_of(row) for row in range(len(index))}
+
+
+def _roles(call: Call, given: Find) -> set[str]:
+    """The roles by which entries of a session are found."""
+    everything = Pattern(_ANY_TEXT, regex=True)
+    wanted = Wanted(facts=True, blobs=given.blobs, conversation=not given.everything)
+    found: set[str] = set()
+    with closing(search(everything, [call.file(given.session)], wanted, _untold)) as hits:
+        for hit in call.each(hits):
+            found.update(filter(None, (hit.role, hit.speaker, "prompt" if hit.prompt else None)))
+    return found
+
+
+def _untold(problem: str) -> None:
+    """A second search of a file has the problems that the first one told."""
+
+
+def _tell_missing(call: Call, what: str, given: Iterable[str], there: set[str]) -> None:
+    """Name the types or roles that are there, for each given one that no entry has."""
+    for name in given:
+        if name not in there:
+            known = ", ".join(sorted(there)[:_MOST_NAMED])
+            call.warn(f"No entry has the {what} {name!r:.100}; those here are {known}")
 
 
 def _pattern(given: Find) -> Pattern | AllOf:

@@ -27,7 +27,14 @@ from sessiontree.catalog.places import (
     in_order,
     originals_first,
 )
-from sessiontree.catalog.search import SearchHit, SessionsOfHits, Wanted, check_roles, search
+from sessiontree.catalog.search import (
+    ROLES,
+    SearchHit,
+    SessionsOfHits,
+    Wanted,
+    check_roles,
+    search,
+)
 from sessiontree.catalog.spending import By, Source, spending_of
 from sessiontree.catalog.spending import Row as SpendingRow
 from sessiontree.catalog.totals import totals_of
@@ -369,6 +376,8 @@ def _tell_nothing(call: Call, given: Search, files: Sequence[str]) -> None:
     more += "" if given.everything else "; `everything` searches what programs keep for themselves"
     number = "1 session" if len(files) == 1 else f"{len(files):,} sessions"
     call.warn(f"Nothing matches in {number}{more}.")
+    if own := [role for role in given.roles if role not in ROLES]:
+        call.warn(f"{own[0]!r:.100} is not a known role; the known ones are {', '.join(ROLES)}.")
 
 
 class Outline(PagedOfSession):
