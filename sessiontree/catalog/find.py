@@ -81,7 +81,8 @@ def _with_agents(
         one_each.setdefault(one.id, one)
     where = f"in {store.root} or where agents keep theirs"
     try:
-        found = lookup.find(name, list(one_each.values()), where, "sessiontree ls")
+        newest = sorted(one_each.values(), key=by_time, reverse=True)
+        found = lookup.find(name, newest, where, "sessiontree ls")
     except RefError as error:
         if error.candidates:
             raise

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import partial
 from itertools import pairwise
@@ -57,7 +58,8 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     """The session that a ref names; RefError if it names none, or more than one.
 
     `among` has the one that `latest` means first; the message says `where` they are, in
-    words, and the `command` that lists them.
+    words, and the `command` that lists them. The candidates of the error are in the order of
+    `among`; where several files have one id, they are its paths.
     """
     if ref == LATEST and among:
         return among[0]
@@ -72,7 +74,9 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
     whole = "" if found[0].id == ref else "a whole id, or "
     message = f"{ref!r} is ambiguous: it may be {likely}{more}; give {whole}the path of the file"
-    raise RefError(message, ref, [one.id for one in found])
+    count = Counter(one.id for one in found)
+    names = [one.id if count[one.id] == 1 else one.file for one in found]
+    raise RefError(message, ref, names)
 
 
 def is_start_of(ref: str, one: SessionInfo) -> bool:

@@ -49,6 +49,9 @@ class Refusal(Exception):
 _COMPARED: Final = 200
 """Characters of a name that are compared with known names."""
 
+_MOST_AVAILABLE: Final = 20
+"""The most names that a refusal offers for one that stands for more."""
+
 
 class _Kind(NamedTuple):
     error: type[Exception]
@@ -131,13 +134,7 @@ def refusal_of(error: Exception) -> Refusal:
     if isinstance(error, Refusal):
         return error
     if isinstance(error, errors.RefError) and _is_ambiguous(error):
-        return Refusal(
-            str(error),
-            "ambiguous",
-            "Give one of the available names.",
-            error.candidates,
-            given=error.ref,
-        )
+        return ambiguous(error, "Give one of the available names.")
     for row in _KINDS:
         if isinstance(error, row.error):
             message = str(error) or type(error).__name__
@@ -151,6 +148,14 @@ def refusal_of(error: Exception) -> Refusal:
         "Another method may do; the same call fails again.",
         recoverable=False,
     )
+
+
+def ambiguous(error: errors.RefError, next: str) -> Refusal:
+    """What to answer for a name that stands for more than one: the first of those it may be."""
+    rest = len(error.candidates) - _MOST_AVAILABLE
+    more = f" {rest:,} more are left out: a longer name leaves fewer." if rest > 0 else ""
+    names = error.candidates[:_MOST_AVAILABLE]
+    return Refusal(str(error), "ambiguous", next + more, names, given=error.ref)
 
 
 def _is_ambiguous(error: errors.RefError) -> bool:

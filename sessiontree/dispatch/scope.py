@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final
 
 from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
-from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import LATEST
 from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.dispatch.guidance import Refusal, nearest
+from sessiontree.dispatch.guidance import Refusal, ambiguous, nearest
 from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report
 from sessiontree.store import Store
@@ -92,14 +92,22 @@ class Scope:
         except SessionNotFoundError:
             raise self._not_found(name) from None
         except RefError as error:
-            raise Refusal(
-                str(error),
-                "ambiguous",
-                "Give one of the available ids.",
-                error.candidates,
-                given=name,
-            ) from None
+            raise ambiguous(error, "Give one of the available names.") from None
+        if name == LATEST and self.confined and not self._is_inside(found.file):
+            return self._latest_inside(found.file, tell)
         return self.inside(found.file)
+
+    def _latest_inside(self, passed: str, tell: Report) -> str:
+        """The latest session that calls may reach, where the latest of all leads outside."""
+        tell(f"{passed} is passed over: it leads outside the folders that can be reached")
+        reaches = self.reaching(_untold)
+        for places in ([self.store.root], self.agents):  # the store counts first
+            found = max(
+                sessions_in(places, Selection(), _untold, reaches), key=by_time, default=None
+            )
+            if found is not None:
+                return self.inside(found.file)
+        raise self._not_found(LATEST)
 
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
         """The sessions that calls may reach, in no fixed order; `tell` gets what is left out."""
@@ -178,8 +186,8 @@ class Scope:
         return any(_is_below(path, place) for place in self.places)
 
     def _not_found(self, name: str) -> Refusal:
-        every = self.sessions(Selection(), lambda problem: None)
-        newest = sorted(every, key=lambda one: one.modified, reverse=True)
+        every = self.sessions(Selection(), _untold)
+        newest = sorted(every, key=by_time, reverse=True)
         if not newest or name == LATEST:
             return Refusal(
                 f"there is no session in {' or '.join(self.places)}",
@@ -194,6 +202,10 @@ class Scope:
             "Give one of these ids, or look with session.list and session.search.",
             [one.id for one in newest[:_MOST_NAMED]],
         )
+
+
+def _untold(problem: str) -> None:
+    """What is left out of a list is not what the call is about."""
 
 
 def _is_below(path: str, folder: str) -> bool:

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Store
+from sessiontree import Session, Store
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.event import Data, Guidance
 from sessiontree.dispatch.namespaces import OWN
 from sessiontree.dispatch.scope import Scope
 from tests.support.events import data, events, refusal
-from tests.support.sessions import chat, said
+from tests.support.sessions import by_hand, chat, said
 
 READING = sorted(
     method.full_name
@@ -91,6 +91,42 @@ def test_a_link_that_leads_out_leaves_the_list_of_the_others(linked: Store) -> N
     assert "linked.jsonl is a link that leads outside" in told
     (answer,) = (event.value for event in found if isinstance(event, Data))
     assert [one["name"] for one in answer["items"]] == ["first"]
+
+
+@pytest.mark.parametrize("agents", [False, True])
+def test_the_latest_passes_over_a_link_that_leads_out(
+    linked: Store, outside: Path, *, agents: bool
+) -> None:
+    with Session.open(outside) as session:
+        session.append_message({"role": "user", "content": "the newest secret"})
+    confined = Dispatcher(Scope(linked.root, agents=agents))
+    found = events(confined, "tree.render", {"session": "latest"})
+    (told,) = (event.next for event in found if isinstance(event, Guidance))
+    assert "linked.jsonl is passed over: it leads outside" in told
+    (answer,) = (event.value for event in found if isinstance(event, Data))
+    assert "Build a CLI" in answer["text"]
+    Path(linked.find("first").file).unlink()
+    guidance, error = refusal(confined, "tree.render", {"session": "latest"})
+    assert (guidance.kind, "secret" in error.message) == ("session_not_found", False)
+
+
+def test_an_ambiguous_name_offers_the_newest_few(store: Store) -> None:
+    for number in range(25):
+        file = by_hand(Path(store.root, f"{number}.jsonl"), "hello", id=f"same-{number}")
+        os.utime(file, (number + 1, number + 1))
+    confined = Dispatcher(Scope(store.root, agents=False))
+    guidance, _ = refusal(confined, "tree.render", {"session": "same"})
+    assert guidance.available == [f"same-{number}" for number in range(24, 4, -1)]
+    assert "5 more are left out" in guidance.next
+
+
+def test_where_several_files_have_one_id_their_paths_are_offered(store: Store) -> None:
+    files = [by_hand(Path(store.root, f"{n}.jsonl"), f"hello {n}", id="twice") for n in "ab"]
+    confined = Dispatcher(Scope(store.root, agents=False))
+    guidance, _ = refusal(confined, "tree.render", {"session": "twice"})
+    assert sorted(guidance.available) == list(map(str, files))
+    for file in guidance.available:
+        assert data(confined, "tree.render", session=file)
 
 
 @pytest.mark.parametrize("method", READING)

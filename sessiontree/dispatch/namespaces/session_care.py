@@ -11,7 +11,7 @@ from msgspec import Meta
 from sessiontree.catalog.empty import RemovedSession
 from sessiontree.dispatch.budget import Budgeted, Page, Paged, page_of, short_list, size
 from sessiontree.dispatch.call import Call, OfSession
-from sessiontree.dispatch.guidance import Refusal
+from sessiontree.dispatch.guidance import Refusal, ambiguous
 from sessiontree.dispatch.namespaces.session import (
     SESSION,
     SessionRow,
@@ -128,11 +128,13 @@ def restore(call: Call, given: Restore) -> Put:
         try:
             file = store.find_trashed(given.session, report=call.warn)
         except RefError as error:
+            next = "Give an id or a path that session.trashed lists."
+            if error.candidates:
+                raise ambiguous(error, next) from None
             raise Refusal(
-                f"no one session in the trash is named {given.session!r:.100}",
-                "ambiguous" if error.candidates else "session_not_found",
-                "Give an id that session.trashed lists.",
-                error.candidates,
+                f"no session in the trash is named {given.session!r:.100}",
+                "session_not_found",
+                next,
             ) from None
     return Put(before=file, file=store.restore(file))
 

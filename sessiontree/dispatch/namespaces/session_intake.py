@@ -19,7 +19,7 @@ from sessiontree.catalog.resume import plan
 from sessiontree.dispatch.budget import Budgeted, short_list, size
 from sessiontree.dispatch.call import Call, LaneName, OfSession
 from sessiontree.dispatch.call import SessionName as Name
-from sessiontree.dispatch.guidance import Refusal
+from sessiontree.dispatch.guidance import Refusal, ambiguous
 from sessiontree.dispatch.namespaces.session import SESSION
 from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing import Importer, ImportResult
@@ -116,9 +116,10 @@ def _source(call: Call, source: str) -> str:
     try:
         found = lookup.find(source, in_order(theirs, "modified"), "of an agent", "session.list")
     except RefError as error:
-        kind = "ambiguous" if error.candidates else "session_not_found"
         next = "Give a path, or the id of a session of an agent; session.list shows them."
-        raise Refusal(str(error), kind, next, error.candidates) from None
+        if error.candidates:
+            raise ambiguous(error, next) from None
+        raise Refusal(str(error), "session_not_found", next) from None
     return scope.inside(found.file)
 
 
