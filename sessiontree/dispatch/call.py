@@ -19,6 +19,7 @@ from sessiontree.dispatch.budget import Budgeted, Paged
 from sessiontree.session import Session
 
 if TYPE_CHECKING:
+    from sessiontree.catalog.places import Selection
     from sessiontree.dispatch.namespace import Method
     from sessiontree.dispatch.scope import Scope
 
@@ -133,6 +134,11 @@ class Call:
     def warn(self, text: str) -> None:
         """Tell something that the caller has to know; the call goes on."""
         self._tell.guidance("warning", text)
+
+    def tell_none(self, selection: Selection) -> None:
+        """Tell why no session is selected; see `Scope.missing`."""
+        if why := self.scope.missing(selection):
+            self.warn(why)
 
     def mask(self, value: Any) -> Any:
         """A value with its secrets masked, if they are to be; to do before a text is cut.

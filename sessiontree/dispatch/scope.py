@@ -7,7 +7,8 @@ the id or the links in it; without `write` no call changes or makes a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -15,7 +16,7 @@ from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import LATEST
-from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.catalog.places import OWN, Selection, sessions_in
 from sessiontree.dispatch.guidance import Refusal, ambiguous, nearest
 from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 _ENDINGS: Final = (".jsonl", ".zst", ".json")
 _LONGEST: Final = 4096
 """Characters of a name or a path; a longer one would only cost time."""
+
+_LONGEST_NAME: Final = 200
+"""Characters of the name of a project that are compared with others."""
 
 _MOST_NAMED: Final = 5
 
@@ -112,6 +116,29 @@ class Scope:
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
         """The sessions that calls may reach, in no fixed order; `tell` gets what is left out."""
         return sessions_in(self.places, selection, tell, self.reaching(tell))
+
+    def missing(self, selection: Selection) -> str | None:
+        """Why no session is selected: its agents or its project have none; and those that have.
+
+        None if neither of them leaves all out.
+        """
+        if not selection.agents and selection.project is None:
+            return None
+        every = sorted(self.sessions(Selection(), _untold), key=by_time, reverse=True)
+        of_agents = Selection(selection.agents)
+        agents = " or ".join(sorted(selection.agents))
+        if not any(map(of_agents.takes, every)):
+            there = sorted({one.made_by or OWN for one in every})
+            known = f": those here are of {', '.join(there)}" if there else ""
+            return f"No session is of {agents}{known}." if agents else "There is no session here."
+        project = selection.project
+        of_project = Selection(selection.agents, project)
+        if project is None or any(map(of_project.takes, every)):
+            return None
+        near = _nearest_projects(project, filter(of_agents.takes, every))
+        known = f"; there are {', '.join(near)}" if near else ""
+        of = f" of {agents}" if agents else ""
+        return f"No session{of} is in the project {project!r:.200}{known}."
 
     def inside(self, path: str) -> str:
         """A path that calls may reach, as it is.
@@ -202,6 +229,16 @@ class Scope:
             "Give one of these ids, or look with session.list and session.search.",
             [one.id for one in newest[:_MOST_NAMED]],
         )
+
+
+def _nearest_projects(project: str, among: Iterable[SessionInfo]) -> list[str]:
+    """The working directories with the nearest names; without any, those that changed last."""
+    named: dict[str, list[str]] = {}
+    for cwd in dict.fromkeys(one.cwd for one in among if one.cwd):
+        named.setdefault(os.path.basename(cwd).casefold(), []).append(cwd)
+    name = os.path.basename(os.path.normpath(project)).casefold()
+    names = get_close_matches(name[:_LONGEST_NAME], named, n=_MOST_NAMED) or list(named)
+    return [cwd for each in names for cwd in named[each]][:_MOST_NAMED]
 
 
 def _untold(problem: str) -> None:

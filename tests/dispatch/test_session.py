@@ -181,6 +181,36 @@ def test_pages_of_a_search_hold_each_hit_once_newest_first(calls: Calls, store: 
     assert len({(one["session"], one["entry"]) for one in found}) == 150
 
 
+OTHERS = "there are /work/client, /work/server."
+
+
+@pytest.mark.parametrize(
+    ("params", "told"),
+    [
+        ({"project": "cliemt"}, "No session is in the project 'cliemt'; there are /work/client."),
+        ({"project": "/elsewhere/zzz"}, f"No session is in the project '/elsewhere/zzz'; {OTHERS}"),
+        ({"agents": ["codex"]}, "No session is of codex: those here are of sessiontree."),
+        (
+            {"agents": ["sessiontree"], "project": "zzz"},
+            f"No session of sessiontree is in the project 'zzz'; {OTHERS}",
+        ),
+        ({"since": "2999-01-01"}, None),
+    ],
+)
+def test_a_project_or_an_agent_without_sessions_is_told(
+    calls: Calls, store: Store, params: dict[str, Any], told: str | None
+) -> None:
+    for number, project in enumerate(("server", "client")):
+        file = by_hand(Path(store.root, f"{project}.jsonl"), "hello", cwd=f"/work/{project}")
+        os.utime(file, (number + 1, number + 1))
+    also = ["tree.list"] if list(params) == ["project"] else []
+    for name in ("session.list", "session.totals", *also):
+        answer = calls(name, **params)
+        assert answer.value["items"] == []
+        assert answer.guidance == ([] if told is None else [("warning", told)])
+        assert not calls(name, project="client").guidance
+
+
 def test_a_search_without_hits_names_the_known_roles_where_another_is_given(
     calls: Calls, store: Store
 ) -> None:

@@ -175,6 +175,8 @@ def list_(call: Call, given: List) -> Page[SessionRow]:
     selection = _selection(given)
     every = _sessions(call, Selection())
     found = in_order(filter(selection.takes, every), given.order)[: given.limit]
+    if not found:
+        call.tell_none(selection)
     ids = Tally(one.id for one in every)
     counts = _Counts(call, branches=given.branches)
     try:
@@ -651,6 +653,8 @@ def totals(call: Call, given: Totals) -> Sums:
     """
     selection = _selection(given)
     found = originals_first(_sessions(call, selection))
+    if not found:
+        call.tell_none(selection)
     made, rows = (
         _by_agent(call, found)
         if given.by == "agent"

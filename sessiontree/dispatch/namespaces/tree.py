@@ -107,6 +107,8 @@ def list_(call: Call, given: List) -> Page[Tree]:
     selection = Selection(project=given.project)
     every = call.scope.sessions(selection, call.warn)
     found = sorted(call.each(every), key=by_time, reverse=True)
+    if not found:
+        call.tell_none(selection)
 
     def make(one: SessionInfo) -> Tree:
         call.progress(f"Reading {one.file}")
