@@ -60,7 +60,7 @@ class Methods(click.Group):
         return list(_dispatcher(ctx).methods)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        method = _dispatcher(ctx).methods.get(cmd_name)
+        method = _dispatcher(ctx).method(cmd_name)
         return None if method is None else _command(method)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -69,7 +69,7 @@ class Methods(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args[0] in _dispatcher(ctx).methods or ctx.resilient_parsing:
+        if ctx.resilient_parsing or _dispatcher(ctx).method(args[0]) is not None:
             return super().resolve_command(ctx, args)
         tell_each("Left out", _dispatcher(ctx).problems)
         raise click.UsageError(_refused(_events(ctx, args[0], {}, _ignore)), ctx)
@@ -288,7 +288,7 @@ def _events(ctx: click.Context, name: str, params: Any, shown: Any) -> list[Even
         else:
             found.append(event)
 
-    _dispatcher(ctx).call(name, params, take)
+    _dispatcher(ctx).call(name, params, take, hashed=False)
     return found
 
 

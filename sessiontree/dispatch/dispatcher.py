@@ -1,7 +1,8 @@
 """The dispatcher: finds the method of a name, checks the parameters, and runs it as events.
 
 Invariants: `call` raises nothing but what `take` raises; each call ends with one `done`; each event
-has its provenance and the hash of all methods.
+has its provenance, and the hash of all methods unless the caller does without it. A call of a method
+of this package loads no other namespace.
 """
 
 from __future__ import annotations
@@ -9,7 +10,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -25,6 +25,8 @@ from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import hearing
 
 if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
+
     from sessiontree.redact.redaction import Redaction
 
 Take = Callable[[Event], object]
@@ -45,8 +47,6 @@ class Dispatcher:
         namespaces: the namespaces; by default those of this package and of the entry points.
 
     Attributes:
-        namespaces: the namespaces by their names.
-        problems: why a namespace of another package does not take part.
         needs: tells what the program that calls has to be started with before it offers a method;
             None: it does.
     """
@@ -54,12 +54,29 @@ class Dispatcher:
     def __init__(self, scope: Scope, namespaces: Iterable[Namespace] | None = None) -> None:
         self.scope = scope
         self.needs: Callable[[Method], str | None] = lambda method: None
-        self.problems: list[str] = []
-        found = [*OWN, *self._plugged()] if namespaces is None else namespaces
-        self.namespaces: dict[str, Namespace] = {}
+        self._given = None if namespaces is None else list(namespaces)
+
+    @property
+    def namespaces(self) -> dict[str, Namespace]:
+        """The namespaces by their names."""
+        return self._every[0]
+
+    @property
+    def problems(self) -> list[str]:
+        """Why a namespace of another package does not take part."""
+        return self._every[1]
+
+    @cached_property
+    def _every(self) -> tuple[dict[str, Namespace], list[str]]:
+        """All namespaces, and the problems with them."""
+        problems: list[str] = []
+        given = self._given
+        found = [*OWN.values(), *_plugged(problems)] if given is None else given
+        namespaces: dict[str, Namespace] = {}
         for namespace in found:
-            if self.namespaces.setdefault(namespace.name, namespace) is not namespace:
-                self.problems.append(f"there is more than one namespace {namespace.name!r}")
+            if namespaces.setdefault(namespace.name, namespace) is not namespace:
+                problems.append(f"there is more than one namespace {namespace.name!r}")
+        return namespaces, problems
 
     @cached_property
     def schema(self) -> str:
@@ -75,8 +92,20 @@ class Dispatcher:
             for method in namespace.methods.values()
         }
 
+    def method(self, name: str) -> Method | None:
+        """The method of a whole name; None if there is none."""
+        first, _, second = name.partition(".")
+        namespace = self._namespace(first)
+        return None if namespace is None else namespace.methods.get(second)
+
     def call(
-        self, name: str, params: Any, take: Take, *, stop: threading.Event | None = None
+        self,
+        name: str,
+        params: Any,
+        take: Take,
+        *,
+        stop: threading.Event | None = None,
+        hashed: bool = True,
     ) -> None:
         """Call a method, and give each event to `take`.
 
@@ -85,8 +114,10 @@ class Dispatcher:
             params: the parameters: a mapping, as JSON has it.
             take: gets the events.
             stop: when it is set, the work stops at its next report.
+            hashed: whether the events have the hash of all methods. The first hash needs the
+                schemas of all methods, which takes longer than most calls.
         """
-        told = _Teller(take, self.schema, masked=self.scope.redact)
+        told = _Teller(take, self.schema if hashed else "", masked=self.scope.redact)
         try:
             self._run(name, params, told, stop or threading.Event())
             told.done()
@@ -116,7 +147,7 @@ class Dispatcher:
                 self.namespaces,
             )
         first, _, second = name.partition(".")
-        namespace = self.namespaces.get(first)
+        namespace = self._namespace(first)
         if namespace is None:
             near = nearest(first, self.namespaces)
             raise Refusal(
@@ -138,14 +169,23 @@ class Dispatcher:
         told.provenance = f"{ROOT}/{first}/{second}"
         return method
 
-    def _plugged(self) -> Iterable[Namespace]:
-        """The namespaces of other packages; one that cannot be loaded is a problem."""
-        for point in entry_points(group=ENTRY_POINTS):
-            try:
-                yield _loaded(point)
-            except (Exception, SystemExit) as error:  # whatever another package raises
-                said = ": ".join(filter(None, (type(error).__name__, str(error))))
-                self.problems.append(f"{point.name} ({point.value}) cannot be loaded: {said}")
+    def _namespace(self, name: str) -> Namespace | None:
+        """The namespace of a name; one of this package is loaded without the others."""
+        if self._given is None and name in OWN:
+            return OWN[name]
+        return self.namespaces.get(name)
+
+
+def _plugged(problems: list[str]) -> Iterable[Namespace]:
+    """The namespaces of other packages; `problems` gets why one cannot be loaded."""
+    from importlib.metadata import entry_points  # slow to import, few calls need it
+
+    for point in entry_points(group=ENTRY_POINTS):
+        try:
+            yield _loaded(point)
+        except (Exception, SystemExit) as error:  # whatever another package raises
+            said = ": ".join(filter(None, (type(error).__name__, str(error))))
+            problems.append(f"{point.name} ({point.value}) cannot be loaded: {said}")
 
 
 def _loaded(point: EntryPoint) -> Namespace:

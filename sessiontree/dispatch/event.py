@@ -17,6 +17,7 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", omit_d
     Attributes:
         provenance: who tells it, as a path: `sessiontree/tree/render`.
         schema: the hash of all methods; when it changes, a client asks for the methods again.
+            Empty if the call is made without it.
     """
 
     provenance: str

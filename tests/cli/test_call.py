@@ -110,7 +110,7 @@ def name(call: Call, given: OfSession) -> Said:
 @pytest.fixture(autouse=True)
 def of_toys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Store:
     """One namespace in place of those of the package, and a store."""
-    monkeypatch.setattr(dispatcher, "OWN", (toys,))
+    monkeypatch.setattr(dispatcher, "OWN", {"toy": toys})
     monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "store"))
     return Store(tmp_path / "store")
 
@@ -271,7 +271,7 @@ def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Non
         call.progress("two", 1, 4)
         return Said("")
 
-    monkeypatch.setattr(dispatcher, "OWN", (steps,))
+    monkeypatch.setattr(dispatcher, "OWN", {"steps": steps})
     done("call", "steps.go", "--word", "a")
     assert shown == [(0, None, "one"), (0.25, 1, "two")]
 
@@ -312,8 +312,28 @@ def test_a_namespace_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     assert "there is no namespace 'notes'" in ended.stderr
 
 
+def test_a_call_loads_no_other_namespace_and_asks_for_no_plugins(tmp_path: Path) -> None:
+    source = (
+        "import sys; from sessiontree.cli import main;"
+        "main(['call', 'session.list', '--json'], standalone_mode=False);"
+        "print(*sys.modules, file=sys.stderr)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", source],
+        env={**os.environ, "SESSIONTREE_HOME": str(tmp_path), "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert json.loads(ended.stdout) == {"items": []}
+    loaded = {
+        name.removeprefix("sessiontree.dispatch.namespaces.") for name in ended.stderr.split()
+    }
+    assert "session" in loaded
+    assert loaded.isdisjoint({*OWN} - {"session"} | {"importlib.metadata"})
+
+
 def test_no_method_is_named_in_the_code() -> None:
     source = Path(call_module.__file__).read_text(encoding="utf-8").partition("call.help = ")[0]
     texts = [node.value for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant)]
-    names = [f"{space.name}.{name}" for space in OWN for name in space.methods]
+    names = [f"{space.name}.{name}" for space in OWN.values() for name in space.methods]
     assert not [name for name in names if any(name in str(text) for text in texts)]

@@ -216,6 +216,16 @@ def test_the_hash_changes_with_a_method_and_with_nothing_else() -> None:
     assert len({hash_of(), hash_of(toy()), hash_of(toy(name="b")), hash_of(other)}) == 4
 
 
+def test_a_call_without_the_hash_makes_no_schema_of_another_method(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr("sessiontree.dispatch.dispatcher.schema_hash")
+    found: list[Event] = []
+    asking().call("toy.ask", {"what": "a"}, found.append, hashed=False)
+    assert kinds(found) == ["Data", "Done"]
+    assert {event.schema for event in found} == {""}
+
+
 def test_the_hash_is_the_same_in_every_process() -> None:
     source = (
         "from sessiontree.dispatch.dispatcher import Dispatcher;"

@@ -29,7 +29,7 @@ from tests.support.events import events
 
 Schema = dict[str, Any]
 
-METHODS = {method.full_name: method for space in OWN for method in space.methods.values()}
+METHODS = {method.full_name: method for space in OWN.values() for method in space.methods.values()}
 TOKENS, LEAST, BYTES_OF_TOKEN = 4000, 200, 4
 
 SESSIONS = (
@@ -175,7 +175,7 @@ def test_random_parameters_raise_nothing_and_results_fit(
         shutil.rmtree(place / "store", ignore_errors=True)
         shutil.copytree(prepared / "store", place / "store")
         scope = Scope(str(place / "store"), agents=False, write=True, redact=redact)
-        for event in events(Dispatcher(scope, OWN), name, params):
+        for event in events(Dispatcher(scope, OWN.values()), name, params):
             if isinstance(event, Guidance):
                 assert event.kind != "fault", (event, params)
             if isinstance(event, Data):

@@ -46,7 +46,7 @@ def test_a_look_at_all_tells_versions_and_what_cannot_be_read(
 
 
 def test_namespaces_that_do_not_take_part_are_named(calls: Calls) -> None:
-    calls.dispatcher = Dispatcher(calls.scope, [*OWN, Namespace("tree", "another")])
+    calls.dispatcher = Dispatcher(calls.scope, [*OWN.values(), Namespace("tree", "another")])
     assert "tree" in calls.value("health.check")["problems"][0]
 
 

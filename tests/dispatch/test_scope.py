@@ -17,7 +17,7 @@ from tests.support.sessions import by_hand, chat, said
 
 READING = sorted(
     method.full_name
-    for space in OWN
+    for space in OWN.values()
     for method in space.methods.values()
     if set(method.params_schema["required"]) <= {"session"}
 )
@@ -25,7 +25,7 @@ READING = sorted(
 
 WRITING = sorted(
     method.full_name
-    for space in OWN
+    for space in OWN.values()
     for method in space.methods.values()
     if method.effect != "read"
 )

@@ -1,30 +1,39 @@
-"""The namespaces of this package, a module for each; that of sessions is in three."""
+"""The namespaces of this package, each imported when it is asked for."""
 
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.namespaces import (
-    branch,
-    context,
-    handle,
-    health,
-    node,
-    schema,
-    session,
-    session_care,
-    session_intake,
-    tree,
-)
 
-OWN: Final[tuple[Namespace, ...]] = (
-    tree.TREE,
-    node.NODE,
-    context.CONTEXT,
-    branch.BRANCH,
-    session.SESSION,
-    handle.HANDLE,
-    health.HEALTH,
-    schema.SCHEMA,
-)
+_MODULES: Final = {
+    "tree": ("tree",),
+    "node": ("node",),
+    "context": ("context",),
+    "branch": ("branch",),
+    "session": ("session", "session_care", "session_intake"),
+    "handle": ("handle",),
+    "health": ("health",),
+    "schema": ("schema",),
+}
+"""The modules of each namespace; the first defines it, the others add methods."""
 
-__all__ = ["OWN", "session_care", "session_intake"]
+
+class _Own(Mapping[str, Namespace]):
+    """The namespaces by their names; to look one up imports its modules, and no others."""
+
+    def __getitem__(self, name: str) -> Namespace:
+        first, *_ = [importlib.import_module(f"{__name__}.{module}") for module in _MODULES[name]]
+        found: Namespace = getattr(first, name.upper())
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+OWN: Final[Mapping[str, Namespace]] = _Own()
