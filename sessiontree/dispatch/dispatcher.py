@@ -1,8 +1,8 @@
 """The dispatcher: finds the method of a name, checks the parameters, and runs it as events.
 
 Invariants: `call` raises nothing but what `take` raises; each call ends with one `done`; each event
-has its provenance, and the hash of all methods unless the caller does without it. A call of a method
-of this package loads no other namespace.
+has its provenance, and the hash of all methods unless the caller does without it; a call of a
+method of this package loads no other namespace.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class Dispatcher:
         namespaces: dict[str, Namespace] = {}
         for namespace in found:
             if namespaces.setdefault(namespace.name, namespace) is not namespace:
-                problems.append(f"there is more than one namespace {namespace.name!r}")
+                problems += [f"there is more than one namespace {namespace.name!r}"]
         return namespaces, problems
 
     @cached_property

@@ -55,6 +55,26 @@ def test_a_message_is_resolved(calls: Calls, file: str) -> None:
     assert found["data"] == {"role": "user", "content": "hello"}
 
 
+def test_a_handle_that_names_its_session_needs_no_other(calls: Calls) -> None:
+    with calls.scope.store.create(id="named") as session:
+        session.append_message({"role": "user", "content": "hello"})
+        pointer = str(Handle.entry(session.id, session.path()[1].uuid))
+    assert calls.value("handle.resolve", handle=pointer)["data"]["content"] == "hello"
+    gone = calls("handle.resolve", handle=pointer.replace("named", "gone"))
+    assert gone.kind == "session_not_found"
+
+
+def test_a_named_session_outside_the_places_stays_closed(calls: Calls, tmp_path: Path) -> None:
+    outside = chat(tmp_path.parent / f"{tmp_path.name}-outside.jsonl", "secret")
+    link = Path(calls.scope.store.root) / "p" / "link.jsonl"
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(outside)
+    with Session.open(outside, readonly=True) as session:
+        pointer = str(Handle.entry(session.id, session.path()[1].uuid))
+    kind = calls("handle.resolve", handle=pointer).kind
+    assert kind in ("outside", "session_not_found")
+
+
 def test_bytes_are_base64_and_a_text_is_text(calls: Calls, file: str) -> None:
     picture, notes = (calls("handle.resolve", session=file, handle=one) for one in handles(file))
     assert (picture.value["data"], picture.value["base64"]) == (PIXEL, True)

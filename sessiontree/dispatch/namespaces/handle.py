@@ -73,7 +73,10 @@ class Resolve(Part):
     ]
     session: Annotated[
         SessionName | None,
-        Meta(description="The session that the handle is in; one of a blob or an entry needs it."),
+        Meta(
+            description="The session that the handle is in; by default the one that the handle "
+            "names. A handle of a blob needs it."
+        ),
     ] = None
     root: Root = None
 
@@ -99,7 +102,7 @@ def resolve(call: Call, given: Resolve) -> Content:
     is not well formed, and one whose content is missing or outside the folders that can be reached.
     """
     wanted = Handle.parse(given.handle)
-    with _scope(call, given) as scope:
+    with _scope(call, given, wanted) as scope:
         content = content_of(scope.resolve(wanted))
     content.data = content.take(call.mask(content.data), given)
     return content
@@ -123,13 +126,18 @@ def content_of(found: ResolvedHandle) -> Content:
     )
 
 
+def _session_named(handle: Handle) -> str | None:
+    """The id of the session that a handle names; None: it names none."""
+    return handle.meta[0] if handle.plugin == "session" and handle.meta else None
+
+
 @contextlib.contextmanager
-def _scope(call: Call, given: Resolve) -> Iterator[Scope]:
-    """Where a handle is resolved: with the session that it is in, if there is one."""
+def _scope(call: Call, given: Resolve, wanted: Handle) -> Iterator[Scope]:
+    """Where a handle is resolved: with the session that it is in, or else that it names."""
     with contextlib.ExitStack() as opened:
-        owner = None
-        if given.session is not None:
-            owner = opened.enter_context(call.reading(given.session, given.root))
+        owner, named = None, given.session or _session_named(wanted)
+        if named is not None:
+            owner = opened.enter_context(call.reading(named, given.root))
         root = None if given.root is None else call.scope.inside(given.root)
         registry = call.scope.registry or Registry.default()
         yield opened.enter_context(Scope(registry, owner, root))
