@@ -253,7 +253,7 @@ def _item(text: str) -> str:
 def methods_page() -> str:
     """The page of the methods that are called by name."""
     parts = [MADE, "# Methods", METHODS]
-    for namespace in OWN:
+    for namespace in OWN.values():
         parts += [f"## {namespace.name}", namespace.description]
         for method in namespace.methods.values():
             parts += _of_method(method)
