@@ -90,14 +90,20 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
         ]
 
 
-def draw(cursor: Cursor, *, all: bool = False, width: int | None = None) -> Iterator[str]:
-    """The tree as lines of text, each drawn when it is asked for, under the thread lock."""
+def draw(
+    cursor: Cursor, *, all: bool = False, width: int | None = None, recent: int = FOLD_SHOWS
+) -> Iterator[str]:
+    """The tree as lines of text, each drawn when it is asked for, under the thread lock.
+
+    `recent` is how many rows a folded run shows at its end if it has the leaf.
+    """
     with cursor.alone():
         outline = Outline.of(cursor)
 
     def locked() -> Iterator[str]:
         with cursor.alone():
-            lines = _Picture(outline, cursor.messages, all=all, width=width).lines()
+            picture = _Picture(outline, cursor.messages, all=all, width=width, recent=recent)
+            lines = picture.lines()
         while True:
             with cursor.alone():
                 line = next(lines, None)
@@ -321,8 +327,11 @@ class _Picture:
     in file order, above the rest of the path.
     """
 
-    def __init__(self, outline: Outline, resolve: Resolve, *, all: bool, width: int | None) -> None:
+    def __init__(
+        self, outline: Outline, resolve: Resolve, *, all: bool, width: int | None, recent: int
+    ) -> None:
         self._width = width
+        self._recent = recent
         self._outline = outline
         self._handles = _Handles(outline, resolve)
         self._all = all
@@ -437,7 +446,8 @@ class _Picture:
         if self._all or len(shown) <= FOLD_LONGER_THAN:
             return set(shown)
         labels, uuids = self._outline.names.labels, self._tree.uuids
-        ends = {*shown[:FOLD_SHOWS], *shown[-FOLD_SHOWS:]}
+        last = self._recent if self._current in shown else FOLD_SHOWS
+        ends = {*shown[:FOLD_SHOWS], *shown[-last:]}
         return ends | {row for row in shown if uuids[row] in labels or row == self._current}
 
     def _row(self, row: int, columns: str, names: list[str]) -> str:

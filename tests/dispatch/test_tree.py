@@ -203,3 +203,16 @@ def test_nothing_is_made_where_calls_only_read(
     before = sorted(tmp_path.rglob("*"))
     assert Calls(tmp_path, write=False)(f"tree.{name}", **given).kind == "read_only"
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_drawing_of_a_session_without_branches_has_its_recent_entries(
+    calls: Calls, tmp_path: Path
+) -> None:
+    file = chat(tmp_path / "line.jsonl", *(f"prompt {number}" for number in range(200)))
+    text = calls.value("tree.render", session=str(file))["text"]
+    shown = [
+        number for number in range(200) if f"prompt {number} " in f"{text} ".replace("\n", " ")
+    ]
+    assert shown[-40:] == [*range(160, 200)]
+    assert len(shown) <= 42
+    assert "⋮" in text

@@ -16,7 +16,7 @@ from sessiontree.dispatch.budget import Offset, Page, Paged, Passage, page, page
 from sessiontree.dispatch.call import Call, EntryRef, OfSession, PagedOfSession, Root
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.errors import SessionTreeError
-from sessiontree.operations.outline import count_branches
+from sessiontree.operations.outline import count_branches, draw
 from sessiontree.operations.rows import TreeRow
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
@@ -139,6 +139,10 @@ def _count(tree: Tree, session: Session) -> None:
     tree.leaf = session.leaf.uuid
 
 
+_RECENT: Final = 40
+"""Rows at the leaf that a drawing has in any case: about a quarter of a page."""
+
+
 class Render(PagedOfSession):
     """Parameters of `tree.render`."""
 
@@ -159,11 +163,12 @@ class Drawing(msgspec.Struct, omit_defaults=True):
 def render(call: Call, given: Render) -> Drawing:
     """Draw the tree of a session, to see where it branches; a row an entry, handles unresolved.
 
-    For what was said, use session.outline. Rows above the last compactions and short branches
-    may be left out; `all` draws every entry.
+    For what was said, use session.outline. Long runs between branches are folded, but for the
+    40 recent rows at the leaf; `all` draws every entry.
     """
     with call.reading(given.session) as session:
-        rows = enumerate(map(printable, session.render(all=given.all)))
+        drawn = draw(session.cursor, all=given.all, recent=_RECENT)
+        rows = enumerate(map(printable, drawn))
         found = page(rows, given, lambda row: str(row[0]))
     text = "\n".join(line for _, line in found.items)
     return Drawing(text, found.more, found.cursor)
