@@ -978,7 +978,8 @@ class Session:
             UsageError: the entry is not on the path.
             NothingToDoError: nothing follows the entry, or there is no entry to go back to.
         """
-        return moves.pop(self.writer, ref, summarize if summary is None else summary)
+        with self.handles.failing_once():  # the target and the summary ask for the same handles
+            return moves.pop(self.writer, ref, summarize if summary is None else summary)
 
     def compact(
         self,

@@ -226,20 +226,14 @@ class Scope:
 
     def _endless(self, start: int) -> HandleCycleError:
         """Why the handles of the chain from a place on are not resolved."""
-        chain = self._chain
-        places: dict[tuple[str, Handle], int] = {}
-        for place, step in enumerate(chain):
-            first = places.setdefault(step, place)
-            if place < start:
-                continue
-            if first < place:
-                way = " → ".join(str(handle) for _, handle in chain[first : place + 1])
-                message = f"handles lead back to themselves: {way}"
-                return HandleCycleError(message, str(step[1]))
-            if self._depth - (len(chain) - 1 - place) > DEEPEST:
-                self._chain = chain[: place + 1]
-                break
-        return self._too_deep()
+        deepest = max(start, DEEPEST - self._depth + len(self._chain))
+        self._chain = chain = self._chain[: deepest + 1]
+        if len(set(chain)) == len(chain):
+            return self._too_deep()
+        last = next(place for place, step in enumerate(chain) if step in chain[:place])
+        first = chain.index(chain[last])
+        way = " → ".join(str(handle) for _, handle in chain[first : last + 1])
+        return HandleCycleError(f"handles lead back to themselves: {way}", str(chain[last][1]))
 
     def deeper(self) -> Scope:
         """The same scope, one step further from the first handle, up to `DEEPEST` steps."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-_SHORT: Final = 300  # characters, up to which one search for all hints costs less
+SHORT: Final = 300  # characters, up to which one search for all hints costs less
 
 
 class Hints:
@@ -32,7 +32,7 @@ class Hints:
 
     def within(self, text: str) -> list[str]:
         """The hints that are in a text; some may come twice."""
-        if len(text) > _SHORT:
+        if len(text) > SHORT:
             find, whole = stringzilla.find, spelled(text)
             return [hint for hint, spelling in self._spelled if find(whole, spelling) >= 0]
         found = [char for char in self._chars if char in text]

@@ -165,6 +165,9 @@ class Redaction:
             masked = self._json_text(text, entry, key, depth)
             if masked is not None:
                 return masked
+        is_known = text in self._plain_texts and (key is None or key in self._unmarked)
+        if is_known and "[redacted:" not in text:
+            return text
         while (masked := self._once(text, entry, key, is_given=is_given)) != text:
             text, is_given = masked, False
         return text

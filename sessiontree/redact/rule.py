@@ -20,7 +20,7 @@ from functools import cached_property
 from operator import ne
 from typing import Final, NamedTuple
 
-from sessiontree.redact.hints import hints_of
+from sessiontree.redact.hints import SHORT, hints_of
 
 _LONG: Final = 512  # characters of a match that is not searched again
 QUOTE: Final = r"""\\{0,8}["'`]"""  # a quote; in text within text it has backslashes before it
@@ -121,23 +121,27 @@ class Lowered:
         self.text = text
         self._sources: list[int] = []  # of each word
         self._starts: list[int] = []  # in `words`
+
+    @cached_property
+    def words(self) -> str:
+        """The long words, a line each."""
         words: list[str] = []
         length = 0
-        for match in _LONG_WORD.finditer(text) if len(text) >= _SHORTEST else ():
+        for match in _LONG_WORD.finditer(self.text) if len(self.text) >= _SHORTEST else ():
             word = match[1]
             if len(word) >= _SHORTEST:
                 words.append(word)
                 self._sources.append(match.start(1))
                 self._starts.append(length)
                 length += len(word) + 1
-        self.words = "\n".join(words)
+        return "\n".join(words)
 
     def hits(self, finder: re.Pattern[str], *, in_words: bool) -> Iterator[int]:
         """Where a finder finds something, in the text or in its long words."""
         if not in_words:
             yield from (hit.start() for hit in finder.finditer(self.text))
             return
-        for hit in finder.finditer(self.words):
+        for hit in finder.finditer(self.words):  # which fills the lists of places
             word = bisect_right(self._starts, hit.start()) - 1
             yield self._sources[word] + hit.start() - self._starts[word]
 
@@ -200,10 +204,7 @@ class Rules:
     def spans(self, text: str) -> Iterator[tuple[int, int, Rule]]:
         """The spans of secrets in a text, each with its rule, in the order of the rules."""
         low = lowered(text)
-        tried = self._of_context.by(low.text)
-        if low.words:
-            tried |= self._of_words.by(low.words)
-        for i in sorted(tried):
+        for i in sorted(self._tried(low)):
             rule = self._rules[i]
             near = low.words if rule.is_format else low.text
             if rule.finder is not None and rule.finder.search(near) is None:
@@ -211,25 +212,53 @@ class Rules:
             for start, end in rule.spans(text, low):
                 yield start, end, rule
 
+    def _tried(self, low: Lowered) -> set[int]:
+        """The rules that a text calls for; those of formats are called for by its long words."""
+        if len(low.text) > SHORT:
+            tried = self._of_context.by(low.text)
+            return tried | self._of_words.by(low.words) if low.words else tried
+        tried = self._of_any.by(low.text)
+        formats = tried & self._formats
+        if formats and not low.words:
+            return tried - formats
+        if formats != self._unhinted:
+            return (tried - formats) | self._of_words.by(low.words)
+        return tried
+
+    @cached_property
+    def _of_any(self) -> _Called:
+        return _Called(enumerate(self._rules))
+
     @cached_property
     def _of_context(self) -> _Called:
-        return _Called(self._rules, is_format=False)
+        return _Called((i, rule) for i, rule in enumerate(self._rules) if not rule.is_format)
 
     @cached_property
     def _of_words(self) -> _Called:
-        return _Called(self._rules, is_format=True)
+        return _Called((i, rule) for i, rule in enumerate(self._rules) if rule.is_format)
+
+    @cached_property
+    def _formats(self) -> frozenset[int]:
+        return frozenset(i for i, rule in enumerate(self._rules) if rule.is_format)
+
+    @cached_property
+    def _unhinted(self) -> frozenset[int]:
+        """The formats that each long word calls for."""
+        return frozenset(i for i in self._formats if not self._rules[i].hints)
 
 
 class _Called:
     """The rules that each hint calls for; rules without hints are called for always."""
 
-    def __init__(self, rules: Iterable[Rule], *, is_format: bool) -> None:
-        places = [(i, rule) for i, rule in enumerate(rules) if rule.is_format == is_format]
-        self._always = frozenset(i for i, rule in places if not rule.hints)
+    def __init__(self, rules: Iterable[tuple[int, Rule]]) -> None:
+        always: set[int] = set()
         self._places: defaultdict[str, set[int]] = defaultdict(set)
-        for i, rule in places:
+        for i, rule in rules:
+            if not rule.hints:
+                always.add(i)
             for hint in rule.hints:
                 self._places[hint].add(i)
+        self._always = frozenset(always)
         self._hints = hints_of(frozenset(self._places))
 
     def by(self, text: str) -> set[int]:
