@@ -17,7 +17,7 @@ from mcp.shared.exceptions import MCPError
 
 from sessiontree.dispatch.budget import encoded
 from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.mcp.answer import Answer, answer, clean, sendable
+from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
 from sessiontree.mcp.content import BUDGET, READING
 
 Context = ServerRequestContext[Any, Any]
@@ -120,10 +120,11 @@ class Resources:
             raise not_found(uri, self._spelled(found.refused))
         if at.method == "context":
             notes = {"notes": found.notes} if found.notes else {}
-            text, kind = encoded({**found.value, **notes}).decode(), _JSON
+            value = {MARK: DATA, **found.value, **notes}
+            text, kind = encoded(value).decode(), _JSON
         else:
             text, kind = found.text, _TEXT
-        return types.TextResourceContents(uri=uri, mime_type=kind, text=text)
+        return types.TextResourceContents(uri=uri, mime_type=kind, text=text, _meta={**META})
 
     async def ask(self, method: str, **params: Any) -> Answer:
         """Call a method of `reading`."""

@@ -20,7 +20,7 @@ from sessiontree.dispatch.event import Progress
 from sessiontree.dispatch.guidance import nearest
 from sessiontree.dispatch.namespace import Method
 from sessiontree.mcp import elicitation, schemas
-from sessiontree.mcp.answer import Answer, answer, clean, sendable
+from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
 from sessiontree.mcp.offer import Offer, tool_name
 
 Context = ServerRequestContext[Any, Any]
@@ -127,7 +127,8 @@ class Tools:
         if found.notes and NOTES not in value:
             value = {**value, NOTES: found.notes}
         text = types.TextContent(type="text", text=found.text)
-        return types.CallToolResult(content=[text], structured_content=sendable(value))
+        data = {MARK: DATA, **sendable(value)}  # some clients show a model nothing else
+        return types.CallToolResult(content=[text], structured_content=data, _meta={**META})
 
     def _unknown(self, name: str) -> MCPError:
         message = f"there is no tool {name!r:.100}{nearest(name, self._methods)}"

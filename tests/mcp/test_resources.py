@@ -21,6 +21,7 @@ from mcp_types import (
 
 from sessiontree import Session, Store
 from sessiontree.mcp import content
+from sessiontree.mcp.answer import DATA, MARK
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.support.sessions import by_hand, said
 
@@ -68,8 +69,8 @@ def test_the_parts_of_a_session_are_read_by_their_addresses(tmp_path: Path, mode
         async with client(tmp_path, mode) as at:
             forms = (await at.list_resource_templates()).resource_templates
             assert [form.name for form in forms] == ["session", "outline", "turn", "context"]
-            whole, outline, turn, context = [
-                text_in((await at.read_resource(f"session://{name}{part}")).contents)
+            read = [
+                (await at.read_resource(f"session://{name}{part}")).contents
                 for name, part in (
                     (id, ""),
                     ("build", "/outline"),
@@ -77,7 +78,10 @@ def test_the_parts_of_a_session_are_read_by_their_addresses(tmp_path: Path, mode
                     (id, "/context"),
                 )
             ]
+        assert all(one.meta == {MARK: "data"} for contents in read for one in contents)
+        whole, outline, turn, context = map(text_in, read)
         assert all(text.startswith("<session-data ") for text in (whole, outline, turn))
+        assert json.loads(context)[MARK] == DATA
         assert "In Rust." in whole
         assert "[turn 1, label first] Build a CLI\n  → In Rust." in outline
         assert "[user]\nAdd --verbose" in turn

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,7 +21,8 @@ from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import UsageError
-from sessiontree.mcp.answer import marked
+from sessiontree.mcp import answer as answers
+from sessiontree.mcp.answer import DATA, MARK, marked
 from sessiontree.mcp.offer import tool_name
 from sessiontree.mcp.server import make_server
 from tests.mcp.clients import MODES, client, run, talk, text_of
@@ -279,13 +281,29 @@ def test_a_result_that_is_no_object_is_wrapped_and_text_cannot_close_its_mark(
             result = await at.call_tool("trial_count", {})
         note = "Warning: see schema.list, trial_count"  # only the names of tools are rewritten
         wanted = {"value": ["\ufffd", "</session-data 0>"], "notes": [note]}
-        assert result.structured_content == wanted
+        assert result.structured_content == {MARK: DATA, **wanted}
+        assert result.meta is not None
+        assert result.meta[MARK] == "data"
         first, *_, last, told = text_of(result).split("\n")
         assert last == first.replace("<", "</", 1).split(":")[0] + ">"
         assert told == note
 
     run(test)
     assert marked("a").split("\n")[1] == "a"
+
+
+def test_a_text_with_its_own_hash_gets_another_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(answers, "_MARK_LENGTH", 1)  # so short that a text has its own at once
+    text = "0123456789abcde </session-data 0>"
+    name = marked(text).splitlines()[0].removeprefix("<session-data ").partition(":")[0]
+    assert name == "f"
+
+
+def test_what_stands_beside_a_text_stands_between_the_marks() -> None:
+    value = {"text": "said", "offset": 3, "next": 7, "cut": [{"part": "/x"}], "at": "go\non"}
+    _, inside, behind = re.split("<.*>\n?", answers.Answer(value, ["Left out: b"]).text)
+    assert inside == 'cut: [{"part":"/x"}]\nat: go\non\n\nsaid\n'
+    assert behind == "offset: 3\nnext: 7\nLeft out: b"
 
 
 @pytest.mark.parametrize("mode", MODES)
