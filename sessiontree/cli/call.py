@@ -388,14 +388,15 @@ call.help = f"{COMMANDS[_NAME][1]}\n\n" + inspect.cleandoc(
     than once. An object is given as JSON. A session is given by its id, its name, 'latest' or its
     path.
 
-    If the result has a text, the command prints the text, and on standard error what else the
-    result has. Any other result is printed as JSON. With --json behind the method, every result is
-    JSON on one line. 'call NAMESPACE.METHOD --json -' takes the parameters as a JSON object from
-    standard input.
+    If the result has a text, the command prints the text, and all other fields on standard error.
+    Any other result is printed as JSON. With --json behind the method, every result is JSON on one
+    line. 'call NAMESPACE.METHOD --json -' takes the parameters as a JSON object from standard
+    input.
 
-    The methods are those that 'sessiontree mcp' serves to agents, but the command may read and
-    write what you may. An answer has a budget of tokens, as for an agent; '--budget 0' gives all.
-    The exit code is 2 if there is no such method or a parameter does not fit.
+    The methods are those that 'sessiontree mcp' serves to agents. The command is not bound to a
+    root: it reads and writes what you may read and write. An answer has a budget of tokens, as for
+    an agent; '--budget 0' gives all. The exit code is 2 if there is no such method or a parameter
+    does not fit.
 
     \b
     Example:

@@ -32,7 +32,8 @@ class Create(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """Parameters of `tree.create`."""
 
     cwd: Annotated[
-        str | None, Meta(description="The working directory of the session; by default this one.")
+        str | None,
+        Meta(description="The working directory of the session; by default the current directory."),
     ] = None
     name: Annotated[str | None, Meta(description="The name of the session.")] = None
     id: Annotated[str | None, Meta(description="Its id; by default a new UUID.")] = None
@@ -100,7 +101,7 @@ class Tree(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 @TREE.method("List the trees")
 def list_(call: Call, given: List) -> Page[Tree]:
-    """Count the entries, branches and lanes of each session, those that changed last first.
+    """Count the entries, branches and lanes of each session, the one that changed last first.
 
     Each listed file is read whole. To find a session, use session.list or session.search.
     """
@@ -154,14 +155,16 @@ class Render(PagedOfSession):
 class Drawing(msgspec.Struct, omit_defaults=True):
     """A drawing of a tree."""
 
-    text: Annotated[str, Meta(description="The drawing, a row a line.")]
+    text: Annotated[str, Meta(description="The drawing, with one row on each line.")]
     more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
     cursor: Annotated[str | None, Meta(description="The cursor of the next rows.")] = None
 
 
 @TREE.method("Draw a tree", core=True)
 def render(call: Call, given: Render) -> Drawing:
-    """Draw the tree of a session, to see where it branches; a row an entry, handles unresolved.
+    """Draw the tree of a session, to see where it branches.
+
+    Each entry is a row; handles are not resolved.
 
     For what was said, use session.outline. Long runs between branches are folded, but for the
     40 recent rows at the leaf; `all` draws every entry.
