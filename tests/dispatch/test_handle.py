@@ -61,7 +61,7 @@ def test_a_handle_that_names_its_session_needs_no_other(calls: Calls) -> None:
         pointer = str(Handle.entry(session.id, session.path()[1].uuid))
     assert calls.value("handle.resolve", handle=pointer)["data"]["content"] == "hello"
     gone = calls("handle.resolve", handle=pointer.replace("named", "gone"))
-    assert gone.kind == "session_not_found"
+    assert gone.kind == "unresolved_handle"
 
 
 def test_a_named_session_outside_the_places_stays_closed(calls: Calls, tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_a_named_session_outside_the_places_stays_closed(calls: Calls, tmp_path:
     with Session.open(outside, readonly=True) as session:
         pointer = str(Handle.entry(session.id, session.path()[1].uuid))
     kind = calls("handle.resolve", handle=pointer).kind
-    assert kind in ("outside", "session_not_found")
+    assert kind in ("outside", "unresolved_handle")
 
 
 def test_bytes_are_base64_and_a_text_is_text(calls: Calls, file: str) -> None:

@@ -14,6 +14,7 @@ from sessiontree.core.handle import Handle, Kind
 from sessiontree.core.media import base_type, is_text
 from sessiontree.dispatch.budget import Page, Paged, page
 from sessiontree.dispatch.call import Call, Root, SessionName
+from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.shorten import Part, Reading
 from sessiontree.handles.registry import Registry, Scope
@@ -126,18 +127,26 @@ def content_of(found: ResolvedHandle) -> Content:
     )
 
 
-def _session_named(handle: Handle) -> str | None:
-    """The id of the session that a handle names; None: it names none."""
-    return handle.meta[0] if handle.plugin == "session" and handle.meta else None
+def _file_named(call: Call, handle: Handle) -> str | None:
+    """The file of the session that a handle names; None: it names none that is found."""
+    if handle.plugin != "session":
+        return None
+    try:
+        return call.file(handle.meta[0])
+    except Refusal as refusal:
+        if refusal.kind == "session_not_found":
+            return None
+        raise
 
 
 @contextlib.contextmanager
 def _scope(call: Call, given: Resolve, wanted: Handle) -> Iterator[Scope]:
     """Where a handle is resolved: with the session that it is in, or else that it names."""
     with contextlib.ExitStack() as opened:
-        owner, named = None, given.session or _session_named(wanted)
-        if named is not None:
-            owner = opened.enter_context(call.reading(named, given.root))
+        owner = None
+        file = given.session or _file_named(call, wanted)
+        if file is not None:
+            owner = opened.enter_context(call.reading(file, given.root))
         root = None if given.root is None else call.scope.inside(given.root)
         registry = call.scope.registry or Registry.default()
         yield opened.enter_context(Scope(registry, owner, root))
