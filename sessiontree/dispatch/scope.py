@@ -34,6 +34,9 @@ _LONGEST_NAME: Final = 200
 
 _MOST_NAMED: Final = 5
 
+ASK_TO_WRITE: Final = "Ask the user to allow writing, or go on without writing."
+"""The next step where calls may not write; a program may add how it is allowed."""
+
 
 class Scope:
     """What calls may reach.
@@ -199,9 +202,9 @@ class Scope:
         """Refuse where calls may not change anything."""
         if not self.write:
             raise Refusal(
-                "this server only reads: nothing was written",
+                "calls may only read here: nothing was written",
                 "read_only",
-                "Ask the user to start it with --write, or go on without writing.",
+                ASK_TO_WRITE,
                 recoverable=False,
             )
 

@@ -19,6 +19,7 @@ from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.event import Progress
 from sessiontree.dispatch.guidance import nearest
 from sessiontree.dispatch.namespace import Method
+from sessiontree.dispatch.scope import ASK_TO_WRITE
 from sessiontree.mcp import elicitation, schemas
 from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
 from sessiontree.mcp.offer import Offer, tool_name
@@ -121,7 +122,7 @@ class Tools:
 
     def _result(self, method: Method, found: Answer) -> types.CallToolResult:
         if found.error is not None:
-            return _refused(self.spelled(found.refused))
+            return _refused(self.spelled(_with_option(found.refused)))
         found.notes = [*map(self.spelled, found.notes)]
         value = found.value if _is_object(method) else {_VALUE: found.value}
         if found.notes and NOTES not in value:
@@ -160,6 +161,11 @@ def _with_room(method: Method, given: dict[str, Any]) -> dict[str, Any]:
     if "budget" not in method.params_schema["properties"] or type(budget) is not int or budget <= 0:
         return given
     return {**given, "budget": max(budget - _FRAME, 1)}
+
+
+def _with_option(refused: str) -> str:
+    """A refusal to write says with which option this server writes."""
+    return refused.replace(f"Next: {ASK_TO_WRITE}", f"Next: {_ASK.format('--write')}")
 
 
 def _refused(text: str) -> types.CallToolResult:

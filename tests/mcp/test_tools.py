@@ -18,6 +18,7 @@ from mcp_types import ElicitRequestFormParams, ElicitResult
 from sessiontree import Session, Store
 from sessiontree.dispatch.call import Call, OfSession
 from sessiontree.dispatch.dispatcher import Dispatcher
+from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.namespace import Namespace
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import UsageError
@@ -188,6 +189,26 @@ def test_a_tool_that_is_not_offered_says_how_to_have_it(tmp_path: Path) -> None:
 def test_a_wrong_choice_of_tools_is_refused(tmp_path: Path, chosen: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         make_server(Scope(str(tmp_path), agents=False), tools=chosen)
+
+
+@TRIAL.method("Keep")
+def keep(call: Call, given: Given) -> list[str]:
+    """Write in some cases, which the method itself refuses."""
+    call.scope.check_write()
+    return []
+
+
+def test_a_method_that_may_not_write_names_no_option_but_its_tool_does(tmp_path: Path) -> None:
+    with pytest.raises(Refusal) as caught:
+        Scope(str(tmp_path), agents=False).check_write()
+    assert "--" not in f"{caught.value} {caught.value.next}"
+
+    async def test() -> None:
+        async with client(tmp_path, "legacy", [TRIAL]) as at:
+            result = await at.call_tool("trial_keep", {})
+        assert "Next: Ask the user to start the server with --write" in text_of(result)
+
+    run(test)
 
 
 @pytest.mark.parametrize("mode", MODES)
