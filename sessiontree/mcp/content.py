@@ -15,18 +15,21 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from sessiontree.catalog.about import with_agent
 from sessiontree.catalog.listing import SessionInfo, without_stubs
 from sessiontree.catalog.places import Selection, files_in, sessions_in
 from sessiontree.core.blocks import Contents, folded_message, message_uuid
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.message import Message, message_in
+from sessiontree.dispatch.budget import room, size
 from sessiontree.dispatch.call import Call, OfSession
 from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.namespace import Namespace
+from sessiontree.dispatch.namespaces.context import Get, get
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.messages import with_messages
-from sessiontree.operations.turns import SessionOutline, Turn
+from sessiontree.operations.turns import Turn
 from sessiontree.session import Session
 from sessiontree.text.dialogue import dialogue
 
@@ -41,6 +44,10 @@ BUDGET: Final = 16_000
 MOST_NAMES: Final = 100
 """Names of one completion, which is what the protocol allows."""
 
+_BESIDE: Final = 600
+"""What is kept free for the keys and the marks around the contents."""
+
+_LATEST: Final = 10  # turns
 _TITLE: Final = 80  # characters
 _ABOUT: Final = 300
 
@@ -135,7 +142,11 @@ class Text(msgspec.Struct):
 def tree(call: Call, given: Tree) -> Text:
     """Draw the tree of a session."""
     with call.reading(given.session) as session:
-        return Text("\n".join(map(printable, session.render())))
+        drawn = "\n".join(map(printable, session.render()))
+        found = with_agent(session.outline(), session)
+    latest = [turn for turn in found.turns if turn.current and not turn.subagent][-_LATEST:]
+    turns = "\n".join(map(_turn_line, latest))
+    return Text(f"{drawn}\n\nThe last turns:\n{turns}" if turns else drawn)
 
 
 class Outline(OfSession):
@@ -146,20 +157,33 @@ class Outline(OfSession):
 def outline(call: Call, given: Outline) -> Text:
     """List the turns of all branches: what was asked, what was answered, how it ended."""
     with call.reading(given.session) as session:
-        return Text("\n".join(_outlined(session.outline())))
+        found = with_agent(session.outline(), session)
+    name = f": {found.name}" if found.name else ""
+    head = f"session {found.id} of {found.agent or 'sessiontree'}{name}"
+    turns = _latest([*map(_turn_line, found.turns)], given.budget, head)
+    if left_out := len(found.turns) - len(turns):
+        call.warn(f"the first {left_out:,} turns are left out; session.outline reads them")
+    return Text("\n".join([head, *turns]))
 
 
-def _outlined(found: SessionOutline) -> Iterator[str]:
-    agent = found.agent or "sessiontree"
-    yield f"session {found.id} of {agent}" + (f": {found.name}" if found.name else "")
-    for turn in found.turns:
-        where = f"subagent of turn {turn.number}" if turn.subagent else f"turn {turn.name}"
-        here = "" if turn.current or turn.subagent else ", another branch"
-        named = "".join(f", label {label}" for _, label in turn.labels)
-        named += "".join(f", branch {name}" for name in turn.names)
-        yield f"[{where}{here}{named}] {turn.prompt or '(no prompt)'}"
-        if turn.answer or turn.outcome:
-            yield f"  → {turn.answer or turn.outcome}"
+def _latest(lines: Sequence[str], budget: int, head: str) -> Sequence[str]:
+    """The last lines that a budget has room for, at least one."""
+    left = room(budget) - _BESIDE - size(head)
+    for count, line in enumerate(reversed(lines)):
+        left -= size(line)
+        if left < 0 and budget:
+            return lines[len(lines) - max(count, 1) :]
+    return lines
+
+
+def _turn_line(turn: Turn) -> str:
+    where = f"subagent of turn {turn.number}" if turn.subagent else f"turn {turn.name}"
+    here = "" if turn.current or turn.subagent else ", another branch"
+    named = "".join(f", label {label}" for _, label in turn.labels)
+    named += "".join(f", branch {name}" for name in turn.names)
+    ending = turn.answer or turn.outcome
+    below = f"\n  → {ending}" if ending else ""
+    return f"[{where}{here}{named}] {turn.prompt or '(no prompt)'}{below}"
 
 
 class OneTurn(OfSession):
@@ -205,9 +229,25 @@ class Context(OfSession):
 
 @READING.method("Read the context")
 def context(call: Call, given: Context) -> dict[str, Any]:
-    """Read the messages that a model gets at the leaf, as `context --json` prints them."""
-    with call.reading(given.session) as session:
-        return session.context().as_dict()
+    """Read the last messages that a model gets, with the keys of `context --json`, and how many."""
+    tokens = max(given.budget - _BESIDE, 1) if given.budget else 0
+    found = get(call, Get(session=given.session, budget=tokens))
+    shown: dict[str, Any] = {
+        "leaf": found.leaf,
+        "tokens": found.tokens,
+        "count": found.count,
+        **{key: found.settings.get(key) for key in ("model", "thinkingLevel", "system")},
+        "warnings": found.warnings,
+    }
+    if found.cursor is not None:
+        first = found.count - len(found.messages)
+        shown["more"] = (
+            f"The first {first:,} messages are left out; read them with context.get and the cursor"
+        )
+        shown["cursor"] = found.cursor
+    if cut := [*found.cut, *(cut for one in found.messages for cut in one.cut)]:
+        shown["cut"] = cut
+    return {**shown, "messages": [one.message for one in found.messages]}
 
 
 class Names(msgspec.Struct, kw_only=True):

@@ -13,6 +13,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
+from sessiontree.dispatch.budget import TOKENS
 from sessiontree.dispatch.guidance import nearest
 from sessiontree.mcp.answer import clean
 from sessiontree.mcp.resources import Resources, address
@@ -144,7 +145,7 @@ class Prompts:
         text = types.TextContent(type="text", text=clean(form.text(given, self._named)))
         messages = [types.PromptMessage(role="user", content=text)]
         if form.outline:
-            outline = await self._resources.content(f"{address(given['session'])}/outline")
+            outline = await self._resources.content(f"{address(given['session'])}/outline", TOKENS)
             embedded = types.EmbeddedResource(type="resource", resource=outline)
             messages.append(types.PromptMessage(role="user", content=embedded))
         return types.GetPromptResult(description=form.description, messages=messages)

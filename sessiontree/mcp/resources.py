@@ -111,16 +111,19 @@ class Resources:
     ) -> types.ReadResourceResult:
         return types.ReadResourceResult(contents=[await self.content(params.uri)])
 
-    async def content(self, uri: str) -> types.TextResourceContents:
+    async def content(self, uri: str, budget: int = BUDGET) -> types.TextResourceContents:
         """What stands at an address; an MCPError says why nothing does."""
         at = Address.of(uri)
         more = {} if at.turn is None else {"turn": at.turn}
-        found = await self.ask(at.method, session=at.session, budget=BUDGET, **more)
+        found = await self.ask(at.method, session=at.session, budget=budget, **more)
         if found.error is not None:
             raise not_found(uri, self._spelled(found.refused))
+        found.notes = [*map(self._spelled, found.notes)]
         if at.method == "context":
             notes = {"notes": found.notes} if found.notes else {}
             value = {MARK: DATA, **found.value, **notes}
+            if "more" in value:
+                value["more"] = self._spelled(value["more"])
             text, kind = encoded(value).decode(), _JSON
         else:
             text, kind = found.text, _TEXT

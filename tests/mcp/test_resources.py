@@ -92,6 +92,55 @@ def test_the_parts_of_a_session_are_read_by_their_addresses(tmp_path: Path, mode
     run(test)
 
 
+def test_a_long_session_shows_its_end_in_whole_messages_and_how_to_go_on(tmp_path: Path) -> None:
+    texts = [f"prompt {n} " + "é" * 1000 for n in range(60)]
+    id = talk(tmp_path, "long", *texts)
+
+    async def test() -> None:
+        async with client(tmp_path) as at:
+            context = text_in((await at.read_resource(f"session://{id}/context")).contents)
+            drawn = text_in((await at.read_resource(f"session://{id}")).contents)
+            _, outline = (await at.get_prompt("hand_over", {"session": id})).messages
+            found = json.loads(context)
+            go_on = {"session": id, "cursor": found["cursor"], "budget": 0}
+            rest = (await at.call_tool("context_get", go_on)).structured_content
+        shown = [one["content"] for one in found["messages"]]
+        assert len(context.encode()) <= 4 * content.BUDGET
+        assert texts[-len(shown) :] == shown
+        assert "context_get" in found["more"]
+        assert len((rest or {})["messages"]) + len(shown) == found["count"] == len(texts) + 2
+        assert all(f"[turn {n}] prompt {n - 2} " in drawn for n in range(52, 62))
+        assert isinstance(outline.content, EmbeddedResource)
+        told = text_in([outline.content.resource])
+        assert len(told.encode()) <= 4 * 4000
+        assert "[turn 61] " in told
+        assert "session_outline reads them" in told
+
+    run(test)
+
+
+def test_the_outline_of_a_file_of_another_agent_names_the_agent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PI_CODING_AGENT_DIR", str(tmp_path))
+    header = {"type": "session", "version": 1, "id": "p", "timestamp": "2026-01-01T00:00:00Z"}
+    said = {"type": "message", "id": "a", "parentId": None, "timestamp": "2026-01-01T00:00:00Z"}
+    lines = [
+        {**header, "cwd": "/p"},
+        {**said, "message": {"role": "user", "content": "Look"}},
+    ]
+    file = tmp_path / "sessions" / "--p--" / "2026-01-01T00-00-00-000Z_p.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    async def test() -> None:
+        async with client(tmp_path) as at:
+            text = text_in((await at.read_resource("session://p/outline")).contents)
+        assert "session p of pi" in text
+
+    run(test)
+
+
 def test_a_turn_is_read_whole_from_blocks_handles_and_calls(tmp_path: Path) -> None:
     with Store(tmp_path).create(cwd="/p", durability="os", spill_over=0) as session:
         session.append_message({"role": "user", "content": "Look"})
