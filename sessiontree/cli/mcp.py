@@ -22,7 +22,7 @@ from sessiontree.mcp.setup import AGENTS, Change, install, uninstall
 
 TOKEN_VARIABLE: Final = "SESSIONTREE_MCP_TOKEN"
 
-_INSTALL: Final = "pip install 'sessiontree[mcp]'"
+_INSTALL: Final = "pip install '.[mcp]'"
 _AGENT: Final = click.Choice([*AGENTS])
 
 
@@ -155,7 +155,8 @@ def _serve(
         if error.name is None or error.name.split(".")[0] == "sessiontree":
             raise
         raise SessionTreeError(
-            f"this command needs the package mcp, which is not installed; run: {_INSTALL}"
+            f"this command needs the package mcp, which is not installed; in the checkout of "
+            f"sessiontree, run: {_INSTALL}"
         ) from error
     with _usage():
         server, problems = make_server(scope, tools=tools)

@@ -300,7 +300,7 @@ def test_without_the_package_the_command_names_what_to_install(tmp_path: Path) -
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     code, errors = refused("--root", str(tmp_path), PYTHONPATH=path)
     assert (code, errors.count("\n")) == (1, 1)
-    assert "pip install 'sessiontree[mcp]'" in errors
+    assert "pip install '.[mcp]'" in errors
 
 
 def test_no_other_command_imports_the_package() -> None:
