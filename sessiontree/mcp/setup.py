@@ -23,6 +23,10 @@ NAME: Final = "sessiontree"
 """The name of the entry."""
 
 
+_BEFORE: Final = f".before-{NAME}-"
+"""What stands between the names of a file and the time of its copy."""
+
+
 class _Agent(NamedTuple):
     """Where an agent has its servers.
 
@@ -102,12 +106,37 @@ def install(name: str, options: Sequence[str]) -> Change:
 
 
 def uninstall(name: str) -> Change:
-    """Take the entry out again; errors as `install`."""
+    """Take the entry out again; errors as `install`.
+
+    A file that `install` made, and that has nothing else, gets the name of a copy.
+    """
     agent = AGENTS[name]
     take = toml_text.without_table if _is_toml(agent) else json_text.without_entry
     if not os.path.lexists(agent.path):
         return Change(agent.program, agent.path, None, False)
+    if _is_made_here(agent):
+        copy = agent.path + _suffix()
+        with os_errors(agent.path, "rename"):
+            os.rename(agent.path, copy)
+        return Change(agent.program, agent.path, copy, True, "The file had nothing else")
     return _changed(agent, lambda text: take(text, agent.group, NAME))._replace(note="")
+
+
+def _is_made_here(agent: _Agent) -> bool:
+    """Whether `install` made the configuration, and nobody wrote anything else into it."""
+    put = toml_text.with_table if _is_toml(agent) else json_text.with_entry
+    take = toml_text.without_table if _is_toml(agent) else json_text.without_entry
+    empty = take(put("", agent.group, NAME, {"command": NAME}), agent.group, NAME)
+    folder, file = os.path.split(agent.path)
+    copies = sorted(one for one in os.listdir(folder) if one.startswith(f"{file}{_BEFORE}"))
+    states = [_read(os.path.join(folder, one)) for one in (*copies[:1], file)]
+    if os.path.islink(agent.path):
+        return False
+    try:
+        texts = [(state or b"").decode() for state in states]
+        return all(text != empty and take(text, agent.group, NAME) == empty for text in texts)
+    except (UnicodeError, UsageError):
+        return False
 
 
 def _is_toml(agent: _Agent) -> bool:
@@ -147,8 +176,7 @@ def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
             os.makedirs(os.path.dirname(path), exist_ok=True)
         create_file(DISK, path, iter([after]))
         return Change(agent.program, path, None, True, agent.note)
-    moment = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%fZ")
-    suffix = f".before-{NAME}-{moment}"
+    suffix = _suffix()
     with os_errors(path, "change"):
         mode = os.stat(path).st_mode
     if _read(path) != before:
@@ -157,6 +185,11 @@ def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
     with os_errors(path, "change the permissions of"):
         os.chmod(path, mode & 0o7777)
     return Change(agent.program, path, os.path.realpath(path) + suffix, True, agent.note)
+
+
+def _suffix() -> str:
+    """The end of the name of a copy; the names of copies have the order of their times."""
+    return f"{_BEFORE}{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%fZ')}"
 
 
 def _read(path: str) -> bytes | None:

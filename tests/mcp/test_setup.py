@@ -173,14 +173,40 @@ def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agen
     assert entry["args"][-7:] == wanted
     command = [entry["command"], *entry["args"], "--help"]
     assert subprocess.run(command, capture_output=True, check=True, env=environment()).stdout
+    before = file.read_bytes()
+    told = _run(tmp_path, "--uninstall", agent)
+    assert not file.exists()
+    assert _copy(tmp_path, told).read_bytes() == before
+    assert "Nothing to change" in _run(tmp_path, "--uninstall", agent)
+
+
+@pytest.mark.parametrize("agent", FILES)
+@pytest.mark.parametrize("is_made_here", [True, False])
+def test_a_configuration_of_the_user_stays(
+    tmp_path: Path, agent: str, *, is_made_here: bool
+) -> None:
+    """One that was there, though empty, and one that the user wrote into."""
+    file = tmp_path / agent / FILES[agent][1]
+    given = b"" if agent == "codex" else b"{}\n"
+    if not is_made_here:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_bytes(given)
+    _run(tmp_path, "--install", agent)
+    if is_made_here:
+        own = "\n[own]\na = 1\n" if agent == "codex" else '{"own": 1, '
+        text = file.read_text()
+        file.write_text(text + own if agent == "codex" else text.replace("{", own, 1))
     file.chmod(0o640)
     before = file.read_bytes()
     told = _run(tmp_path, "--uninstall", agent)
     assert file.stat().st_mode & 0o777 == 0o640
     assert b"sessiontree" not in file.read_bytes()
-    copy = tmp_path / (told.partition("The file as it was: ")[2].splitlines()[0])
-    assert copy.read_bytes() == before
-    assert "Nothing to change" in _run(tmp_path, "--uninstall", agent)
+    assert (b"own" in file.read_bytes()) == is_made_here
+    assert _copy(tmp_path, told).read_bytes() == before
+
+
+def _copy(folder: Path, told: str) -> Path:
+    return folder / told.partition("The file as it was: ")[2].splitlines()[0]
 
 
 def test_a_configuration_that_cannot_be_read_stays_and_is_named(tmp_path: Path) -> None:
