@@ -7,6 +7,7 @@ gets the refusal, which names all that would do.
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
 import mcp_types as types
@@ -48,9 +49,14 @@ def chosen(params: types.CallToolRequestParams) -> Choice | None:
 
 
 async def ask(
-    ctx: ServerRequestContext[Any, Any], found: Answer
+    ctx: ServerRequestContext[Any, Any],
+    found: Answer,
+    titles: Callable[[], Awaitable[Mapping[str, str]]],
 ) -> Choice | types.InputRequiredResult | None:
-    """Ask the user; None if the client cannot, or the user does not choose."""
+    """Ask the user; None if the client cannot, or the user does not choose.
+
+    `titles` gives what the user reads for a name, for those names that have a title.
+    """
     guidance = found.refusal
     assert guidance is not None
     assert guidance.given is not None
@@ -59,9 +65,12 @@ async def ask(
         return None
     names = sendable(guidance.available[:_MOST])
     message = clean(f"{guidance.given!r} stands for more than one. Which one is meant?")
+    known = await titles()
+    read = [clean(known.get(name, name)) for name in names]
+    choice = {"type": "string", "title": "Name", "enum": names, "enumNames": read}
     schema = {
         "type": "object",
-        "properties": {_CHOICE: {"type": "string", "title": "Name", "enum": names}},
+        "properties": {_CHOICE: choice},
         "required": [_CHOICE],
     }
     if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS:

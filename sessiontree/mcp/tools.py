@@ -85,13 +85,23 @@ class Tools:
         steps = _Steps(ctx)
         found = await answer(self._dispatcher, method.full_name, given, steps.report)
         if elicitation.is_ambiguous(found):
-            outcome = await elicitation.ask(ctx, found)
+            outcome = await elicitation.ask(ctx, found, self._titles)
             if isinstance(outcome, types.InputRequiredResult):
                 return outcome
             if outcome is not None:
                 given = elicitation.replaced(given, outcome)
                 found = await answer(self._dispatcher, method.full_name, given, steps.report)
         return self._result(method, found)
+
+    async def _titles(self) -> dict[str, str]:
+        """What a user reads for sessions: the title, the time, the folder and the name itself."""
+        listed = await answer(self._dispatcher, _TITLES, {"limit": _MOST_TITLES, "budget": 0})
+        found = {}
+        for row in (listed.value or {}).get("items", ()):
+            facts = (row.get("title"), row["modified"][:16].replace("T", " "), row.get("cwd"))
+            for name in filter(None, (row["id"], row.get("file"))):
+                found[name] = " · ".join(filter(None, (*facts, name)))
+        return found
 
     def spelled(self, text: str) -> str:
         """A text with the names of methods written as the names of their tools."""
@@ -170,6 +180,12 @@ def _with_option(refused: str) -> str:
 
 def _refused(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
+
+
+_TITLES: Final = "session.list"
+"""The method that tells the titles of sessions."""
+
+_MOST_TITLES: Final = 1000
 
 
 class _Steps:

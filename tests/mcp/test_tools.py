@@ -365,7 +365,10 @@ def _choosing(action: str, asked: list[str]) -> Any:
     async def choose(context: ClientRequestContext, params: Any) -> ElicitResult:
         assert isinstance(params, ElicitRequestFormParams)
         asked.append(params.message)
-        names = params.requested_schema["properties"]["choice"]["enum"]
+        choice = params.requested_schema["properties"]["choice"]
+        names = choice["enum"]
+        for name, read in zip(names, choice["enumNames"], strict=True):
+            assert re.fullmatch(rf"[Bb]uild.* · \d{{4}}-\d\d-\d\d \d\d:\d\d · .+ · {name}", read)
         return ElicitResult(action=action, content={"choice": names[-1]})  # type: ignore[arg-type]
 
     return choose
