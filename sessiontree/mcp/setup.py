@@ -117,7 +117,8 @@ def uninstall(name: str) -> Change:
     if _is_made_here(agent):
         copy = agent.path + _suffix()
         with os_errors(agent.path, "rename"):
-            os.rename(agent.path, copy)
+            DISK.replace(agent.path, copy)
+            DISK.sync_folder(os.path.dirname(agent.path))
         return Change(agent.program, agent.path, copy, True, "The file had nothing else")
     return _changed(agent, lambda text: take(text, agent.group, NAME))._replace(note="")
 
