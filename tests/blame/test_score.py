@@ -1,0 +1,70 @@
+"""The score of blame counts what is right, what is wrong and what must never be."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.blame.lines import Line
+from tests.blame.project import Project, score
+
+SEED = 4
+
+pytestmark = pytest.mark.slow
+
+
+def row(number: int, line: Line) -> dict[str, Any]:
+    """What a blame that knows the truth says of a line."""
+    writer = line.writer
+    if writer is None:
+        known: dict[str, Any] = dict.fromkeys(("agent", "session", "call", "prompt"))
+        return {"line": number, "text": line.text, "certainty": "none", **known}
+    known = {"agent": writer.agent, "session": writer.session, "call": writer.call}
+    known["prompt"] = writer.prompts[0]
+    return {"line": number, "text": line.text, "certainty": "exact", **known}
+
+
+def truth(project: Project, file: Path) -> list[dict[str, Any]]:
+    lines = project.files[str(file.relative_to(project.root))]
+    return [row(number, line) for number, line in enumerate(lines, 1)]
+
+
+def test_the_truth_itself_is_right() -> None:
+    made = score(SEED, truth)
+    assert made.share == 1
+    assert made.counts["agents"] > 100
+    assert made.counts["persons"] > 50
+    assert (made.wrong, made.forbidden, made.counts["other prompt"]) == ([], [], 0)
+
+
+def test_a_blame_that_knows_nothing_is_never_forbidden() -> None:
+    def nothing(project: Project, file: Path) -> list[dict[str, Any]]:
+        return [each | {"certainty": "none"} for each in truth(project, file)]
+
+    made = score(SEED, nothing)
+    assert made.share == 0
+    assert len(made.wrong) == made.counts["agents"]
+    assert made.forbidden == []
+
+
+def test_a_persons_line_given_to_an_agent_and_a_wrong_session_are_forbidden() -> None:
+    def worst(project: Project, file: Path) -> list[dict[str, Any]]:
+        about = {"agent": "pi", "session": "none of them", "certainty": "exact"}
+        return [each | about for each in truth(project, file)]
+
+    made = score(SEED, worst)
+    assert made.counts["given"] == made.counts["persons"]
+    assert made.counts["wrong exact"] == made.counts["agents"]
+    assert len(made.forbidden) == made.counts["persons"] + made.counts["agents"]
+    assert "truth the person" in str(made)
+
+
+def test_another_call_of_the_right_session_is_wrong() -> None:
+    def other(project: Project, file: Path) -> list[dict[str, Any]]:
+        return [each | {"call": "another"} for each in truth(project, file)]
+
+    made = score(SEED, other)
+    assert made.share == 0
+    assert made.counts["wrong exact"] == 0
