@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import random
 import shlex
 from abc import ABC, abstractmethod
@@ -89,6 +90,10 @@ class Agent(ABC):
     def prompt(self, at: datetime, text: str) -> None: ...
 
     @abstractmethod
+    def go_back(self, at: datetime) -> None:
+        """The user goes back to before the last prompt; the files stay as they are."""
+
+    @abstractmethod
     def read(self, at: datetime, file: Path, text: str) -> None: ...
 
     @abstractmethod
@@ -101,6 +106,11 @@ class Agent(ABC):
 
     @abstractmethod
     def shell(self, at: datetime, call: str, command: str, output: str = "") -> None: ...
+
+    def heredoc(self, at: datetime, call: str, edit: Edit) -> None:
+        """A call that gives the whole file in the shell."""
+        name = shlex.quote(os.path.relpath(edit.file, self.cwd))
+        self.shell(at, call, f"cat > {name} <<'EOF'\n{edit.after}EOF")
 
     @abstractmethod
     def save(self) -> Path:
@@ -119,6 +129,8 @@ class ClaudeCode(Agent):
         self._task: tuple[str, str] | None = None
         self._response = ""
         self._outer: tuple[str, ...] = ()
+        self._leaf: str | None = None  # the parent of the next line of the main conversation
+        self._above: str | None = None  # that of the last prompt
 
     def call_id(self) -> str:
         return f"toolu_01{self.hex(22)}"
@@ -128,9 +140,9 @@ class ClaudeCode(Agent):
 
     def _row(self, at: datetime, kind: str, message: Row, **more: Any) -> Row:
         rows = self._rows if self._side is None else self._sides[self._side]
-        parents = [row["uuid"] for row in rows[-1:]]
+        parent = self._leaf if self._side is None else rows[-1]["uuid"] if rows else None
         row = {
-            "parentUuid": parents[0] if parents else None,
+            "parentUuid": parent,
             "isSidechain": self._side is not None,
             **({"agentId": self._side} if self._side is not None else {}),
             "userType": "external",
@@ -145,10 +157,16 @@ class ClaudeCode(Agent):
             **more,
         }
         rows.append(row)
+        if self._side is None:
+            self._leaf = row["uuid"]
         return row
+
+    def go_back(self, at: datetime) -> None:
+        self._leaf = self._above
 
     def prompt(self, at: datetime, text: str) -> None:
         self.asked = (text,)
+        self._above = self._leaf
         self._row(at, "user", {"role": "user", "content": text})
 
     def _said(self, at: datetime, block: Row) -> Row:
@@ -330,6 +348,9 @@ class Codex(Agent):
         self._message(at, "user", text)
         self._row(at, "event_msg", {"type": "user_message", "message": text, "kind": "plain"})
 
+    def go_back(self, at: datetime) -> None:
+        self._row(at, "event_msg", {"type": "thread_rolled_back", "num_turns": 1})
+
     def _tool(self, at: datetime, call: str, name: str, arguments: Row) -> None:
         self.calls.append(call)
         item = {"type": "function_call", "name": name, "arguments": json.dumps(arguments)}
@@ -450,19 +471,25 @@ class Pi(Agent):
         super().__init__(rng, homes, cwd, began)
         about = {"type": "session", "version": 3, "id": self.id, "timestamp": stamp(began)}
         self._rows: list[Row] = [{**about, "cwd": str(cwd)}]
+        self._leaf: str | None = None
+        self._above: str | None = None
 
     def call_id(self) -> str:
         return f"toolu_01{self.hex(22)}"
 
     def _message(self, at: datetime, message: Row) -> None:
-        parent = self._rows[-1]["id"] if len(self._rows) > 1 else None
         time = self.tick(at)
         at_ms = int(self.at.timestamp() * 1000)
-        about = {"type": "message", "id": self.hex(8), "parentId": parent, "timestamp": time}
+        about = {"type": "message", "id": self.hex(8), "parentId": self._leaf, "timestamp": time}
+        self._leaf = about["id"]
         self._rows.append({**about, "message": {**message, "timestamp": at_ms}})
+
+    def go_back(self, at: datetime) -> None:
+        self._leaf = self._above
 
     def prompt(self, at: datetime, text: str) -> None:
         self.asked = (text,)
+        self._above = self._leaf
         content = [{"type": "text", "text": text}]
         self._message(at, {"role": "user", "content": content})
 
@@ -544,6 +571,7 @@ class Gemini(Agent):
     def __init__(self, rng: random.Random, homes: Path, cwd: Path, began: datetime) -> None:
         super().__init__(rng, homes, cwd, began)
         self._rows: list[Row] = []
+        self._prompt = ""
 
     @property
     def _is_document(self) -> bool:
@@ -562,13 +590,18 @@ class Gemini(Agent):
         self._updated()
         return row
 
+    def go_back(self, at: datetime) -> None:
+        if not self._is_document:
+            self._rows.append({"$rewindTo": self._prompt})
+
     def _updated(self) -> None:
         if not self._is_document:
             self._rows.append({"$set": {"lastUpdated": stamp(self.at)}})
 
     def prompt(self, at: datetime, text: str) -> None:
         self.asked = (text,)
-        self._message(at, "user", text if self._is_document else [{"text": text}])
+        row = self._message(at, "user", text if self._is_document else [{"text": text}])
+        self._prompt = row["id"]
 
     def _said(self, at: datetime, text: str = "") -> Row:
         tokens = {"input": 10, "output": 5, "cached": 3, "thoughts": 2, "tool": 0, "total": 15}

@@ -10,6 +10,7 @@ What decides who wrote a line:
 - A formatter, a rename and another end of the line leave the writer.
 - A line that the person changes is the person's. A line that comes back with a revert is its
   first writer's.
+- What a call did to a file stays if the user goes back to before it in the conversation.
 - A call that failed, that the user refused, or that has no result writes nothing.
 """
 
@@ -181,6 +182,7 @@ class _Play:
             *[self._patch_many] * 2,
             *[self._several_places] * 2,
             *[partial(self._trap, kind) for kind in AGENTS],
+            self._worktree,
             self._delete,
             self._append,
             self._unanswered,
@@ -300,6 +302,9 @@ class _Play:
     def _committed(self, message: str, after: Files) -> None:
         self._now()
         self._git("commit", "-q", "--allow-empty", "-m", message)
+        self._note_commit(after)
+
+    def _note_commit(self, after: Files) -> None:
         sha = self._git("rev-parse", "HEAD")
         self.commits.append(Commit(sha, self.head, after))
         self.head = after
@@ -423,6 +428,8 @@ class _Play:
             session = self._begin(kind, self.root)
             self.current[kind] = session
         if not session.asked or self.rng.random() < 0.6:
+            if session.asked and self.rng.random() < 0.15:
+                session.go_back(self._now())
             session.prompt(self._now(), self.wording.prompt())
         return session
 
@@ -537,6 +544,8 @@ class _Play:
         edit = Edit(self.root / path, None, text_of(lines))
         if isinstance(session, Codex) and self.rng.random() < 0.5:
             session.edit(self._now(), call, [edit], "done")
+        elif self.rng.random() < 0.2:
+            session.heredoc(self._now(), call, edit)
         else:
             session.write(self._now(), call, edit, "done")
         self._put(path, lines)
@@ -675,6 +684,39 @@ class _Play:
         session.edit(self._now(), call, [moved], "done")
         self._move(path, new)
         self._put(new, _as_saved(session, lines, applied(lines, [span])))
+        return True
+
+    def _worktree(self) -> bool:
+        """An agent edits in a worktree of the repository, and the person merges its commit."""
+        path = self._file(is_clean=True)
+        if self.head.get(path) is not self.work[path] or self.is_moved:
+            return False
+        branch = self.wording.name()
+        tree = self.root.with_name(f"app-{branch}")
+        session = self._begin(self.rng.choice(AGENTS), tree)
+        session.prompt(self._now(), self.wording.prompt())
+        call = session.call()
+        writer = self._writer(session, call, "edit in a worktree")
+        lines = self.work[path]
+        span = self._span(path, writer)
+        edit = self._edit(path, [span])
+        if edit is None or not _is_clear(edit):
+            self.sessions.remove(session)
+            return False
+        self._git("worktree", "add", "-q", "-b", branch, str(tree))
+        session.edit(self._now(), call, [replace(edit, file=tree / path)], "done")
+        made = _as_saved(session, lines, applied(lines, [span]))
+        (tree / path).write_bytes(bytes_of(made))
+        self._now()
+        self._git("commit", "-q", "-a", "-m", "Work in a worktree", cwd=tree)
+        self._now()
+        way = self.rng.choice(("--ff-only", "--no-ff", "--squash"))
+        self._git("merge", "-q", way, branch)
+        self.work[path] = made
+        if way == "--squash":
+            self._commit_files([path])
+        else:
+            self._note_commit(self.head | {path: made})
         return True
 
     def _delete(self) -> bool:
