@@ -288,6 +288,19 @@ class ClaudeCode(Agent):
         self.asked = self._outer
         self._result(at, call, {"uuid": caller}, done, told)
 
+    def copied(self, at: datetime) -> ClaudeCode:
+        """A fork: a session of its own that begins with the lines of this one."""
+        fork = ClaudeCode(self.rng, self.homes, self.cwd, at)
+        fork.asked = self.asked
+        for row in self._rows:
+            origin = {"sessionId": self.id, "messageUuid": row["uuid"]}
+            fork._rows.append({**row, "sessionId": fork.id, "forkedFrom": origin})
+            content = row["message"]["content"]
+            blocks = content if isinstance(content, list) else []
+            fork.calls += [block["id"] for block in blocks if block["type"] == "tool_use"]
+        fork._leaf, fork._above = self._leaf, self._above
+        return fork
+
     def save(self) -> Path:
         folder = self.homes / "claude/projects" / str(self.cwd).replace("/", "-").replace(".", "-")
         file = folder / f"{self.id}.jsonl"

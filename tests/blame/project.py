@@ -182,6 +182,7 @@ class _Play:
             *[self._patch_many] * 2,
             *[self._several_places] * 2,
             *[partial(self._trap, kind) for kind in AGENTS],
+            self._fork,
             self._worktree,
             self._delete,
             self._append,
@@ -639,6 +640,16 @@ class _Play:
         session.end_subagent(self._now())
         return True
 
+    def _fork(self) -> bool:
+        """The user goes on in a copy of a session, which has the same calls."""
+        session = self._turn(ClaudeCode)
+        assert isinstance(session, ClaudeCode)
+        fork = session.copied(self._now())
+        self.sessions.append(fork)
+        self.current[ClaudeCode] = fork
+        fork.prompt(self._now(), self.wording.prompt())
+        return bool(self._agent_edits(fork, self._file(), "edit in a fork"))
+
     def _several_places(self) -> bool:
         """One call that edits a file at several places."""
         session = self._turn(self.rng.choice((ClaudeCode, Pi, Codex)))
@@ -934,7 +945,7 @@ def score(seed: int, blame: Callable[[Project, Path], list[dict[str, Any]]] | No
             assert [row["line"] for row in rows] == [*range(1, len(lines) + 1)], path
             for line, row in zip(lines, rows, strict=True):
                 if line.counts:
-                    _judge(made, path, line, row)
+                    _judge(made, project, path, line, row)
         return made
 
 
@@ -945,8 +956,8 @@ def blamed(project: Project, file: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def _judge(made: Score, path: str, line: Line, row: Mapping[str, Any]) -> None:
-    verdict = _verdict(line, row)
+def _judge(made: Score, project: Project, path: str, line: Line, row: Mapping[str, Any]) -> None:
+    verdict = _verdict(project, line, row)
     told = f"{row['certainty']} {row['agent']} {row['session']} {row['call']}"
     writer = line.writer
     truth = "the person"
@@ -972,15 +983,19 @@ def _judge(made: Score, path: str, line: Line, row: Mapping[str, Any]) -> None:
         made.wrong.append(f"{verdict}: {shown}")
 
 
-def _verdict(line: Line, row: Mapping[str, Any]) -> str:
+def _verdict(project: Project, line: Line, row: Mapping[str, Any]) -> str:
+    """What is right or wrong in a row; a fork has the calls of its session, and may be named."""
     certainty = str(row["certainty"])
     if line.writer is None:
         return "person" if certainty == "none" else "given"
     if certainty == "none":
         return certainty
-    if row["session"] != line.writer.session or row["agent"] != line.writer.agent:
+    session, call = line.writer.session, line.writer.call
+    named = project.sessions.get(row["session"])
+    is_right = row["session"] == session or (named is not None and call in named.calls)
+    if not is_right or row["agent"] != line.writer.agent:
         return "wrong session"
-    return certainty if row["call"] == line.writer.call else "wrong call"
+    return certainty if row["call"] == call else "wrong call"
 
 
 if __name__ == "__main__":
