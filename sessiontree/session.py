@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NoReturn, Self
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
     from sessiontree.operations.compare import Comparison
     from sessiontree.operations.convert import ConversionResult
+    from sessiontree.operations.edits import FileEvent
     from sessiontree.operations.export import Original
     from sessiontree.operations.labels import Label
     from sessiontree.operations.rows import TreeRow
@@ -555,6 +556,19 @@ class Session:
         with self.reader.alone():
             size = self.reader.whole().size if self._file.is_current else self._file.size
             return stats(self.cursor, size)
+
+    def file_events(self, names: Collection[str] = ()) -> list[FileEvent]:
+        """Return what the session did to files, and what it saw of them, in the order of time.
+
+        A call that failed, was refused or has no result has an event too; it changed nothing.
+
+        Args:
+            names: only events of calls that have one of these names in their arguments; all
+                events if empty.
+        """
+        from sessiontree.operations.edits import file_events  # few sessions are asked for it
+
+        return file_events(self.cursor, self._file.original_line, names)
 
     def original(self, ref: Ref) -> bytes:
         """Return the line of an entry exactly as in the file.

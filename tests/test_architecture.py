@@ -333,6 +333,7 @@ LATE: Final = {
         "handles.resolve": "many sessions have no handles",
         "operations.attach": "few sessions have attachments",
         "operations.convert": "few sessions are converted",
+        "operations.edits": "few sessions are asked for it",
         "operations.export": "few sessions are copied",
         "operations.find": "few sessions are searched",
         "operations.follow": "few sessions are followed",

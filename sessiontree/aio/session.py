@@ -247,6 +247,7 @@ class AsyncSession:
     conversation = _items(Session.conversation)
     block = _awaited(Session.block)
     stats = _awaited(Session.stats)
+    file_events = _awaited(Session.file_events)
     original = _awaited(Session.original)
     sent_request = _awaited(Session.sent_request)
     resolve = _awaited(Session.resolve)

@@ -51,6 +51,10 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Find": {
         "ls": ("store:ls", "List sessions."),
         "search": ("search:search", "Search the text of all branches of all sessions."),
+        "blame": ("files:blame", "Tell which turn of which agent wrote each line of a file."),
+        "history": ("files:history", "List every edit of a file by all agents."),
+        "recover": ("files:recover", "Bring back a file as a session had it."),
+        "files": ("files:files", "List the files that a session read and changed."),
     },
     "Move": {
         "branch": ("write:branch", "Go on from an entry, in the same file."),

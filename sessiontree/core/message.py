@@ -34,6 +34,7 @@ CALL_ITEMS: Final = frozenset(
         *("apply_patch_call", "computer_call"),
     }
 )
+_ARGUMENTS: Final = ("arguments", "input", "action", "operation")
 RESULT_ITEMS: Final = frozenset(f"{name}_output" for name in CALL_ITEMS)
 HOSTED_ITEMS: Final = frozenset(
     {
@@ -208,7 +209,7 @@ def calls_of(message: Message) -> list[Call]:
                 named = {"id": call.get("id"), "name": made.get("name")}
                 _add_call(calls, named, "id", made.get("arguments", made.get("input")), "chat")
     if (kind := kind_of(message)) in CALL_ITEMS:
-        arguments = message.get("arguments", message.get("input", message.get("action")))
+        arguments = next((message[each] for each in _ARGUMENTS if each in message), None)
         _add_call(calls, message, "call_id", arguments, kind)
     return calls
 

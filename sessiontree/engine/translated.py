@@ -116,7 +116,12 @@ class Translated:
 
     def original_line(self, entry: Entry) -> bytes:
         place = self._place(entry.offset)
-        return self._source.numbered(place.source).value_at(place.offset)
+        source = self._source.numbered(place.source)
+        try:
+            return source.value_at(place.offset)
+        finally:
+            if place.source:  # the session closes only its own file
+                source.close()
 
     def is_outdated(self) -> bool:
         if self.original.was_replaced() or self.original.size() != self.size:

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.support.transcripts import folder_of_a_user
+from tests.support.transcripts import folder_of_a_user, project_of_a_user
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -72,6 +72,9 @@ def prepare(part: Part, folder: Path) -> None:
     """Put into a folder what the examples of a part start with."""
     if "~/.claude" in "".join(part.console):
         folder_of_a_user(folder)
+    if "app/retry.py" in "".join(part.console):
+        folder_of_a_user(folder)
+        project_of_a_user(folder)
     if part.page == README:
         _keep_demo(folder)
     elif FIRST not in part.console:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -73,26 +75,79 @@ def folder_of_a_user(home: Path) -> Path:
     """A user's folder of Claude Code: a session of a few turns, and its subagent."""
     folder = home / ".claude" / "projects" / "-home-me-app"
     session = "5f0c8a52-1d8e-4a53-9c06-2f6f3f5b7d10"
-    ids = [f"{n}{n}{n}{n}{n}{n}{n}{n}-0000-4000-8000-000000000000" for n in "1234567"]
+    ids = [f"{n}{n}{n}{n}{n}{n}{n}{n}-0000-4000-8000-000000000000" for n in "123456789"]
 
     def at(second: int, more: Line) -> Line:
         time = f"2026-02-10T21:11:{second:02}.000Z"
         return {**more, "sessionId": session, "cwd": "/home/me/app", "timestamp": time}
 
     call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "retry.py"}}
-    found = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "while True: send()"}
+    shown = {"filePath": "/home/me/app/retry.py", "content": BEFORE_BACKOFF, "startLine": 1}
+    lines_shown = BEFORE_BACKOFF.count("\n")
+    told = {"type": "text", "file": {**shown, "numLines": lines_shown, "totalLines": lines_shown}}
+    found = {"type": "tool_result", "tool_use_id": "toolu_1", "content": BEFORE_BACKOFF}
+    swap = {"file_path": "/home/me/app/retry.py", "old_string": "            pass\n"}
+    swap["new_string"] = "            time.sleep(wait)\n            wait *= 2\n"
+    edit = {"type": "tool_use", "id": "toolu_2", "name": "Edit", "input": swap}
+    done = {"type": "tool_result", "tool_use_id": "toolu_2", "content": "The file was updated."}
     lines = [
         at(0, user(ids[0], None, "Why do our retries hammer the API?")),
         at(1, line(ids[1], ids[0], "assistant", message=_said([call]))),
-        at(2, user(ids[2], ids[1], [found])),
+        at(2, user(ids[2], ids[1], [found], toolUseResult=told)),
         at(3, line(ids[3], ids[2], "assistant", message=_said("retry.py never waits."))),
         at(4, user(ids[4], ids[3], "Back off between retries")),
-        at(5, line(ids[5], ids[4], "assistant", message=_said("Done: it doubles the wait."))),
+        at(
+            5, line(ids[7], ids[4], "assistant", message=_said([_text("I double the wait."), edit]))
+        ),
+        at(6, user(ids[8], ids[7], [done])),
+        at(7, line(ids[5], ids[8], "assistant", message=_said("Done: it doubles the wait."))),
         {"type": "ai-title", "aiTitle": "Retries that back off", "sessionId": session},
     ]
     inner = at(2, user(ids[6], None, "Find all callers", isSidechain=True, agentId="a1"))
     written(folder / session / "subagents" / "agent-a1.jsonl", [inner])
     return written(folder / f"{session}.jsonl", lines)
+
+
+BEFORE_BACKOFF = """import time
+
+
+def retry(send, wait=1):
+    while True:
+        try:
+            return send()
+        except ConnectionError:
+            pass
+"""
+"""A file before an agent edits it."""
+
+AFTER_BACKOFF = BEFORE_BACKOFF.replace(
+    "            pass\n", "            time.sleep(wait)\n            wait *= 2\n"
+).replace("wait=1", "wait=0.5")
+"""The file after the agent, and then a person, edited it."""
+
+
+def project_of_a_user(home: Path) -> Path:
+    """The project of that session, in a git repository; a person changed a line after the agent."""
+    folder = home / "app"
+    folder.mkdir()
+    file = folder / "retry.py"
+    _git(folder, "init", "--quiet", "--initial-branch=main")
+    for day, content in (("2026-02-09", BEFORE_BACKOFF), ("2026-02-11", AFTER_BACKOFF)):
+        file.write_text(content)
+        _git(folder, "add", "retry.py", at=f"{day}T09:00:00Z")
+        _git(folder, "commit", "--quiet", "-m", "Retry", at=f"{day}T09:00:00Z")
+    return file
+
+
+def _git(folder: Path, *words: str, at: str = "") -> None:
+    who = {"NAME": "Ada Lovelace", "EMAIL": "ada@example.org", "DATE": at}
+    known = {f"GIT_{role}_{key}": who[key] for role in ("AUTHOR", "COMMITTER") for key in who}
+    quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    subprocess.run(["git", *words], cwd=folder, env={**os.environ, **known, **quiet}, check=True)
+
+
+def _text(text: str) -> Line:
+    return {"type": "text", "text": text}
 
 
 def _said(content: str | list[Line]) -> Line:

@@ -1,0 +1,208 @@
+"""What all sessions did to one file: their edits of it, and what they saw of it.
+
+A session names a file by its absolute path, by one below its working directory, by one in another
+working tree of the same repository, or by the path of a place where the project was before: a
+folder of the same name that is not there any more.
+
+Invariants: a session that names the file in a call is found, however its line spells the name; what
+cannot be read is reported, and hides nothing else; an event that several files have, such as a copy
+and its original, is told once, in the original.
+"""
+
+from __future__ import annotations
+
+import os
+import posixpath
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from sessiontree.catalog.listing import facts_of
+from sessiontree.catalog.search import processes_for
+from sessiontree.core.moment import seconds_of
+from sessiontree.engine.translated import agent_files, history_files
+from sessiontree.errors import AgentRecordError, SessionTreeError
+from sessiontree.operations.edits import FileEvent
+from sessiontree.operations.workers import Crew, Each, nothing
+from sessiontree.session import Session
+from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.lines import Scanner
+from sessiontree.text.pattern import Pattern
+
+_MOST_NAMES: Final = 20
+"""The names that a file had that are looked for."""
+
+_CALLS: Final = (
+    *(b"tool_use", b"toolCall", b"tool_calls", b"function_call", b"custom_tool_call"),
+    *(b"local_shell_call", b"shell_call", b"apply_patch_call"),
+)
+"""Bytes of which a line with a call has one."""
+
+
+class Target(msgspec.Struct):
+    """A file that is asked about.
+
+    Attributes:
+        roots: the folders below which the file is: working trees of one repository, or one folder.
+        paths: the paths of the file below them, now and before.
+    """
+
+    roots: tuple[str, ...]
+    paths: list[str]
+
+    @property
+    def names(self) -> list[str]:
+        """The last parts of its paths."""
+        return list(dict.fromkeys(map(posixpath.basename, self.paths)))[:_MOST_NAMES]
+
+    def has(self, path: str) -> bool:
+        """Whether a path of an event is one of the file."""
+        return any(self._is(path, below) for below in self.paths)
+
+    def _is(self, path: str, below: str) -> bool:
+        if not path.endswith(below):
+            return False
+        if path == below or any(path == posixpath.join(root, below) for root in self.roots):
+            return True
+        root = path[: -len(below)].rstrip("/")
+        if not path.endswith("/" + below) or not root:
+            return False
+        names = {posixpath.basename(known) for known in self.roots}
+        if posixpath.basename(root) in names and not os.path.isdir(root):
+            return True
+        return os.path.realpath(root) in map(os.path.realpath, self.roots)
+
+
+class SessionEdit(msgspec.Struct, frozen=True):
+    """An event of a file, with the session that has it.
+
+    Attributes:
+        file: the path of the session file.
+        session: the id of the session.
+        agent: the short name of the agent; None if it is not known.
+        event: the event.
+    """
+
+    file: str
+    session: str
+    agent: str | None
+    event: FileEvent
+
+    @property
+    def seconds(self) -> float:
+        """The time of the event, in seconds since 1970; 0 if it is not told."""
+        return seconds_of(self.event.time) or 0.0
+
+
+def edits_of(
+    target: Target, files: Sequence[str], report: Report, each: Each = nothing
+) -> list[SessionEdit]:
+    """The events of a file in sessions, in the order of time.
+
+    Paths that the file was moved from are added to the target. `each` is called with the number of
+    each session file before it is read.
+    """
+    found: dict[tuple[str, str | None, str, int], SessionEdit] = {}
+    asked: set[str] = set()
+    while new := [name for name in target.names if name not in asked]:
+        asked.update(new)
+        for edit in _events_with(new, files, report, each):
+            event = edit.event
+            which = msgspec.msgpack.encode((event.edit, event.seen))
+            key = (event.call, event.time, event.path, hash(which))
+            if key not in found or _is_before(edit, found[key]):
+                found[key] = edit
+        _add_moves(target, found.values())
+    kept = [edit for edit in found.values() if _is_about(target, edit.event)]
+    return sorted(kept, key=lambda edit: (edit.seconds, edit.file))
+
+
+def _is_about(target: Target, event: FileEvent) -> bool:
+    return target.has(event.path) or (event.to is not None and target.has(event.to))
+
+
+def _is_before(edit: SessionEdit, other: SessionEdit) -> bool:
+    """Whether the first of two files with one event is rather the original."""
+    return _age(edit.file) < _age(other.file)
+
+
+def _age(file: str) -> tuple[bool, float, str]:
+    with suppress(SessionTreeError, OSError):
+        return facts_of(file).imported_from is not None, os.stat(file).st_mtime, file
+    return True, 0.0, file
+
+
+def _add_moves(target: Target, edits: Iterable[SessionEdit]) -> None:
+    """Add the paths from which the file was moved, as sessions tell."""
+    for edit in edits:
+        event = edit.event
+        if event.to is None or event.ending != "done" or not target.has(event.to):
+            continue
+        below = _below(target, event.to, event.path)
+        if below is not None and below not in target.paths and len(target.paths) < _MOST_NAMES:
+            target.paths.append(below)
+
+
+def _below(target: Target, to: str, path: str) -> str | None:
+    """The path below a root of the file that was moved to another path of the target."""
+    for known in target.paths:
+        if to == known:
+            return path
+        if to.endswith("/" + known):
+            root = to[: -len(known)]
+            return path.removeprefix(root) if path.startswith(root) else None
+    return None
+
+
+def _events_with(
+    names: Sequence[str], files: Sequence[str], report: Report, each: Each
+) -> Iterator[SessionEdit]:
+    """The events of calls that have one of some names in their arguments."""
+    scanner = Scanner()
+    crew = Crew(
+        partial(_found_in, names, scanner), msgspec.msgpack.encode, _decoded, processes_for(files)
+    )
+    for found in crew.results(files, each):
+        if isinstance(found, str):
+            report(found)
+        else:
+            yield found
+
+
+_decoded: Final = msgspec.msgpack.Decoder(SessionEdit | str).decode
+
+
+def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[SessionEdit | str]:
+    try:
+        if not _may_have(names, scanner, file):
+            return
+        with Session.open(file, readonly=True) as session:
+            agent = facts_of(file).made_by
+            for event in session.file_events(names):
+                yield SessionEdit(file, session.id, agent, event)
+    except AgentRecordError:
+        return
+    except SessionTreeError as error:
+        yield str(error)
+    except OSError as error:
+        yield str(unreadable(file, error))
+
+
+def _may_have(names: Sequence[str], scanner: Scanner, file: str) -> bool:
+    """Whether a session has a line with a call and one of the names."""
+    for name in names:
+        find = Pattern(name).candidates
+        for path in (file, *agent_files(file, lambda cause: None), *history_files(file)):
+            lines = scanner.lines(path, find)
+            try:
+                is_document = path.endswith(
+                    ".json"
+                )  # the name and the call have lines of their own
+                if any(is_document or any(map(line.__contains__, _CALLS)) for _, line in lines):
+                    return True
+            finally:
+                lines.close()
+    return False

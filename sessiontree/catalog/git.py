@@ -1,0 +1,216 @@
+"""What a git repository knows of one file: its versions, and the commit of each line.
+
+The command `git` is asked. Invariants: nothing in the repository changes, and nothing that its
+configuration names is run: no hook, filter, pager or difference program; nothing is fetched.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from sessiontree.errors import StorageError, UsageError
+
+_QUIET: Final = {
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_LAZY_FETCH": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_PAGER": "cat",
+    "LC_ALL": "C",
+}
+_OPTIONS: Final = (
+    *("-c", "core.fsmonitor=false", "-c", "core.quotepath=off", "-c", "core.hooksPath=/dev/null"),
+    *("-c", "log.showSignature=false", "-c", "diff.external=", "--no-pager"),
+)
+_UNCOMMITTED: Final = "0" * 40
+_SEPARATOR: Final = "\x01"
+
+
+class Version(msgspec.Struct, frozen=True):
+    """A file as one commit has it.
+
+    Attributes:
+        commit: the hash of the commit.
+        time: its time, in seconds since 1970.
+        author: the name of its author.
+        subject: the first line of its message.
+        path: the path of the file in it, below the top of the repository.
+        text: the content; None if the commit deletes the file, or the content is not there.
+    """
+
+    commit: str
+    time: int
+    author: str
+    subject: str
+    path: str
+    text: str | None = None
+
+
+class LineCommit(msgspec.Struct, frozen=True):
+    """The commit that a line is from.
+
+    Attributes:
+        commit: the hash; None if the line is not committed.
+        author: the name of the author; None if the line is not committed.
+        time: when the author wrote it, in seconds since 1970; None if the line is not committed.
+        summary: the first line of the message of the commit.
+    """
+
+    commit: str | None
+    author: str | None
+    time: int | None
+    summary: str = ""
+
+
+class Repository:
+    """The working tree of a repository that a file is in.
+
+    Attributes:
+        top: the absolute path of the working tree.
+        worktrees: the absolute paths of all working trees of the repository.
+        is_shallow: whether older commits were not fetched.
+    """
+
+    def __init__(self, top: str) -> None:
+        self.top = top
+        listed = self._run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
+        named = (line[9:] for line in listed.split("\n") if line.startswith("worktree "))
+        self.worktrees = list(dict.fromkeys([top, *named]))
+        self.is_shallow = self._run("rev-parse", "--is-shallow-repository").strip() == b"true"
+
+    def versions(self, path: str) -> list[Version]:
+        """The commits that changed a file, the oldest first, across renames, without contents."""
+        form = _SEPARATOR + "%H%n%ct%n%an%n%s"
+        out = self._run(
+            *("log", "--follow", "--no-ext-diff", "--no-textconv", "--name-status"),
+            *(f"--format={form}", "--", path),
+            may_fail=True,
+        )
+        text = out.decode("utf-8", "surrogateescape")
+        found = [_version(part) for part in text.split(_SEPARATOR)[1:]]
+        found.reverse()
+        last = 0
+        for number, version in enumerate(found):  # a commit may claim to be older than its parent
+            last = max(last, version.time)
+            found[number] = msgspec.structs.replace(version, time=last)
+        return found
+
+    def with_texts(self, versions: Sequence[Version]) -> list[Version]:
+        """The same versions with their contents; without for one that deletes the file."""
+        names = [f"{version.commit}:{version.path}" for version in versions]
+        asked = "".join(f"{name}\n" for name in names if "\n" not in name)
+        out = self._run("cat-file", "--batch", given=os.fsencode(asked))
+        contents = _contents(out)
+        return [
+            version
+            if "\n" in name or (content := next(contents, None)) is None
+            else msgspec.structs.replace(version, text=content.decode("utf-8", "replace"))
+            for version, name in zip(versions, names, strict=True)
+        ]
+
+    def blame(self, path: str, lines: tuple[int, int] | None = None) -> list[LineCommit]:
+        """The commit of each line of a file as it is now; empty for one that git does not know."""
+        part = () if lines is None else ("-L", f"{lines[0]},{lines[1]}")
+        out = self._run("blame", "--porcelain", *part, "--", path, may_fail=True)
+        return list(_line_commits(out.decode("utf-8", "surrogateescape")))
+
+    def _run(self, *words: str, given: bytes = b"", may_fail: bool = False) -> bytes:
+        return _run(self.top, words, given=given, may_fail=may_fail)
+
+
+def repository_of(file: str) -> Repository | None:
+    """The repository that a file is in; None for a file outside of all, or without git.
+
+    Raises:
+        UsageError: git refuses the repository, such as one of another user.
+    """
+    folder = os.path.dirname(file)
+    while not os.path.isdir(folder):
+        folder = os.path.dirname(folder)
+    try:
+        ended = _ended(folder, ("rev-parse", "--show-toplevel"))
+    except StorageError:
+        return None
+    if ended.returncode:
+        said = ended.stderr.decode("utf-8", "replace")
+        if "dubious ownership" in said:
+            raise UsageError(
+                f"git does not read the repository at {folder}, which another user owns; "
+                "'git config --global --add safe.directory' allows it"
+            )
+        return None
+    top = os.fsdecode(ended.stdout).rstrip("\n")
+    return Repository(top) if top else None
+
+
+def _run(folder: str, words: Sequence[str], *, given: bytes, may_fail: bool) -> bytes:
+    ended = _ended(folder, words, given)
+    if ended.returncode and not may_fail:
+        said = ended.stderr.decode("utf-8", "replace").strip().partition("\n")[0]
+        raise StorageError(
+            f"git {words[0]} fails in {folder}: {said or 'without a message'}", folder
+        )
+    return b"" if ended.returncode else ended.stdout
+
+
+def _ended(
+    folder: str, words: Sequence[str], given: bytes = b""
+) -> subprocess.CompletedProcess[bytes]:
+    environment: Mapping[str, str] = {**os.environ, **_QUIET}
+    command = ["git", *_OPTIONS, *words]
+    try:
+        return subprocess.run(
+            command, input=given, capture_output=True, cwd=folder, env=environment, check=False
+        )
+    except OSError as error:
+        raise StorageError(f"git cannot be run: {error.strerror}", folder) from error
+
+
+def _version(part: str) -> Version:
+    commit, time, author, subject, *rest = part.split("\n")
+    changed = next((line.split("\t") for line in rest if "\t" in line), ["", ""])
+    return Version(commit, int(time), author, subject, changed[-1])
+
+
+def _contents(out: bytes) -> Iterator[bytes | None]:
+    at = 0
+    while at < len(out):
+        end = out.index(b"\n", at)
+        words = out[at:end].split(b" ")
+        if words[-1] == b"missing" or words[-2] != b"blob":
+            size = int(words[-1]) if words[-1].isdigit() else -2
+            at = end + 1 + (size + 1 if size >= 0 else 0)
+            yield None
+            continue
+        size = int(words[-1])
+        yield out[end + 1 : end + 1 + size]
+        at = end + 1 + size + 1
+
+
+def _line_commits(out: str) -> Iterator[LineCommit]:
+    known: dict[str, dict[str, str]] = {}
+    commit = ""
+    for line in out.split("\n"):
+        if line.startswith("\t"):
+            facts = known[commit]
+            if commit == _UNCOMMITTED:
+                yield LineCommit(None, None, None)
+            else:
+                time = facts.get("author-time", "")
+                yield LineCommit(
+                    commit,
+                    facts.get("author"),
+                    int(time) if time.isdigit() else None,
+                    facts.get("summary", ""),
+                )
+            commit = ""
+        elif not commit:
+            commit = line.partition(" ")[0]
+            known.setdefault(commit, {})
+        else:
+            key, _, value = line.partition(" ")
+            known[commit][key] = value

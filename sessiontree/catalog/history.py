@@ -1,0 +1,145 @@
+"""Every edit of a file, by all agents over all sessions, with what came of it.
+
+Invariant: an edit that failed, was refused or has no result is told too, as such.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from sessiontree.catalog.blame import known_file, played, read_text
+from sessiontree.catalog.file_edits import SessionEdit, edits_of
+from sessiontree.catalog.reason import Reason, reasons_of
+from sessiontree.core.edit_diff import counts_of, diff_of
+from sessiontree.errors import SessionTreeError
+from sessiontree.operations.workers import Each, nothing
+from sessiontree.storage.files import Report
+
+Outcome = Literal["kept", "replaced", "reverted", "lost", "failed", "refused", "unanswered", "done"]
+
+
+class FileEdit(msgspec.Struct, frozen=True):
+    """One edit of a file, and what came of it.
+
+    Attributes:
+        edit: the edit with its session.
+        outcome: `kept`: lines of it are in the file; `replaced`: other edits or commits took their
+            place; `reverted`: the file had the content before it again; `lost`: the same, and no
+            commit has it; `done`: it wrote no line, such as one that deletes the file; `failed`,
+            `refused` and `unanswered`: it changed nothing, as far as is known.
+        kept: how many lines of the file are the edit's.
+        added, removed: how many lines it added and took away, as far as it tells.
+        diff: the lines of its diff, each with a mark.
+        reason: its turn, its prompt, and what the agent said before.
+    """
+
+    edit: SessionEdit
+    outcome: Outcome
+    kept: int
+    added: int
+    removed: int
+    diff: tuple[str, ...]
+    reason: Reason
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object that `history --json` prints."""
+        event = self.edit.event
+        return {
+            "time": event.time,
+            "agent": self.edit.agent,
+            "model": event.model,
+            "session": self.edit.session,
+            "file": self.edit.file,
+            "uuid": event.uuid,
+            "call": event.call,
+            "tool": event.tool,
+            "lane": event.lane,
+            "path": event.path,
+            "kind": event.edit.kind if event.edit is not None else None,
+            "to": event.to,
+            "outcome": self.outcome,
+            "kept": self.kept,
+            "added": self.added,
+            "removed": self.removed,
+            "turn": self.reason.turn,
+            "prompt": self.reason.prompt,
+            "reasoning": self.reason.reasoning,
+            "diff": list(self.diff),
+        }
+
+
+def history(
+    path: str,
+    files: Callable[[], Sequence[str]],
+    report: Report,
+    *,
+    since: datetime | None = None,
+    each: Each = nothing,
+) -> list[FileEdit]:
+    """List the edits of a file, in the order of time.
+
+    Args:
+        path: the path of the file, which need not be there any more.
+        files: gives the session files to look in.
+        report: called with what cannot be read.
+        since: only edits since this time; None for all.
+        each: called with the number of each session file before it is read.
+
+    Raises:
+        UsageError: the file is binary.
+        StorageError: the file cannot be read, or git fails.
+    """
+    text = read_text(path) if os.path.exists(path) else ""
+    known = known_file(path)
+    edits = edits_of(known.target, files(), report, each)
+    result = played(known, edits, text)
+    kept = Counter(writer.edit for writer in result.writers if writer is not None)
+    shown = [
+        (number, edit)
+        for number, edit in enumerate(edits)
+        if edit.event.edit is not None and (since is None or edit.seconds >= since.timestamp())
+    ]
+    reasons = reasons_by_edit([edit for _, edit in shown], report)
+    found: list[FileEdit] = []
+    for (number, edit), reason in zip(shown, reasons, strict=True):
+        assert edit.event.edit is not None
+        counts = counts_of(edit.event.edit)
+        outcome = _outcome(edit, kept[number], number in result.undone, number in result.committed)
+        diff = tuple(diff_of(edit.event.edit))
+        found.append(FileEdit(edit, outcome, kept[number], *counts, diff, reason))
+    return found
+
+
+def _outcome(edit: SessionEdit, kept: int, is_undone: bool, is_committed: bool) -> Outcome:
+    event = edit.event
+    if event.ending != "done":
+        return event.ending
+    if kept:
+        return "kept"
+    if is_undone:
+        return "reverted" if is_committed else "lost"
+    assert event.edit is not None
+    return "replaced" if counts_of(event.edit).added else "done"
+
+
+def reasons_by_edit(edits: Sequence[SessionEdit], report: Report) -> list[Reason]:
+    """The reason of each edit; an empty one where its session cannot be read, which is reported."""
+    by_file: dict[str, list[int]] = {}
+    for number, edit in enumerate(edits):
+        by_file.setdefault(edit.file, []).append(number)
+    found = [Reason()] * len(edits)
+    for file, wanted in by_file.items():
+        try:
+            told = reasons_of(file, [edits[number].event.uuid for number in wanted])
+        except SessionTreeError as error:
+            report(str(error))
+            continue
+        for number, reason in zip(wanted, told, strict=True):
+            found[number] = reason
+    return found

@@ -1,0 +1,186 @@
+"""The states that a file had, as sessions tell them, to bring one back.
+
+Where nothing else tells what an edit was made on, and its old text fits the version of the last
+commit before it, the state is based on that commit, and says so.
+
+Invariants: what is given is what the sessions and that commit tell, and nothing else; what is not
+known is named; no file is written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.catalog.blame import known_file
+from sessiontree.catalog.file_edits import SessionEdit, edits_of
+from sessiontree.catalog.git import Version
+from sessiontree.core.edits import Edit, Seen, after
+from sessiontree.core.moment import moment_given
+from sessiontree.errors import RefError, UsageError
+from sessiontree.operations.recover import Content
+from sessiontree.operations.workers import Each, nothing
+from sessiontree.storage.files import Report
+
+_SHORTEST: Final = 4
+"""The characters of a uuid that name a state."""
+
+
+class FileState(msgspec.Struct, frozen=True):
+    """A file after one of its edits.
+
+    Attributes:
+        edit: the edit, with its session.
+        content: what is known of the file.
+        commit: the commit that the state is based on; None if the sessions alone tell it.
+    """
+
+    edit: SessionEdit
+    content: Content
+    commit: str | None
+
+    @property
+    def name(self) -> str:
+        """What `--at` takes for it: the uuid of the entry."""
+        return self.edit.event.uuid
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object that `recover --json` prints."""
+        event = self.edit.event
+        gaps = self.content.gaps()
+        return {
+            "at": self.name,
+            "time": event.time,
+            "agent": self.edit.agent,
+            "session": self.edit.session,
+            "file": self.edit.file,
+            "kind": event.edit.kind if event.edit is not None else None,
+            "path": event.to or event.path,
+            "known": self.content.known(),
+            "gaps": [[gap.first, gap.last] for gap in gaps],
+            "exists": self.content.is_there,
+            "commit": self.commit,
+        }
+
+    def text(self, *, marked: bool = False) -> str:
+        """The content; `marked` puts a line that names them in the place of unknown lines.
+
+        Raises:
+            UsageError: the file is not there in this state, or some of it is not known.
+        """
+        if not self.content.is_there:
+            raise UsageError(f"the edit {self.name} deleted the file; choose an earlier state")
+        if self.content.text is not None:
+            return self.content.text
+        gaps = self.content.gaps()
+        if not marked:
+            raise UsageError(
+                f"not all of this state is known; missing: "
+                f"{', '.join(gap.as_text() for gap in gaps)}"
+            )
+        return "".join(f"{line}\n" for line in self._marked_lines())
+
+    def _marked_lines(self) -> Iterator[str]:
+        gaps = {gap.first: gap for gap in self.content.gaps()}
+        for number, line in enumerate([*self.content.lines, None], 1):
+            if number in gaps:
+                yield f"<<< not known: {gaps[number].as_text()} >>>"
+            if line is not None:
+                yield line
+
+
+def states(
+    path: str, files: Callable[[], Sequence[str]], report: Report, *, each: Each = nothing
+) -> list[FileState]:
+    """The states of a file after each edit that was done, in the order of time.
+
+    Args:
+        path: the path of the file, which need not be there any more.
+        files: gives the session files to look in.
+        report: called with what cannot be read.
+        each: called with the number of each session file before it is read.
+
+    Raises:
+        UsageError, StorageError: git does not read the repository, or fails.
+    """
+    known = known_file(path)
+    edits = edits_of(known.target, files(), report, each)
+    done = [edit for edit in edits if edit.event.ending == "done"]
+    versions = _versions(known.repository, known.versions) if _needs_base(done) else []
+    content = Content()
+    commit: str | None = None
+    found: list[FileState] = []
+    for edit in done:
+        event = edit.event.edit or edit.event.seen
+        assert event is not None
+        if isinstance(event, Edit) and not content.known() and content.is_there:
+            base = _base(event, versions, edit.seconds)
+            if base is not None:
+                commit = base.commit
+                content.take(Seen("", base.text or "", is_whole=True))
+        content.take(event)
+        if content.contradicted or not content.known() or _tells_all(event):
+            commit = None
+        if isinstance(event, Edit):
+            found.append(FileState(edit, _snapshot(content), commit))
+    return found
+
+
+def _snapshot(content: Content) -> Content:
+    kept = copy(content)
+    kept.lines = list(content.lines)
+    return kept
+
+
+def _needs_base(done: Sequence[SessionEdit]) -> bool:
+    """Whether an edit may come before anything that tells the content."""
+    first = done[0].event.edit if done else None
+    return any(edit.event.edit is not None for edit in done) and not (
+        first is not None and first.kind == "write"
+    )
+
+
+def _versions(repository: Any, versions: Sequence[Version]) -> list[Version]:
+    return repository.with_texts(versions) if repository is not None else []
+
+
+def _base(edit: Edit, versions: Sequence[Version], seconds: float) -> Version | None:
+    """The last version before an edit, if what the edit replaces is in it."""
+    if edit.kind == "write" or edit.before is not None:
+        return None
+    last = next((one for one in reversed(versions) if one.time <= seconds), None)
+    if last is None or last.text is None or after(edit, last.text) is None:
+        return None
+    return last
+
+
+def _tells_all(event: Edit | Seen) -> bool:
+    if isinstance(event, Seen):
+        return event.is_whole
+    return event.kind == "write" or event.before is not None
+
+
+def state_at(found: Sequence[FileState], at: str) -> FileState:
+    """The state that a user names: by the uuid of an edit, its start, or a time.
+
+    Raises:
+        RefError: there is no such state, or more than one.
+    """
+    named = [state for state in found if len(at) >= _SHORTEST and state.name.startswith(at)]
+    if len({state.name for state in named}) > 1:
+        raise RefError(f"{at!r} is the start of {len(named)} edits; give more characters", at)
+    if named:
+        return named[-1]
+    try:
+        moment = moment_given(at, datetime.now(UTC)).timestamp()
+    except UsageError:
+        known = "'recover FILE' lists them"
+        raise RefError(f"no edit of the file is {at!r}, and it is no time; {known}", at) from None
+    before = [state for state in found if state.edit.seconds <= moment]
+    if not before:
+        raise RefError(f"no session changed the file before {at}", at)
+    return before[-1]

@@ -1,0 +1,420 @@
+"""What a tool call does to files, and what it shows of them.
+
+The tools of Claude Code, Codex, pi and Gemini CLI are read, Anthropic's text editor, OpenAI's
+`apply_patch`, and others that name their arguments alike. What an agent keeps beside a result (the
+content before, the hunks, the content that was shown) is taken before the arguments: the user may
+have changed the edit before allowing it.
+
+Invariants: texts are as the agent tells them; a call that is not understood does nothing; whether a
+call was done is for the caller to find out (`activity.ended_calls`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final, Literal
+
+import msgspec
+
+from sessiontree.core.message import Call
+from sessiontree.core.patch import (
+    FilePatch,
+    Hunk,
+    added_content,
+    applied,
+    hunks_of,
+    parse_patch,
+    parse_unified,
+    structured_hunks,
+)
+from sessiontree.core.shell import ShellEffect, effects, script_of
+
+Kind = Literal["write", "append", "edit", "delete", "move", "change"]
+
+_PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
+_SHELLS: Final = frozenset(
+    {
+        *("bash", "shell", "exec_command", "local_shell", "run_shell_command", "container.exec"),
+        *("shell_command", "execute_bash", "terminal", "run_terminal_cmd", "local_shell_call"),
+    }
+)
+_WRITERS: Final = re.compile(r"write|create", re.IGNORECASE)
+_READERS: Final = re.compile(r"read|view|open", re.IGNORECASE)
+_CUT_OF_PI: Final = re.compile(
+    r"\n\n(?:\[[^\]\n]*(?:offset=|truncated|limit)[^\]\n]*\]|\.\.\. \(\d+ more lines[^\n]*\))\s*$"
+    r"|^\[Line \d+ is |\n\n\[[^\]\n]*exceeds[^\n]*$"
+)
+_CUT_OF_GEMINI: Final = re.compile(r"^\s*IMPORTANT: The file content has been truncated")
+_NUMBERED: Final = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
+_LEAST: Final = 8
+"""The characters that a new text needs to be found in a file."""
+
+_REMINDER: Final = "<system-reminder>"
+
+
+class Swap(msgspec.Struct, frozen=True, array_like=True):
+    """A text that takes the place of another; `every` time that stands there, or once."""
+
+    old: str
+    new: str
+    every: bool = False
+
+
+class Edit(msgspec.Struct, frozen=True):
+    """One change of one file.
+
+    Attributes:
+        path: the path as the call names it.
+        kind: `write` gives the whole `content`, `append` the text at the end; `edit` has `swaps` or
+            `hunks`; `move` has `to`, and hunks where it changes the file too; `change` is one that
+            is not told.
+        swaps: texts that take the place of others, in order.
+        hunks: lines that take the place of others, in order.
+        content: the content after the change, where it is told.
+        before: the content before the change, where it is told.
+        is_new: whether the file was not there before.
+        to: the new path; empty unless the file is moved.
+        line: the number of the line behind which the text of `content` is inserted; else None.
+    """
+
+    path: str
+    kind: Kind
+    swaps: tuple[Swap, ...] = ()
+    hunks: tuple[Hunk, ...] = ()
+    content: str | None = None
+    before: str | None = None
+    is_new: bool = False
+    to: str = ""
+    line: int | None = None
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """Lines of a file that a call showed.
+
+    Attributes:
+        path: the path as the call names it.
+        text: the text that was shown, with its line ends.
+        first: the number of its first line, from 1.
+        is_whole: whether it is all of the file, with the end of its last line.
+        total: the number of lines of the file; None if it is not told.
+    """
+
+    path: str
+    text: str
+    first: int = 1
+    is_whole: bool = False
+    total: int | None = None
+
+
+def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
+    """The changes of a call that was done, in order; `told` is what the agent keeps beside it."""
+    name, arguments = call.name.rpartition("__")[2].lower(), _arguments(call.arguments)
+    if call.shape == "apply_patch_call":
+        return list(_operation(arguments))
+    if isinstance(arguments, str):
+        return list(_patched(arguments))
+    if (patch := _patch_in(name, arguments)) is not None:
+        return list(_patched(patch))
+    if _is_shell(call, name):
+        return list(_of_shell(script_of(arguments)))
+    path = _path_in(arguments)
+    if path is None:
+        return []
+    edit = _edit_of(name, path, arguments)
+    return [] if edit is None else [_as_told(edit, told)]
+
+
+def seen_in(call: Call, told: Mapping[str, Any], result: str) -> list[Seen]:
+    """What a call that was done showed of files; `result` is the text of its result."""
+    name, arguments = call.name.rpartition("__")[2].lower(), _arguments(call.arguments)
+    if not isinstance(arguments, Mapping):
+        return []
+    shown = told.get("file")
+    if isinstance(shown, Mapping):
+        return [seen] if (seen := _seen_by_claude(shown)) is not None else []
+    path = _path_in(arguments)
+    if path is None or not result or not _READERS.search(name) or _is_shell(call, name):
+        return []
+    first = arguments.get("offset", arguments.get("start_line", 1)) or 1
+    if not isinstance(first, int):
+        return []
+    if (numbered := _numbered(path, result)) is not None:
+        return [numbered]
+    is_part = any(arguments.get(key) for key in ("limit", "end_line", "view_range", "ranges"))
+    if _CUT_OF_PI.search(result) or _CUT_OF_GEMINI.match(result):
+        return []
+    return [] if is_part else [Seen(path, result, first, is_whole=first == 1)]
+
+
+def paths_in(call: Call) -> Iterator[str]:
+    """The paths that a call names, to find out if it is about a file; quickly, and too many."""
+    arguments = _arguments(call.arguments)
+    if isinstance(arguments, str):
+        yield arguments
+    elif isinstance(arguments, Mapping):
+        yield from (value for value in arguments.values() if isinstance(value, str))
+        yield script_of(arguments)
+
+
+def _arguments(given: Any) -> Any:
+    if not isinstance(given, str) or not given.startswith("{"):
+        return given
+    try:
+        return json.loads(given)
+    except ValueError:
+        return given
+
+
+def _path_in(arguments: Mapping[str, Any]) -> str | None:
+    return next((p for key in _PATHS if isinstance(p := arguments.get(key), str) and p), None)
+
+
+def _patch_in(name: str, arguments: Mapping[str, Any]) -> str | None:
+    if name not in ("apply_patch", "applypatch"):
+        return None
+    given = arguments.get("input", arguments.get("patch"))
+    return given if isinstance(given, str) else None
+
+
+def _is_shell(call: Call, name: str) -> bool:
+    return name in _SHELLS or call.shape in ("local_shell_call", "shell_call")
+
+
+def _operation(arguments: Any) -> Iterator[Edit]:
+    """The edit of OpenAI's `apply_patch` tool: one operation on one file."""
+    if not isinstance(arguments, Mapping) or (path := _path_in(arguments)) is None:
+        return
+    kind, diff = arguments.get("type"), arguments.get("diff")
+    lines = diff.split("\n") if isinstance(diff, str) else []
+    if kind == "create_file":
+        yield Edit(path, "write", content=added_content(lines), is_new=True)
+    elif kind == "update_file":
+        yield Edit(path, "edit", hunks=tuple(hunks_of(lines)))
+    elif kind == "delete_file":
+        yield Edit(path, "delete")
+
+
+def _patched(text: str) -> Iterator[Edit]:
+    yield from map(_of_patch, parse_patch(text))
+
+
+def _of_patch(patch: FilePatch) -> Edit:
+    if patch.kind == "add":
+        return Edit(patch.path, "write", content=patch.content, is_new=True)
+    if patch.kind == "delete":
+        return Edit(patch.path, "delete")
+    if patch.moved_to is not None:
+        return Edit(patch.path, "move", hunks=patch.hunks, to=patch.moved_to)
+    return Edit(patch.path, "edit", hunks=patch.hunks)
+
+
+def _of_shell(script: str) -> Iterator[Edit]:
+    for effect in effects(script):
+        if effect.kind == "patch":
+            yield from (_below(effect.to, edit) for edit in _patched(effect.text))
+        elif effect.kind != "show":
+            yield _of_effect(effect)
+
+
+def _below(folder: str, edit: Edit) -> Edit:
+    if not folder:
+        return edit
+    to = f"{folder}/{edit.to}" if edit.to and not edit.to.startswith("/") else edit.to
+    path = edit.path if edit.path.startswith("/") else f"{folder}/{edit.path}"
+    return msgspec.structs.replace(edit, path=path, to=to)
+
+
+def _of_effect(effect: ShellEffect) -> Edit:
+    if effect.kind in ("write", "append"):
+        return Edit(effect.path, effect.kind, content=effect.text)
+    if effect.kind == "move":
+        name = effect.path.rpartition("/")[2]
+        to = effect.to + name if effect.to.endswith("/") else effect.to
+        return Edit(effect.path, "move", to=to)
+    return Edit(effect.path, "delete" if effect.kind == "delete" else "change")
+
+
+def _edit_of(name: str, path: str, arguments: Mapping[str, Any]) -> Edit | None:
+    """The edit in the arguments of a tool that names one file."""
+    command = arguments.get("command")
+    if command in ("view", "undo_edit"):
+        return Edit(path, "change") if command == "undo_edit" else None
+    swaps = tuple(_swaps(arguments))
+    if swaps and not (len(swaps) == 1 and not swaps[0].old):
+        return Edit(path, "edit", swaps=swaps)
+    if swaps:  # an edit of nothing makes the file
+        return Edit(path, "write", content=swaps[0].new)
+    line = arguments.get("insert_line")
+    if isinstance(line, int):
+        text = arguments.get("insert_text", arguments.get("new_str"))
+        return Edit(path, "edit", content=text, line=line) if isinstance(text, str) else None
+    content = arguments.get("content", arguments.get("file_text", arguments.get("contents")))
+    if isinstance(content, str) and (command == "create" or _WRITERS.search(name)):
+        return Edit(path, "write", content=content)
+    if isinstance(diff := arguments.get("diff"), str) and (hunks := parse_unified(diff)):
+        return Edit(path, "edit", hunks=hunks)
+    if "new_source" in arguments:
+        return Edit(path, "change")
+    return None
+
+
+_PAIRS: Final = (
+    *(("old_string", "new_string"), ("oldText", "newText"), ("old_str", "new_str")),
+    ("oldString", "newString"),
+)
+
+
+def _swaps(arguments: Mapping[str, Any]) -> Iterator[Swap]:
+    edits = arguments.get("edits")
+    if isinstance(edits, str):
+        edits = _arguments(edits) if edits.startswith("{") else _list_in(edits)
+    for each in edits if isinstance(edits, list) else (arguments,):
+        if not isinstance(each, Mapping):
+            continue
+        for old, new in _PAIRS:
+            before, after = each.get(old), each.get(new, "")
+            if isinstance(before, str) and isinstance(after, str):
+                many = (
+                    each.get("replace_all") or each.get("replaceAll") or each.get("allow_multiple")
+                )
+                expected = each.get("expected_replacements")
+                is_many = isinstance(expected, int) and expected > 1
+                yield Swap(before, after, bool(many) or is_many)
+                break
+
+
+def _list_in(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _as_told(edit: Edit, told: Mapping[str, Any]) -> Edit:
+    """An edit with what the agent keeps beside its result."""
+    before = next(
+        (
+            text
+            for key in ("originalFile", "originalFileContents", "original_file", "originalContent")
+            if isinstance(text := told.get(key), str)
+        ),
+        None,
+    )
+    after = told.get("updated_file", told.get("newContent"))
+    if isinstance(after, str):
+        return Edit(edit.path, "write", content=after, before=before, is_new=before == "")
+    if edit.kind == "write":
+        is_new = told.get("type") == "create"
+        return msgspec.structs.replace(edit, before=before, is_new=is_new)
+    swaps = tuple(_swaps(told)) or edit.swaps
+    hunks = structured_hunks(told.get("structuredPatch"))
+    if not hunks and isinstance(diff := told.get("fileDiff"), str):
+        hunks = parse_unified(diff)
+    return msgspec.structs.replace(edit, swaps=swaps, hunks=hunks or edit.hunks, before=before)
+
+
+def _seen_by_claude(shown: Mapping[str, Any]) -> Seen | None:
+    path, text = shown.get("filePath"), shown.get("content")
+    first, count, total = (shown.get(key) for key in ("startLine", "numLines", "totalLines"))
+    if not isinstance(path, str) or not isinstance(text, str) or not isinstance(first, int):
+        return None
+    is_whole = first <= 1 and count == total
+    return Seen(path, text, max(first, 1), is_whole, total if isinstance(total, int) else None)
+
+
+def _numbered(path: str, text: str) -> Seen | None:
+    """Lines that are shown with their numbers, as Claude Code and Anthropic's editor do."""
+    text = text.partition(_REMINDER)[0].rstrip("\n")
+    lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
+    if not lines or any(line is None for line in lines):
+        return None
+    found = [line for line in lines if line is not None]
+    first = int(found[0][1])
+    if [int(line[1]) for line in found] != list(range(first, first + len(found))):
+        return None
+    return Seen(path, "\n".join(line[2] for line in found), first)
+
+
+def told_of(keys: Mapping[str, Any], line: Mapping[str, Any], id: str) -> Mapping[str, Any]:
+    """What an agent keeps of a call beside its result; empty if nothing.
+
+    Args:
+        keys: the keys of the entry that has the result.
+        line: the line of the agent that the entry was made of; of an import what it kept of it.
+        id: the id of the call.
+    """
+    for holder in (line, keys, keys.get("original")):
+        if isinstance(holder, Mapping) and isinstance(told := holder.get("toolUseResult"), Mapping):
+            return told
+    message = line.get("message", keys.get("message"))
+    if isinstance(message, Mapping) and isinstance(told := message.get("details"), Mapping):
+        return told
+    for holder in (line, keys.get("original")):
+        calls = holder.get("toolCalls") if isinstance(holder, Mapping) else None
+        for call in calls if isinstance(calls, list) else ():
+            if isinstance(call, Mapping) and call.get("id") == id:
+                told = call.get("resultDisplay")
+                return told if isinstance(told, Mapping) else {}
+    return {}
+
+
+def after(edit: Edit, text: str | None) -> str | None:
+    """The content of a file after an edit of `text`; None where that is not known.
+
+    Line ends of the file are kept: agents edit a file with CRLF as if it had LF.
+    """
+    if edit.kind == "write":
+        return edit.content
+    if text is None or edit.kind in ("delete", "change"):
+        return None
+    if "\r\n" in text and "\r\n" not in _wanted(edit):
+        made = after(edit, text.replace("\r\n", "\n"))
+        return made.replace("\n", "\r\n") if made is not None else None
+    if edit.kind == "append":
+        return text + (edit.content or "")
+    if edit.line is not None:
+        return _inserted(text, edit.line, edit.content or "")
+    made = _swapped(text, edit.swaps) if edit.swaps else None
+    if made is None and edit.hunks:
+        lines = applied(edit.hunks, text.split("\n"))
+        made = None if lines is None else "\n".join(lines)
+    if made is None and edit.kind == "move" and not edit.hunks:
+        return text
+    return made
+
+
+def undone(edit: Edit) -> Edit | None:
+    """The edit that takes one back; None for one that cannot be told from its content."""
+    if edit.kind != "edit" or edit.line is not None or any(swap.every for swap in edit.swaps):
+        return None
+    if edit.swaps:
+        if any(len(swap.new) < _LEAST for swap in edit.swaps):
+            return None
+        swaps = tuple(Swap(swap.new, swap.old) for swap in reversed(edit.swaps))
+        return Edit(edit.path, "edit", swaps=swaps)
+    if any(sum(map(len, hunk.after)) < _LEAST for hunk in edit.hunks):
+        return None
+    hunks = (Hunk(hunk.after, hunk.before, None, hunk.above, hunk.ends) for hunk in edit.hunks)
+    return Edit(edit.path, "edit", hunks=tuple(hunks))
+
+
+def _wanted(edit: Edit) -> str:
+    return "".join(swap.old for swap in edit.swaps)
+
+
+def _inserted(text: str, line: int, content: str) -> str | None:
+    lines = text.split("\n")
+    if not 0 <= line <= len(lines):
+        return None
+    return "\n".join([*lines[:line], *content.removesuffix("\n").split("\n"), *lines[line:]])
+
+
+def _swapped(text: str, swaps: Sequence[Swap]) -> str | None:
+    for swap in swaps:
+        count = text.count(swap.old) if swap.old else 0
+        if not count or (count > 1 and not swap.every):
+            return None
+        text = text.replace(swap.old, swap.new)
+    return text

@@ -1,0 +1,107 @@
+"""Which lines of two texts are the same lines.
+
+Lines that stand once in both texts are anchors, if they come in the same order (the patience diff
+of Bram Cohen); between anchors the same is done again, and short runs without anchors are compared
+line by line.
+
+Invariants: the pairs rise in both texts; the lines of a pair are equal; time and memory grow with
+the length of the texts times the depth of the anchors, never with its square.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from typing import Final
+
+_SHORT: Final = 40_000
+"""The most cells of a table that compares two runs line by line."""
+
+
+def pairs(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
+    """The indexes of the lines that are the same in both, in order."""
+    found: list[tuple[int, int]] = []
+    waiting = [(0, len(before), 0, len(after))]
+    while waiting:
+        low, high, start, end = waiting.pop()
+        while low < high and start < end and before[low] == after[start]:
+            found.append((low, start))
+            low, start = low + 1, start + 1
+        while low < high and start < end and before[high - 1] == after[end - 1]:
+            high, end = high - 1, end - 1
+            found.append((high, end))
+        if low == high or start == end:
+            continue
+        anchors = _anchors(before, low, high, after, start, end)
+        if anchors:
+            for one, other in anchors:
+                waiting.append((low, one, start, other))
+                found.append((one, other))
+                low, start = one + 1, other + 1
+            waiting.append((low, high, start, end))
+        elif (high - low) * (end - start) <= _SHORT:
+            found += _compared(before, low, high, after, start, end)
+    found.sort()
+    return found
+
+
+def _anchors(
+    before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
+) -> list[tuple[int, int]]:
+    """The lines that stand once in both runs, the longest row of them that rises in both."""
+    ones = _once(before, low, high)
+    others = _once(after, start, end)
+    both = [(at, others[line]) for line, at in ones.items() if line in others]
+    both.sort()
+    tails: list[int] = []  # the least end in `after` of a row of each length
+    ends: list[int] = []  # the index in `both` of that end
+    above = [-1] * len(both)
+    for index, (_, other) in enumerate(both):
+        length = bisect_left(tails, other)
+        if length:
+            above[index] = ends[length - 1]
+        if length == len(tails):
+            tails.append(other)
+            ends.append(index)
+        else:
+            tails[length], ends[length] = other, index
+    row: list[tuple[int, int]] = []
+    at = ends[-1] if ends else -1
+    while at >= 0:
+        row.append(both[at])
+        at = above[at]
+    row.reverse()
+    return row
+
+
+def _once(lines: Sequence[str], low: int, high: int) -> dict[str, int]:
+    found: dict[str, int] = {}
+    for at in range(low, high):
+        found[lines[at]] = -1 if lines[at] in found else at
+    return {line: at for line, at in found.items() if at >= 0}
+
+
+def _compared(
+    before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
+) -> list[tuple[int, int]]:
+    """A longest common row of lines of two short runs; of several the one that comes first."""
+    width = end - start
+    lengths = [[0] * (width + 1) for _ in range(high - low + 1)]
+    for row in range(high - low - 1, -1, -1):
+        line, here, below = before[low + row], lengths[row], lengths[row + 1]
+        for column in range(width - 1, -1, -1):
+            if line == after[start + column]:
+                here[column] = below[column + 1] + 1
+            else:
+                here[column] = max(below[column], here[column + 1])
+    found: list[tuple[int, int]] = []
+    row = column = 0
+    while row < high - low and column < width:
+        if before[low + row] == after[start + column]:
+            found.append((low + row, start + column))
+            row, column = row + 1, column + 1
+        elif lengths[row + 1][column] >= lengths[row][column + 1]:
+            row += 1
+        else:
+            column += 1
+    return found

@@ -1,0 +1,258 @@
+"""What a shell script certainly does to files, as far as its text tells.
+
+Read are: files written from here-documents and from plain words (`cat > F <<'EOF'`, `tee F`,
+`echo WORDS > F`), `mv`, `git mv`, `rm`, `git rm`, `cd`, and the patches of `apply_patch`. A command
+that changes a file in another way, such as `sed -i` or a formatter, is known to change it, and not
+how. `cat F` and `sed -n 1,9p F` show a file.
+
+Invariants: a script with an expansion, a loop or a condition tells nothing of what depends on it;
+the effects of a command that follows `||`, or stands in a pipe, are not certain and not told.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import Final, Literal
+
+import msgspec
+
+Effect = Literal["write", "append", "move", "delete", "patch", "change", "show"]
+
+LONGEST: Final = 1 << 20
+"""Characters of a script that is read."""
+
+_MOST_COMMANDS: Final = 200
+_HERE: Final = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|([\w.]+))")
+_EXPANDS: Final = re.compile(r"[$`\\]")
+_OPERATORS: Final = frozenset({";", "&&", "||", "|", "&", "|&", ";;"})
+_UNCERTAIN: Final = frozenset(
+    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "{"}
+)
+_CHANGERS: Final = frozenset(
+    {
+        *("sed", "perl", "black", "prettier", "gofmt", "rustfmt", "ruff", "isort", "autopep8"),
+        *("patch", "dos2unix", "unix2dos", "truncate", "cp", "install", "ln", "dd", "ex", "ed"),
+        *("eslint", "clang-format", "touch", "yapf"),
+    }
+)
+"""Commands that may change the files they name."""
+
+_GIT_CHANGERS: Final = frozenset({"checkout", "restore", "reset", "stash", "apply", "revert"})
+_SHOWN: Final = re.compile(r"(\d{1,9}),(\d{1,9})p")
+
+
+class ShellEffect(msgspec.Struct, frozen=True):
+    """What a command does to one file.
+
+    Attributes:
+        kind: `write` and `append` give `text`; `move` has the new path in `to`; `patch` is a patch
+            of `apply_patch`, in `text`; `change` is one that is not told; `show` prints the file,
+            from the line `first` to `last` where it has them.
+        path: the path as written, below `cd`; empty for a patch.
+    """
+
+    kind: Effect
+    path: str
+    text: str = ""
+    to: str = ""
+    first: int | None = None
+    last: int | None = None
+
+
+class _Command(msgspec.Struct):
+    words: list[str]
+    into: str | None
+    appends: bool
+    here: str | None
+    is_certain: bool
+
+
+def effects(script: str) -> list[ShellEffect]:
+    """The effects of a script on files, in order."""
+    if len(script) > LONGEST:
+        return []
+    found: list[ShellEffect] = []
+    folder = ""
+    for command in _commands(script):
+        words = command.words
+        if words[:1] == ["cd"] and len(words) == 2 and command.is_certain:
+            folder = posixpath.join(folder, words[1])
+            continue
+        found += (_below(folder, effect) for effect in _effects_of(command))
+    return found
+
+
+def script_of(arguments: object) -> str:
+    """The script in the arguments of a call of a shell; empty if there is none."""
+    if not isinstance(arguments, dict):
+        return ""
+    given = next((arguments[key] for key in ("command", "cmd", "commands") if key in arguments), "")
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        return ""
+    if (
+        len(given) == 3
+        and posixpath.basename(given[0]) in ("bash", "sh", "zsh")
+        and "c" in given[1]
+    ):
+        return str(given[2])
+    if given[:1] == ["apply_patch"] and len(given) == 2:
+        return f"apply_patch <<'(patch)'\n{given[1]}\n(patch)\n"
+    return shlex.join(given)
+
+
+def _below(folder: str, effect: ShellEffect) -> ShellEffect:
+    if not folder or effect.kind == "patch":
+        return msgspec.structs.replace(effect, to=folder) if effect.kind == "patch" else effect
+    to = posixpath.join(folder, effect.to) if effect.to else ""
+    return msgspec.structs.replace(effect, path=posixpath.join(folder, effect.path), to=to)
+
+
+def _commands(script: str) -> Iterator[_Command]:
+    """The simple commands of a script, in order, up to the first that is not understood."""
+    lines = iter(script.split("\n"))
+    count = 0
+    for line in lines:
+        here: list[str] = []
+        for mark in _HERE.finditer(line):
+            body = _body_of(mark, lines)
+            if body is None:
+                return
+            here.append(body)
+        try:
+            tokens = _tokens(_HERE.sub(" ", line))
+        except ValueError:  # a quotation over several lines
+            return
+        for command in _split(tokens, here):
+            if command.words and command.words[0] in _UNCERTAIN:
+                return
+            count += 1
+            if count > _MOST_COMMANDS:
+                return
+            yield command
+
+
+def _body_of(mark: re.Match[str], lines: Iterator[str]) -> str | None:
+    """The text of a here-document; None if it does not end, or the shell would expand it."""
+    end = mark[2] or mark[3] or mark[4]
+    body: list[str] = []
+    for line in lines:
+        plain = line.lstrip("\t") if mark[1] else line
+        if plain == end:
+            text = "".join(f"{one}\n" for one in body)
+            return None if mark[4] and _EXPANDS.search(text) else text
+        body.append(plain)
+    return None
+
+
+def _tokens(line: str) -> list[str]:
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    return list(lexer)
+
+
+def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:
+    is_certain = True
+    words: list[str] = []
+    bodies = iter(here)
+    part: list[list[str]] = []
+    operators: list[str] = []
+    for token in tokens:
+        if token in _OPERATORS:
+            part.append(words)
+            operators.append(token)
+            words = []
+        else:
+            words.append(token)
+    part.append(words)
+    operators.append("")
+    for words, operator in zip(part, operators, strict=True):
+        is_piped = operator in ("|", "|&")
+        if words:
+            yield _command(words, next(bodies, None), is_certain and not is_piped)
+        is_certain = is_certain and operator not in ("||", "|", "|&")
+
+
+def _command(tokens: Sequence[str], here: str | None, is_certain: bool) -> _Command:
+    words: list[str] = []
+    into: str | None = None
+    appends = False
+    waiting = ""
+    for token in tokens:
+        if waiting:
+            if waiting in (">", ">>") and words[-1:] != ["2"]:
+                into, appends = token, waiting == ">>"
+            elif words[-1:] == ["2"]:
+                words.pop()
+            waiting = ""
+        elif token in (">", ">>", "<", ">&", "&>", "<<<"):
+            waiting = token
+        else:
+            words.append(token)
+    return _Command(words, into, appends, here, is_certain)
+
+
+def _effects_of(command: _Command) -> Iterator[ShellEffect]:
+    words, name = command.words, command.words[0] if command.words else ""
+    paths = [word for word in words[1:] if not word.startswith("-")]
+    if not command.is_certain or any(map(_EXPANDS.search, paths)):
+        yield from (ShellEffect("change", path) for path in _named(command) if name != "grep")
+    elif name in ("apply_patch", "applypatch") and (command.here or len(words) == 2):
+        yield ShellEffect("patch", "", command.here or words[1])
+    elif command.into is not None:
+        yield _written(command, name, paths)
+    elif name == "tee" and command.here is not None and len(paths) == 1:
+        yield ShellEffect("append" if "-a" in words else "write", paths[0], command.here)
+    elif name == "git" and words[1:2] == ["mv"]:
+        yield from _moved(paths[1:])
+    elif name == "mv":
+        yield from _moved(paths)
+    elif name == "rm" or (name == "git" and words[1:2] == ["rm"]):
+        yield from (ShellEffect("delete", path) for path in paths[name == "git" :])
+    elif name == "git" and words[1:2] and words[1] in _GIT_CHANGERS:
+        yield from (ShellEffect("change", path) for path in paths[1:])
+    elif name == "cat" and len(words) == 2 and command.here is None:
+        yield ShellEffect("show", words[1])
+    elif name == "sed" and words[1:2] == ["-n"] and len(words) == 4:
+        if (lines := _SHOWN.fullmatch(words[2])) is not None:
+            yield ShellEffect("show", words[3], first=int(lines[1]), last=int(lines[2]))
+    elif name in _CHANGERS:
+        yield from (ShellEffect("change", path) for path in paths)
+
+
+def _named(command: _Command) -> list[str]:
+    """The files that a command of which little is certain may change."""
+    if command.into is not None:
+        return [command.into]
+    if command.words and command.words[0] in _CHANGERS | {"mv", "rm", "tee", "git"}:
+        return [word for word in command.words[1:] if not word.startswith("-")]
+    return []
+
+
+def _written(command: _Command, name: str, paths: Sequence[str]) -> ShellEffect:
+    """The effect of a command whose output goes into a file."""
+    into = command.into or ""
+    kind: Effect = "append" if command.appends else "write"
+    if name == "cat" and not paths and command.here is not None:
+        return ShellEffect(kind, into, command.here)
+    if name == "echo" and not any(map(_EXPANDS.search, command.words)):
+        said = command.words[1:]
+        if said[:1] == ["-n"]:
+            return ShellEffect(kind, into, " ".join(said[1:]))
+        if not said or not said[0].startswith("-"):
+            return ShellEffect(kind, into, " ".join(said) + "\n")
+    if name in (":", "true", "") and not paths:
+        return ShellEffect(kind, into, "")
+    return ShellEffect("change", into)
+
+
+def _moved(paths: Sequence[str]) -> Iterator[ShellEffect]:
+    if len(paths) == 2:
+        yield ShellEffect("move", paths[0], to=paths[1])
+    else:
+        yield from (ShellEffect("change", path) for path in paths)

@@ -1,0 +1,238 @@
+"""What a session did to files, and saw of them: each edit with its call, its time and its outcome.
+
+Invariants: events come in the order of their times, and else of the file; a call that failed, was
+refused or has no result changed nothing, and is told as such; what branches that were left did is
+told too, because it happened to the files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from sessiontree.core.activity import CallEnding, ended_calls, results_of
+from sessiontree.core.edits import (
+    Edit,
+    Seen,
+    edits_of,
+    paths_in,
+    seen_in,
+    told_of,
+)
+from sessiontree.core.entry import CONTENT, Entry, decode_object
+from sessiontree.core.message import Call, Message, calls_of
+from sessiontree.core.moment import moment_of
+from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import BlobError
+from sessiontree.operations.messages import with_messages
+from sessiontree.operations.work import message_of
+
+Ending = CallEnding | Literal["unanswered"]
+
+_FOLDERS: Final = ("workdir", "cwd", "dir_path", "directory")
+"""The arguments that name the directory of a call."""
+
+
+class FileEvent(msgspec.Struct, frozen=True):
+    """An edit of a file, or a look at one, by a call of a session.
+
+    Attributes:
+        uuid: the uuid of the entry with the call.
+        call: the id of the call.
+        tool: the name of the tool.
+        time: the timestamp of the result, or of the call without one; None if there is none.
+        lane: the lane of the call; None for main.
+        model: the model that called; None if it is not told.
+        path: the path of the file; absolute where the directory of the call is known.
+        ending: how the call ended.
+        edit: the edit; None for a look.
+        seen: what was shown; None for an edit.
+        to: the new path of a file that is moved, as `path`; else None.
+    """
+
+    uuid: str
+    call: str
+    tool: str
+    time: str | None
+    lane: str | None
+    model: str | None
+    path: str
+    ending: Ending
+    edit: Edit | None = None
+    seen: Seen | None = None
+    to: str | None = None
+
+
+def file_events(
+    cursor: Cursor, original_line: Callable[[Entry], bytes], names: Collection[str] = ()
+) -> list[FileEvent]:
+    """What a session did to files, and saw of them, in order.
+
+    Args:
+        cursor: the session.
+        original_line: gives the line of the file that an entry was made of.
+        names: only events of calls that have one of these in their arguments; all if empty.
+    """
+    cwd = cursor.reader.header.get("cwd")
+    events = _Events(original_line, cwd if isinstance(cwd, str) and cwd else None, names)
+    with cursor.alone():
+        entries = cursor.reader.entries()
+        for entry, message in with_messages(entries, cursor.messages, is_wanted=_is_handle):
+            events.take(entry, message)
+    found = events.found()
+    moments = {id(event): _moment(event) for event in found}
+    last = 0.0
+    for event in found:  # an event without a time stays behind the one before it
+        last = moments[id(event)] = moments[id(event)] or last
+    return sorted(found, key=lambda event: moments[id(event)])
+
+
+def _moment(event: FileEvent) -> float:
+    moment = moment_of(event.time)
+    return moment.timestamp() if moment is not None else 0.0
+
+
+def _is_handle(entry: Entry) -> bool:
+    return entry.type == "handle"
+
+
+class _Waiting(msgspec.Struct):
+    """A call without a result yet."""
+
+    entry: Entry
+    call: Call
+    model: str | None
+
+
+class _Events:
+    def __init__(
+        self,
+        original_line: Callable[[Entry], bytes],
+        cwd: str | None,
+        names: Collection[str],
+    ) -> None:
+        self._original_line = original_line
+        self._cwd = cwd
+        self._names = names
+        self._model: str | None = None
+        self._waiting: dict[str, _Waiting] = {}
+        self._found: list[FileEvent] = []
+
+    def take(self, entry: Entry, message: Message | None) -> None:
+        if entry.type == "model_change":
+            model = entry.as_stored.get("modelId")
+            self._model = model if isinstance(model, str) else None
+        if entry.type not in CONTENT:
+            return
+        fields = message if message is not None else message_of(entry, entry.as_stored)
+        if fields is None:
+            return
+        calls = calls_of(fields)
+        if calls:
+            self._note(entry, calls, fields)
+        if self._waiting:
+            self._answer(entry, fields)
+
+    def _note(self, entry: Entry, calls: Iterable[Call], message: Message) -> None:
+        model = message.get("model")
+        named = model if isinstance(model, str) and model else self._model
+        whole: list[Call] | None = None
+        for call in calls:
+            if self._names and not self._is_named(call):
+                continue
+            if entry.has_spilled:  # large arguments are in blobs
+                whole = whole if whole is not None else _whole_calls(entry)
+                call = next((one for one in whole if one.id == call.id), call)
+            self._waiting[call.id] = _Waiting(entry, call, named)
+
+    def _is_named(self, call: Call) -> bool:
+        return any(name in text for text in paths_in(call) for name in self._names)
+
+    def _answer(self, entry: Entry, message: Message) -> None:
+        texts: dict[str, str] | None = None
+        for id, ending in ended_calls(message):
+            waiting = self._waiting.pop(id, None)
+            if waiting is None:
+                continue
+            if texts is None:
+                whole = _whole(entry) if entry.has_spilled else entry.as_stored
+                texts = dict(results_of(message_of(entry, whole) or message))
+            text = texts.get(id, "")
+            self._found += self._events_of(waiting, entry, ending, text)
+
+    def found(self) -> list[FileEvent]:
+        for waiting in self._waiting.values():
+            self._found += self._events_of(waiting, None, "unanswered", "")
+        self._waiting.clear()
+        return self._found
+
+    def _events_of(
+        self, waiting: _Waiting, result: Entry | None, ending: Ending, text: str
+    ) -> Iterator[FileEvent]:
+        line: Mapping[str, Any] = {}
+        told: Mapping[str, Any] = {}
+        if result is not None:
+            line = decode_object(self._original_line(result))
+            keys = _whole(result) if result.has_spilled else result.as_stored
+            told = told_of(keys, line, waiting.call.id)
+        folder = self._folder(waiting.call, line)
+        for edit in edits_of(waiting.call, told if ending == "done" else {}):
+            to = _at(folder, edit.to) if edit.to else None
+            yield self._event(waiting, result, ending, _at(folder, edit.path), edit=edit, to=to)
+        if ending == "done":
+            for seen in seen_in(waiting.call, told, text):
+                yield self._event(waiting, result, ending, _at(folder, seen.path), seen=seen)
+
+    def _event(
+        self, waiting: _Waiting, result: Entry | None, ending: Ending, path: str, **what: Any
+    ) -> FileEvent:
+        entry = waiting.entry
+        return FileEvent(
+            uuid=entry.uuid,
+            call=waiting.call.id,
+            tool=waiting.call.name,
+            time=(result.timestamp if result is not None else None) or entry.timestamp,
+            lane=entry.lane,
+            model=waiting.model,
+            path=path,
+            ending=ending,
+            **what,
+        )
+
+    def _folder(self, call: Call, line: Mapping[str, Any]) -> str | None:
+        """The directory in which a call was done, as far as it is told."""
+        own = line.get("cwd")
+        folder = own if isinstance(own, str) and own else self._cwd
+        arguments = call.arguments
+        if isinstance(arguments, str) and arguments.startswith("{"):
+            arguments = decode_object(arguments.encode("utf-8", "replace"))
+        given = (
+            next((arguments[key] for key in _FOLDERS if arguments.get(key)), None)
+            if isinstance(arguments, Mapping)
+            else None
+        )
+        if not isinstance(given, str):
+            return folder
+        return given if folder is None else posixpath.join(folder, given)
+
+
+def _at(folder: str | None, path: str) -> str:
+    """A path of a call as an absolute one, if that can be known."""
+    if folder is not None and not posixpath.isabs(path):
+        path = posixpath.join(folder, path)
+    return posixpath.normpath(path)
+
+
+def _whole(entry: Entry) -> Mapping[str, Any]:
+    """The keys of an entry with the content of its blobs; as stored where one cannot be read."""
+    try:
+        return {key: entry.get(key) for key in entry}
+    except BlobError:
+        return entry.as_stored
+
+
+def _whole_calls(entry: Entry) -> list[Call]:
+    return calls_of(message_of(entry, _whole(entry)) or {})

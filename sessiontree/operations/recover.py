@@ -1,0 +1,203 @@
+"""The content of a file after each of its edits, as far as what is told makes it certain.
+
+A write, a look at all of the file, and the content that an agent keeps beside an edit make all
+lines known. A look at a part makes these lines known, at their numbers. An edit changes the lines
+that are known. What contradicts what was known shows that something else changed the file: then
+only what was told since is known.
+
+Invariants: no line is guessed; a part that is not known is named by the numbers of its lines, and
+its length where that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from sessiontree.core.edits import Edit, Seen, after
+from sessiontree.core.patch import Hunk
+from sessiontree.operations.replay import lines_of
+
+
+class Gap(msgspec.Struct, frozen=True):
+    """Lines that are not known: the first, and the last; None if it is not known where it ends."""
+
+    first: int
+    last: int | None
+
+    def as_text(self) -> str:
+        """Its lines, for a message."""
+        if self.last is None:
+            return f"lines from {self.first:,} on"
+        return (
+            f"line {self.first:,}"
+            if self.first == self.last
+            else f"lines {self.first:,} to {self.last:,}"
+        )
+
+
+class Content(msgspec.Struct):
+    """What is known of a file at one time.
+
+    Attributes:
+        text: the whole content; None where some of it is not known, or the file is not there.
+        lines: its lines without ends, None for one that is not known.
+        is_end_known: whether no line follows the last of `lines`.
+        is_there: whether the file is there.
+        contradicted: whether the last event showed that something else had changed the file.
+    """
+
+    text: str | None = None
+    lines: list[str | None] = []
+    is_end_known: bool = False
+    is_there: bool = True
+    contradicted: bool = False
+
+    def gaps(self) -> list[Gap]:
+        """The parts that are not known."""
+        if self.text is not None or not self.is_there:
+            return []
+        found: list[Gap] = []
+        for number, line in enumerate(self.lines, 1):
+            if line is not None:
+                continue
+            if found and found[-1].last == number - 1:
+                found[-1] = Gap(found[-1].first, number)
+            else:
+                found.append(Gap(number, number))
+        if not self.is_end_known:
+            open_from = len(self.lines) + 1
+            if found and found[-1].last == open_from - 1:
+                open_from = found.pop().first
+            found.append(Gap(open_from, None))
+        return found
+
+    def known(self) -> int:
+        """The number of lines that are known."""
+        if self.text is not None:
+            return len(lines_of(self.text))
+        return sum(line is not None for line in self.lines)
+
+    def take(self, event: Edit | Seen) -> None:
+        """Go on with the next event."""
+        self.contradicted = False
+        if isinstance(event, Seen):
+            self._see(event)
+            return
+        if event.before is not None:
+            self._is_whole(event.before)
+        made = after(event, self.text if self.is_there else None)
+        if event.kind == "delete":
+            self._replace(Content(is_there=False))
+        elif made is not None:
+            self._replace(_whole(made))
+        elif event.kind == "move" and not event.hunks:
+            return
+        elif event.kind == "append":
+            self.is_end_known = False
+        elif event.hunks and all(hunk.start is not None for hunk in event.hunks):
+            self._patch(event.hunks)
+        elif not self._swap(event):
+            self._forget()
+
+    def _replace(self, other: Content) -> None:
+        self.text, self.lines = other.text, other.lines
+        self.is_end_known, self.is_there = other.is_end_known, other.is_there
+
+    def _forget(self) -> None:
+        """Something changed the file in a way that is not told."""
+        self.contradicted = self.text is not None or any(map(_is_known, self.lines))
+        self._replace(Content())
+
+    def _is_whole(self, text: str) -> None:
+        contradicted = self.text is not None and self.text != text
+        self._replace(_whole(text))
+        self.contradicted = contradicted
+
+    def _see(self, seen: Seen) -> None:
+        if seen.is_whole:
+            self._is_whole(seen.text)
+            return
+        shown = [line.removesuffix("\r") for line in seen.text.split("\n")]
+        low, high = seen.first - 1, seen.first - 1 + len(shown)
+        if self.text is not None:
+            if lines_of(self.text.replace("\r\n", "\n"))[low:high] == _trimmed(shown):
+                return
+            self._forget()
+        if not self.is_there:
+            self._replace(Content())
+        known = self.lines[low:high]
+        if any(one is not None and one != two for one, two in zip(known, shown, strict=False)):
+            self._forget()
+        self.lines = [*self.lines, *[None] * (high - len(self.lines))]
+        self.lines[low:high] = shown
+        if seen.total is not None and seen.total == high:
+            self.is_end_known = True
+            del self.lines[high:]
+
+    def _patch(self, hunks: Sequence[Hunk]) -> None:
+        """Replace lines at numbers that are told."""
+        lines = [] if self.text is None else lines_of(self.text.replace("\r\n", "\n"))
+        made: list[str | None] = list(lines) if self.text is not None else list(self.lines)
+        shift = 0
+        for hunk in hunks:
+            low = (hunk.start or 1) - 1 + shift
+            high = low + len(hunk.before)
+            made += [None] * (high - len(made))
+            if any(
+                one is not None and one != two
+                for one, two in zip(made[low:high], hunk.before, strict=True)
+            ):
+                self._forget()
+                made = [None] * high
+            made[low:high] = hunk.after
+            shift += len(hunk.after) - len(hunk.before)
+        is_end_known = self.is_end_known and self.text is None
+        self._replace(Content(None, made, is_end_known))
+
+    def _swap(self, edit: Edit) -> bool:
+        """Replace texts that stand in lines that are known; whether all do, once."""
+        if self.text is not None or not edit.swaps or not self.is_there:
+            return False
+        made = list(self.lines)
+        for swap in edit.swaps:
+            place = _place_of(swap.old, made)
+            if place is None or swap.every:
+                return False
+            first, last, text = place
+            made[first:last] = text.replace(swap.old, swap.new, 1).split("\n")
+        self.lines = made
+        return True
+
+
+def _place_of(old: str, lines: Sequence[str | None]) -> tuple[int, int, str] | None:
+    """The run of known lines that has a text once, and no other run has; with its text."""
+    found: list[tuple[int, int, str]] = []
+    first = 0
+    while first < len(lines):
+        if lines[first] is None:
+            first += 1
+            continue
+        last = first
+        while last < len(lines) and lines[last] is not None:
+            last += 1
+        text = "\n".join(line for line in lines[first:last] if line is not None)
+        if (count := text.count(old)) > 1:
+            return None
+        if count:
+            found.append((first, last, text))
+        first = last
+    return found[0] if len(found) == 1 else None
+
+
+def _whole(text: str) -> Content:
+    return Content(text, [], is_end_known=True)
+
+
+def _trimmed(lines: Sequence[str]) -> list[str]:
+    return list(lines[:-1] if lines and not lines[-1] else lines)
+
+
+def _is_known(line: str | None) -> bool:
+    return line is not None

@@ -1,0 +1,450 @@
+"""A file played back from what is known of it, with the edit that wrote each line.
+
+Edits of agents, looks at the file and versions that a repository has are given in the order of
+time. An edit changes the state that is known; a version or a look replaces it, and lines that
+nothing explains have no edit.
+
+Invariants: a line has the edit that last wrote its text, or one whose text a formatter changed; an
+edit that does not fit anywhere is kept aside, and explains only whole runs of its own lines; a line
+without an edit is never given one because it looks alike.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, Literal, NamedTuple
+
+import msgspec
+
+from sessiontree.core.edits import Edit, after, undone
+from sessiontree.core.line_diff import pairs
+
+Certainty = Literal["exact", "normalized", "hunk"]
+
+MOST_ASIDE: Final = 8
+"""The states of the file that were left and are still looked at."""
+
+_MOST_FLOATING: Final = 100
+"""The edits that did not fit that are still looked at."""
+
+_MOST_PLACES: Final = 16
+"""The places of one line that are kept after it is gone."""
+
+_SUBSTANCE: Final = 20
+"""Letters and digits that a line needs to be known by itself, away from its place."""
+
+_GAP: Final = 40_000
+"""The most pairs of lines of a gap that are compared without regard to form."""
+
+_SPACE: Final = re.compile(r"\s+")
+_COMMA: Final = re.compile(r",(?=[)\]}])")
+_LETTERS: Final = re.compile(r"\w")
+
+
+class Writer(NamedTuple):
+    """The edit that wrote a line, by its number, and how sure that is."""
+
+    edit: int
+    certainty: Certainty
+
+
+Writers = list[Writer | None]
+
+
+class _State(NamedTuple):
+    text: str
+    lines: list[str]
+    writers: Writers
+
+
+class _Gone(NamedTuple):
+    """A line that was in a state before: the lines beside it there, and its writer."""
+
+    above: str | None
+    below: str | None
+    writer: Writer | None
+
+
+def _at(lines: Sequence[str], index: int) -> str | None:
+    return lines[index] if 0 <= index < len(lines) else None
+
+
+def _is_near(gone: _Gone, above: str | None, below: str | None) -> bool:
+    """Whether a line stands beside a line with letters that it stood beside before."""
+    return any(
+        old == new and old is not None and _LETTERS.search(old)
+        for old, new in ((gone.above, above), (gone.below, below))
+    )
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, without line ends."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+class Replay:
+    """The state of one file; see the module.
+
+    Attributes:
+        unexplained: the lines of the content that was seen last that nothing explained.
+        undone: the numbers of edits after which the file had the content before them again.
+    """
+
+    def __init__(self) -> None:
+        self._state: _State | None = None
+        self._aside: list[_State] = []  # states that were left, the latest last
+        self._versions: dict[str, Writers] = {}
+        self._floating: list[tuple[int, Edit]] = []  # edits that did not fit
+        self._gone: dict[str, list[_Gone]] = {}  # lines that were in states before, by their text
+        self._starts: dict[str, int] = {}  # the first edit of each content
+        self._last = -1
+        self.unexplained = 0
+        self.undone: set[int] = set()
+
+    @property
+    def text(self) -> str | None:
+        """The content as known; None where it is not."""
+        return None if self._state is None else self._state.text
+
+    @property
+    def writers(self) -> Writers:
+        """The writer of each line of `text`."""
+        return [] if self._state is None else self._state.writers
+
+    def edit(self, number: int, edit: Edit) -> bool:
+        """Apply an edit that was done; whether it fits what is known."""
+        if edit.before is not None:
+            self.see(edit.before)
+        self._last = number
+        if self._state is not None:
+            self._starts.setdefault(self._state.text, number)
+        if edit.kind == "delete":
+            self._leave(_state(""))
+            return True
+        if edit.kind == "change":
+            return True
+        known = [self._state, *reversed(self._aside)] if self._state else [None]
+        for state in known:
+            made = after(_plain(edit), None if state is None else state.text)
+            if made is not None:
+                self._become(made, state, edit, number)
+                return True
+        self._floating.append((number, edit))
+        del self._floating[:-_MOST_FLOATING]
+        return False
+
+    def _become(self, text: str, state: _State | None, edit: Edit, number: int) -> None:
+        if state is None:
+            lines = lines_of(text)
+            self._state = _State(text, lines, [Writer(number, "exact")] * len(lines))
+            return
+        if state is not self._state and self._state is not None:
+            self._aside.append(self._state)
+            del self._aside[:-MOST_ASIDE]
+        lines = lines_of(text)
+        writers: Writers = [Writer(number, "exact")] * len(lines)
+        same = pairs(state.lines, lines)
+        # A file that is written whole may have changes of others that nothing told.
+        kept = _matched(state, lines, same) if edit.kind == "write" else _same(state, same)
+        for at, writer in kept:
+            writers[at] = writer
+        self._note_gone(state, same)
+        self._state = _State(text, lines, writers)
+
+    def see(self, text: str) -> Writers:
+        """Take a content that the file had at this time; the writer of each of its lines."""
+        text = text.replace("\r\n", "\n")
+        self.unexplained = 0
+        if self._state is not None and self._state.text == text:
+            return self._state.writers
+        if text in self._starts:
+            self.undone.update(range(self._starts[text], self._last + 1))
+        if self._floating:
+            self._place_floating(text)
+        lines = lines_of(text)
+        writers: Writers = [None] * len(lines)
+        open_lines = set(range(len(lines)))
+        if self._state is not None:
+            same = pairs(self._state.lines, lines)
+            for at, writer in _matched(self._state, lines, same):
+                writers[at] = writer
+                open_lines.discard(at)
+            self._note_gone(self._state, same)
+        if text in self._versions:
+            for at in open_lines:
+                writers[at] = self._versions[text][at]
+        elif open_lines:
+            self._explain(lines, writers, open_lines)
+            self.unexplained = len(open_lines)
+        self._versions[text] = writers
+        self._leave(_State(text, lines, writers))
+        return writers
+
+    def _place_floating(self, text: str) -> None:
+        """Apply edits that did not fit, where taking them back from a later content shows how.
+
+        Such an edit was made on lines that a person wrote shortly before.
+        """
+        fit: list[tuple[int, Edit]] = []
+        left: list[tuple[int, Edit]] = []
+        before = text
+        for number, edit in reversed(self._floating):
+            back = undone(_plain(edit))
+            made = None if back is None else after(back, before)
+            if made is None:
+                left.append((number, edit))
+            else:
+                before = made
+                fit.append((number, edit))
+        if not fit:
+            return
+        self._floating = []
+        self.see(before)
+        for number, edit in reversed(fit):
+            self.edit(number, edit)
+        self._floating += reversed(left)
+        self._floating.sort(key=lambda each: each[0])
+
+    def _leave(self, state: _State) -> None:
+        if self._state is not None and self._state.lines != state.lines:
+            self._aside.append(self._state)
+            del self._aside[:-MOST_ASIDE]
+        self._state = state
+
+    def _note_gone(self, state: _State, same: Sequence[tuple[int, int]]) -> None:
+        """Note the lines of a state that are not in the next one, with those beside them."""
+        kept = {one for one, _ in same}
+        lines = state.lines
+        for at, line in enumerate(lines):
+            if at not in kept:
+                places = self._gone.setdefault(line, [])
+                places.append(_Gone(_at(lines, at - 1), _at(lines, at + 1), state.writers[at]))
+                del places[:-_MOST_PLACES]
+
+    def _explain(self, lines: Sequence[str], writers: Writers, open_lines: set[int]) -> None:
+        """Give writers to lines that the last state does not have."""
+        for at in sorted(open_lines):
+            beside = _at(lines, at - 1), _at(lines, at + 1)
+            for gone in reversed(self._gone.get(lines[at], ())):
+                if (gone.above, gone.below) == beside or _is_near(gone, *beside):
+                    writers[at] = gone.writer
+                    open_lines.discard(at)
+                    break
+        kept = {writer.edit for writer in writers if writer is not None}
+        for run in _runs({at for at in open_lines if lines[at] in self._gone}):
+            if not _is_known_by_itself([lines[at] for at in run]):
+                continue
+            for at in run:
+                writer = self._gone[lines[at]][-1].writer
+                if writer is None or writer.edit not in kept:
+                    writers[at] = writer and Writer(writer.edit, "hunk")
+                    open_lines.discard(at)
+        self._give_to_floating(lines, writers, open_lines)
+
+    def _give_to_floating(
+        self, lines: Sequence[str], writers: Writers, open_lines: set[int]
+    ) -> None:
+        """Give lines to edits that did not fit, whole runs of which they are."""
+        for number, edit in reversed(self._floating):
+            own = _new_lines(edit)
+            for run in _runs(open_lines):
+                for part in _parts_in(run, lines, own):
+                    for at in part:
+                        writers[at] = Writer(number, "hunk")
+                        open_lines.discard(at)
+
+    def end(self) -> None:
+        """Give lines without a writer to edits that came later, by a clock that differs."""
+        if self._state is None:
+            return
+        open_lines = {at for at, writer in enumerate(self._state.writers) if writer is None}
+        writers = list(self._state.writers)
+        self._give_to_floating(self._state.lines, writers, open_lines)
+        self._state = self._state._replace(writers=writers)
+
+    def copy(self) -> Replay:
+        """A replay that goes on from here by itself."""
+        made = Replay()
+        made._state, made._aside = self._state, list(self._aside)
+        made._versions, made._floating = dict(self._versions), list(self._floating)
+        made._starts, made._last = dict(self._starts), self._last
+        made._gone = {line: list(places) for line, places in self._gone.items()}
+        made.undone = set(self.undone)
+        return made
+
+
+def _plain(edit: Edit) -> Edit:
+    """An edit without CR, as the content is kept here."""
+    if "\r" not in (edit.content or "") and not any("\r" in s.old + s.new for s in edit.swaps):
+        return edit
+    swaps = tuple(
+        msgspec.structs.replace(s, old=s.old.replace("\r\n", "\n"), new=s.new.replace("\r\n", "\n"))
+        for s in edit.swaps
+    )
+    content = None if edit.content is None else edit.content.replace("\r\n", "\n")
+    return msgspec.structs.replace(edit, content=content, swaps=swaps)
+
+
+def _state(text: str) -> _State:
+    lines = lines_of(text)
+    return _State(text, lines, [None] * len(lines))
+
+
+def _new_lines(edit: Edit) -> list[str]:
+    """The lines that an edit adds, as far as it tells."""
+    if edit.content is not None:
+        return lines_of(edit.content.replace("\r\n", "\n"))
+    found: list[str] = []
+    for hunk in edit.hunks:
+        same = {other for _, other in pairs(hunk.before, hunk.after)}
+        found += (line for at, line in enumerate(hunk.after) if at not in same)
+    for swap in edit.swaps if not edit.hunks else ():
+        old, new = lines_of(swap.old), lines_of(swap.new)
+        same = {other for _, other in pairs(old, new)}
+        found += (line for at, line in enumerate(new) if at not in same)
+    return [line.removesuffix("\r") for line in found]
+
+
+def _same(state: _State, same: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Writer | None]]:
+    """The lines that a state has too, with their writers."""
+    for one, other in same:
+        yield other, state.writers[one]
+
+
+def _matched(
+    state: _State, lines: Sequence[str], same: Sequence[tuple[int, int]]
+) -> Iterator[tuple[int, Writer | None]]:
+    """The lines that a state has too, alike or in another form, with their writers."""
+    last = above = 0
+    for one, other in [*same, (len(state.lines), len(lines))]:
+        yield from _reformed(state, range(last, one), lines, range(above, other))
+        if other < len(lines):
+            yield other, state.writers[one]
+        last, above = one + 1, other + 1
+
+
+def _reformed(
+    state: _State, old: range, lines: Sequence[str], new: range
+) -> Iterator[tuple[int, Writer | None]]:
+    """The lines of a gap that are lines of the old gap in another form."""
+    if not old or not new or len(old) * len(new) > _GAP:
+        return
+    before = [_normal(state.lines[at]) for at in old]
+    behind = [_normal(lines[at]) for at in new]
+    least = start = 0
+    for one, other in [*_equal(before, behind), (len(before), len(behind))]:
+        for olds, news in _joined(before, range(least, one), behind, range(start, other)):
+            yield from _spread(state, old, before, olds, news, new)
+        if other < len(behind):
+            writer = state.writers[old[one]]
+            yield new[other], writer and Writer(writer.edit, _weaker(writer.certainty))
+        least, start = one + 1, other + 1
+
+
+def _equal(before: Sequence[str], behind: Sequence[str]) -> list[tuple[int, int]]:
+    found = pairs(before, behind)
+    return [(one, other) for one, other in found if before[one]]
+
+
+def _weaker(certainty: Certainty) -> Certainty:
+    return "normalized" if certainty == "exact" else certainty
+
+
+def _normal(line: str) -> str:
+    """A line without what formatters change: spaces, the kind of quotes, a comma at the end."""
+    return _SPACE.sub("", line).replace("'", '"').rstrip(";")
+
+
+def _joined(
+    before: Sequence[str], old: range, behind: Sequence[str], new: range
+) -> Iterator[tuple[range, range]]:
+    """Runs of lines that have the same text, broken into lines elsewhere."""
+    start = new.start
+    for first in old:
+        if not before[first]:
+            continue
+        for other in range(start, new.stop):
+            ends = _same_text(before, first, old.stop, behind, other, new.stop)
+            if ends is not None:
+                yield range(first, ends[0]), range(other, ends[1])
+                start = ends[1]
+                break
+
+
+def _same_text(
+    before: Sequence[str], one: int, last: int, behind: Sequence[str], other: int, end: int
+) -> tuple[int, int] | None:
+    """Where runs that begin at two lines have the same text; None if nowhere."""
+    first, second = before[one], behind[other]
+    one, other = one + 1, other + 1
+    while True:
+        left, right = _bare(first), _bare(second)
+        if left == right and left:
+            return one, other
+        if not (left.startswith(right.rstrip(",")) or right.startswith(left.rstrip(","))):
+            return None
+        if len(left) < len(right):
+            if one == last:
+                return None
+            first, one = first + before[one], one + 1
+        else:
+            if other == end:
+                return None
+            second, other = second + behind[other], other + 1
+
+
+def _bare(text: str) -> str:
+    """A text without commas before a closing bracket and at the end."""
+    return _COMMA.sub("", text).rstrip(",")
+
+
+def _spread(
+    state: _State, old: range, before: Sequence[str], olds: range, news: range, new: range
+) -> Iterator[tuple[int, Writer | None]]:
+    """Give each new line of a run the last writer of the old lines, if each of them has one."""
+    writers = [state.writers[old[at]] for at in olds if _LETTERS.search(before[at])]
+    if not writers:
+        return
+    known = [writer for writer in writers if writer is not None]
+    writer = max(known) if len(known) == len(writers) else None
+    for at in news:
+        yield new[at], writer and Writer(writer.edit, _weaker(writer.certainty))
+
+
+def _runs(numbers: set[int]) -> list[range]:
+    """The runs of numbers that follow each other."""
+    found: list[range] = []
+    for number in sorted(numbers):
+        if found and found[-1].stop == number:
+            found[-1] = range(found[-1].start, number + 1)
+        else:
+            found.append(range(number, number + 1))
+    return found
+
+
+def _is_known_by_itself(lines: Sequence[str]) -> bool:
+    said = [len(_LETTERS.findall(line)) for line in lines]
+    return sum(count > 2 for count in said) > 1 or max(said, default=0) >= _SUBSTANCE
+
+
+def _parts_in(run: range, lines: Sequence[str], own: Sequence[str]) -> Iterator[range]:
+    """The parts of a run that are runs of an edit's own lines, long enough to be known."""
+    places: dict[str, list[int]] = {}
+    for index, line in enumerate(own):
+        places.setdefault(line, []).append(index)
+    at = run.start
+    while at < run.stop:
+        best = 0
+        for index in places.get(lines[at], ())[:100]:
+            length = 0
+            while (
+                at + length < run.stop
+                and index + length < len(own)
+                and lines[at + length] == own[index + length]
+            ):
+                length += 1
+            best = max(best, length)
+        if best and _is_known_by_itself(lines[at : at + best]):
+            yield range(at, at + best)
+        at += max(best, 1)
