@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from sessiontree.catalog import lookup
 from sessiontree.catalog.listing import SessionInfo, by_time, session_infos
 from sessiontree.catalog.places import facts_in
+from sessiontree.catalog.root import default_root, file_name, for_names, project_folder
 from sessiontree.core.callback import check_never_awaited
-from sessiontree.core.project import encoded, folder_name, id_in_name, id_of_name
+from sessiontree.core.project import id_in_name, id_of_name
 from sessiontree.errors import (
     ContentLostWarning,
     MigrationRefusedError,
@@ -49,20 +50,7 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 Made = TypeVar("Made")
 
-_LONGEST_TIME: Final = 40
 _ATTEMPTS: Final = 10
-
-HOME_VARIABLE: Final = "SESSIONTREE_HOME"
-"""The environment variable that names the default folder; empty is the same as unset."""
-
-
-def default_root() -> str:
-    """The default folder of sessions: that of `HOME_VARIABLE`, or in the user's data folder."""
-    if home := os.environ.get(HOME_VARIABLE):
-        return os.path.expanduser(home)
-    from platformdirs import user_data_dir  # not needed if a folder is named
-
-    return user_data_dir("sessiontree", appauthor=False)
 
 
 class Store:
@@ -91,10 +79,7 @@ class Store:
         Raises:
             UsageError: no directory can have this path.
         """
-        try:
-            return os.path.join(self.root, folder_name(os.path.abspath(cwd)))
-        except (UnicodeError, ValueError) as error:
-            raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
+        return project_folder(self.root, cwd)
 
     def create(
         self, /, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
@@ -379,7 +364,7 @@ class Store:
         from sessiontree.engine.writer import fresh_uuid, now
 
         file = path_of_ref(ref) or self.find(ref).file
-        return move.trash(self._fs, self.root, file, f"{_for_names(now())}_{fresh_uuid()[:8]}")
+        return move.trash(self._fs, self.root, file, f"{for_names(now())}_{fresh_uuid()[:8]}")
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
         """List the sessions in the trash, most recently trashed first; see `list`."""
@@ -543,12 +528,6 @@ def path_of_ref(ref: str) -> str | None:
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
 
 
-def file_name(created: str | None, id: str) -> str:
-    """The name of a session's file: the time it was made, if known, and its id."""
-    name = f"{id_in_name(id)}{SUFFIX}"
-    return name if created is None else f"{encoded(_for_names(created))[:_LONGEST_TIME]}_{name}"
-
-
 def _name_for(created: str, id: str) -> str:
     """The name of a new session's file.
 
@@ -561,10 +540,6 @@ def _name_for(created: str, id: str) -> str:
         raise UsageError(
             f"no file can be named for the id {id!r:.200}; give another one"
         ) from error
-
-
-def _for_names(timestamp: str) -> str:
-    return timestamp.replace(":", "-").replace(".", "-")
 
 
 def _ignore(problem: str) -> None:

@@ -35,7 +35,8 @@ def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: 
     Example:
       sessiontree import ~/.claude/projects
     """
-    importer = Importer(folder if folder is not None else store_at(None))
+    into = store_at(None).root if folder is None else folder
+    importer = Importer(into, by_project=folder is None)
     batch = Batch(importer, files, lambda error: tell(f"Error: {error}"), dry_run=dry_run)
     with Progress("Importing") as shown:
         done = batch.results(shown)

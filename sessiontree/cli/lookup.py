@@ -11,11 +11,12 @@ from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.places import Selection, sessions_in
+from sessiontree.catalog.root import HOME_VARIABLE
 from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.store import HOME_VARIABLE, Store
+from sessiontree.store import Store
 
 
 def store_at(folder: str | None) -> Store:

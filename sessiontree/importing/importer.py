@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from sessiontree.catalog.listing import header_of, without_stubs
+from sessiontree.catalog.root import default_root, file_name, project_folder
 from sessiontree.core.damage import Damage
 from sessiontree.core.notes import Note
 from sessiontree.core.origin import derived_uuid
@@ -44,7 +45,6 @@ from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import os_errors
-from sessiontree.store import Store, file_name
 
 _ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
@@ -107,22 +107,31 @@ def import_session(
         SessionExistsError: another file has the path of the session.
         StorageError: a file cannot be read or written.
     """
-    return Importer(Store(fs=fs) if folder is None else folder, fs=fs).take(file, progress)
+    into = default_root() if folder is None else folder
+    return Importer(into, by_project=folder is None, fs=fs).take(file, progress)
 
 
 class Importer:
     """Imports many files into one place.
 
     Args:
-        into: a store, where each session goes to its project; or a folder.
+        folder: where the sessions go.
+        by_project: whether the folder is the root of a store, where each session goes to the folder
+            of its project.
 
     Raises:
         UsageError: the path is not a folder.
     """
 
-    def __init__(self, into: Store | str | os.PathLike[str], *, fs: FileSystem = DISK) -> None:
-        self._store = into if isinstance(into, Store) else None
-        self.folder = into.root if isinstance(into, Store) else os.fspath(into)
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        by_project: bool = False,
+        fs: FileSystem = DISK,
+    ) -> None:
+        self.folder = os.path.abspath(folder) if by_project else os.fspath(folder)
+        self._by_project = by_project
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
         if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
@@ -224,9 +233,9 @@ class Importer:
     def _path_for(self, opening: Opening) -> str:
         folder = self.folder
         cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
-        if self._store is not None and isinstance(cwd, str) and os.path.isabs(cwd):
+        if self._by_project and isinstance(cwd, str) and os.path.isabs(cwd):
             with contextlib.suppress(UsageError):  # not a valid path on this system
-                folder = self._store.project_dir(cwd)
+                folder = project_folder(self.folder, cwd)
         stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
         return os.path.join(folder, file_name(stamp, opening.header["id"]))
 

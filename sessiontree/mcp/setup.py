@@ -12,12 +12,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
+from sessiontree.catalog.root import HOME_VARIABLE, default_root
 from sessiontree.errors import UsageError
 from sessiontree.mcp import json_text, toml_text
 from sessiontree.storage.atomic import create_file, replace_file
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.oserrors import os_errors
-from sessiontree.store import HOME_VARIABLE, default_root
 
 NAME: Final = "sessiontree"
 """The name of the entry."""

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import SessionTreeWarning, Store
+from sessiontree.catalog.root import default_root, file_name
 from sessiontree.errors import (
     EntryError,
     NothingToDoError,
@@ -22,7 +23,6 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.fs import Disk
-from sessiontree.store import default_root, file_name
 from tests.support.faultydisk import FaultyDisk
 from tests.support.sessions import by_hand, first_messages, read, said
 

@@ -88,7 +88,8 @@ def import_(call: Call, given: Import) -> Imports:
     def shown(done: float, size: int, name: str) -> None:
         call.progress(f"Importing {name}", done, size)
 
-    importer, reaches = Importer(call.scope.store), call.scope.reaching(call.warn)
+    importer = Importer(call.scope.store.root, by_project=True)
+    reaches = call.scope.reaching(call.warn)
     batch = Batch(importer, paths, fail, dry_run=given.dry_run, reaches=reaches)
     found = list(batch.results(shown))
     if not found and batch.failed:

@@ -1,0 +1,47 @@
+"""Where a store keeps its sessions: its root, the folder of each project, the name of each file."""
+
+from __future__ import annotations
+
+import os
+from typing import Final
+
+from sessiontree.core.project import encoded, folder_name, id_in_name
+from sessiontree.errors import UsageError
+from sessiontree.storage.files import SUFFIX
+
+_LONGEST_TIME: Final = 40
+
+HOME_VARIABLE: Final = "SESSIONTREE_HOME"
+"""The environment variable that names the default folder; empty is the same as unset."""
+
+
+def default_root() -> str:
+    """The default folder of sessions: that of `HOME_VARIABLE`, or in the user's data folder."""
+    if home := os.environ.get(HOME_VARIABLE):
+        return os.path.expanduser(home)
+    from platformdirs import user_data_dir  # not needed if a folder is named
+
+    return user_data_dir("sessiontree", appauthor=False)
+
+
+def project_folder(root: str, cwd: str | os.PathLike[str]) -> str:
+    """The path of the folder for the sessions of a working directory.
+
+    Raises:
+        UsageError: no directory can have this path.
+    """
+    try:
+        return os.path.join(root, folder_name(os.path.abspath(cwd)))
+    except (UnicodeError, ValueError) as error:
+        raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
+
+
+def file_name(created: str | None, id: str) -> str:
+    """The name of a session's file: the time it was made, if known, and its id."""
+    name = f"{id_in_name(id)}{SUFFIX}"
+    return name if created is None else f"{encoded(for_names(created))[:_LONGEST_TIME]}_{name}"
+
+
+def for_names(timestamp: str) -> str:
+    """A time as it is in the names of files."""
+    return timestamp.replace(":", "-").replace(".", "-")
