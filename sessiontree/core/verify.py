@@ -38,12 +38,13 @@ def unsound(block: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
             offset += count * len(lines[0])
             continue
         for line in lines:
-            if not _is_sealed(line) or not is_utf_8(line):
+            if not is_sealed(line) or not is_utf_8(line):
                 yield offset, line
             offset += len(line)
 
 
-def _is_sealed(line: bytes) -> bool:
+def is_sealed(line: bytes) -> bool:
+    """Whether a line, given with its LF, has its right checksum."""
     return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
 
 
@@ -84,7 +85,7 @@ class Verification:
 
     def look_into(self, line: bytes, offset: int) -> None:
         """Report what is wrong with an unsound line that was taken by `take_structure`."""
-        if _is_sealed(line):
+        if is_sealed(line):
             check_text(line, offset, self._report)
         elif self._tree.row_at(offset) != NO_ROW:
             decode(line.removesuffix(b"\n"), offset, self._report)

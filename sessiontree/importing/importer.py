@@ -4,7 +4,8 @@ A source is imported into one session, which the source's session id identifies,
 the file's name; so a second import adds what is new and nothing twice.
 
 Invariants: a source is read and never written; two processes that import one source at the
-same time make one session.
+same time make one session; what an import wrote is read back and compared with its checksums and
+hashes before the import counts as done, a new session even before it gets its name.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from sessiontree.errors import (
     SessionTreeError,
     UsageError,
 )
+from sessiontree.importing.readback import check_blobs, check_lines
+from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.target import (
     IMPORTED_FROM,
@@ -134,6 +137,7 @@ class Importer:
         self._by_project = by_project
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
+        self._shared = SharedBlobs(fs, self.folder)
         if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
             raise UsageError(f"{self.folder} is not a folder; give a folder to import into")
 
@@ -199,7 +203,7 @@ class Importer:
             with os_errors(folder, "make"):
                 make_folders(self._fs, os.path.abspath(folder))
             try:
-                counts = create(self._fs, target, opening)
+                counts = create(self._fs, target, opening, self._shared)
             except SessionExistsError as error:
                 self._known = None
                 if self._target_of(source, id) is not None:
@@ -218,7 +222,8 @@ class Importer:
 
         `hold` locks the target from the start.
         """
-        blobs = BlobHandles(Blobs(self._fs, target))
+        own = Blobs(self._fs, target)
+        blobs = BlobHandles(own, self._shared)
         with contextlib.closing(FileLog(self._fs, target)) as log:
             with log.hold() if hold else contextlib.nullcontext():
                 update = Update(log, opening, source.agent)
@@ -227,7 +232,10 @@ class Importer:
                     with log.hold():
                         if not log.ends_at(update.size) or not blobs.are_stored():
                             return None
-                        log.append(b"\n".join([*lines, b""]), update.size)
+                        block = b"\n".join([*lines, b""])
+                        start = log.append(block, update.size)
+                    check_lines(self._fs, target, start, start + len(block), len(lines))
+                    check_blobs(own, blobs.made)
             return counts._replace(blobs=len(blobs.made))
 
     def _path_for(self, opening: Opening) -> str:

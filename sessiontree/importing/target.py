@@ -40,6 +40,8 @@ from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
 from sessiontree.formats.base import Place, Values, encoded
 from sessiontree.importing.entries import SourceEntry, entries_of
+from sessiontree.importing.readback import check_blobs, check_lines
+from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Source
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.blobs import Blobs
@@ -104,19 +106,28 @@ def opening_of(source: Source) -> Opening:
     return Opening(fields, first.uuid, order.ordered(entries), order)
 
 
-def create(fs: FileSystem, path: str, opening: Opening) -> Counts:
-    """Make the target; raises as `create_file` does."""
-    blobs = BlobHandles(Blobs(fs, path))
-    count = 0
+def create(fs: FileSystem, path: str, opening: Opening, shared: SharedBlobs) -> Counts:
+    """Make the target, read back; raises as `create_file` and `readback` do."""
+    own = Blobs(fs, path)
+    blobs = BlobHandles(own, shared)
+    count = size = 0
 
     def lines() -> Iterator[bytes]:
-        nonlocal count
-        yield encoded(opening.header) + b"\n"
+        nonlocal count, size
+        line = encoded(opening.header) + b"\n"
+        size += len(line)
+        yield line
         for entry in opening.entries:
+            line = entry.line(blobs.put) + b"\n"
             count += 1
-            yield entry.line(blobs.put) + b"\n"
+            size += len(line)
+            yield line
 
-    create_file(fs, path, lines())
+    def check(made: str) -> None:
+        check_lines(fs, path, 0, size, 1 + count, made)
+        check_blobs(own, blobs.made)
+
+    create_file(fs, path, lines(), check)
     return Counts(count, count, len(blobs.made))
 
 
@@ -128,14 +139,20 @@ def planned(opening: Opening) -> Counts:
 
 
 class BlobHandles:
-    """Makes the handles of large strings, and stores those, unless `blobs` is None."""
+    """Makes the handles of large strings, and stores those, unless `blobs` is None.
 
-    def __init__(self, blobs: Blobs | None) -> None:
+    `shared` are the blobs of other sessions, which are stored once.
+    """
+
+    def __init__(self, blobs: Blobs | None, shared: SharedBlobs | None = None) -> None:
         self._blobs = blobs
+        self._shared = shared
         self.made: set[Blob] = set()
 
     def put(self, content: bytes, media_type: str) -> str:
-        if self._blobs is not None:
+        if self._blobs is not None and self._shared is not None:
+            blob = self._shared.put(self._blobs, content)
+        elif self._blobs is not None:
             blob = self._blobs.put(content)
         else:
             blob = Blob(hashlib.sha256(content).hexdigest(), len(content))

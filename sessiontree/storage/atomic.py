@@ -12,7 +12,7 @@ import contextlib
 import errno
 import os
 import re
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Set
 from itertools import zip_longest
 from typing import Final
 
@@ -57,18 +57,31 @@ def _names_in(fs: FileSystem, folder: str) -> set[str]:
         return set()
 
 
-def create_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
-    """Make a new file with all its content, or none; SessionExistsError if the path is taken."""
+def create_file(
+    fs: FileSystem, path: str, blocks: Iterator[bytes], check: Callable[[str], object] | None = None
+) -> None:
+    """Make a new file with all its content, or none; SessionExistsError if the path is taken.
+
+    `check` is called with the path of the complete file before that gets its name, and may raise.
+    """
     target = real_path(path)
-    make_file(fs, path, target, blocks)
+    make_file(fs, path, target, blocks, check)
     with os_errors(path, "sync the folder of"):
         fs.sync_folder(os.path.dirname(target))
 
 
-def make_file(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> None:
+def make_file(
+    fs: FileSystem,
+    path: str,
+    target: str,
+    blocks: Iterator[bytes],
+    check: Callable[[str], object] | None = None,
+) -> None:
     """Do the same at the real path `target`, but leave its folder to the caller to sync."""
     beside = _write_beside(fs, path, target, blocks)
     try:
+        if check is not None:
+            check(beside)
         with os_errors(path, "make"):
             _name(fs, beside, target)
     finally:
