@@ -34,6 +34,7 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.handles.schema import MetaField as MetaField
     from sessiontree.importing import ImportResult as ImportResult
     from sessiontree.importing import import_session as import_session
+    from sessiontree.importing.backup import BackupResult as BackupResult
     from sessiontree.operations.compact import CompactionPlan as CompactionPlan
     from sessiontree.operations.compare import Comparison as Comparison
     from sessiontree.operations.compare import Side as Side
@@ -77,6 +78,7 @@ _HOMES = {
     "Resolver": "handles.registry",
     "HandleSchema": "handles.schema",
     "MetaField": "handles.schema",
+    "BackupResult": "importing.backup",
     "ImportResult": "importing",
     "import_session": "importing",
     "CompactionPlan": "operations.compact",

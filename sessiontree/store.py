@@ -13,7 +13,7 @@ from __future__ import annotations
 import builtins
 import os
 import shlex
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from sessiontree.catalog.search_file import SearchHit
     from sessiontree.engine.cursor import Ref
     from sessiontree.engine.gc import GcResult
+    from sessiontree.importing.backup import BackupResult
+    from sessiontree.importing.importer import ImportResult
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
@@ -319,6 +321,43 @@ class Store:
             if not result.is_empty:
                 found[file] = result
         return found
+
+    def backup(
+        self,
+        paths: Iterable[PathLike] = (),
+        *,
+        cache: PathLike | None = None,
+        each: Callable[[ImportResult], object] | None = None,
+    ) -> BackupResult:
+        """Import what is new in the files of agents; what an agent deletes stays in the store.
+
+        What was written is read back before it counts as kept: lines are compared with their
+        checksums and counted, and blobs are compared with their hashes. A file that did not change
+        since an earlier backup is not read again.
+
+        Args:
+            paths: files and folders of agents; by default the folders where Claude Code, Codex, pi
+                and Gemini CLI keep their sessions.
+            cache: the folder for the sizes and times of the files that were seen; by default the
+                user's folder of caches. Without it a backup takes longer, and does the same.
+            each: called with each session that is new or has new entries, as soon as it is kept.
+
+        Returns:
+            What was kept, and what could not be kept: a file that cannot be read hides no other.
+
+        Raises:
+            SessionBusyError: another backup writes to the store, and does not end.
+            UsageError: the root is a file.
+            StorageError: the store cannot be written.
+        """
+        # slow to import, and few programs make backups
+        from sessiontree.catalog.counts import cache_folder
+        from sessiontree.importing.backup import Backup
+
+        check_never_awaited("each", each)
+        folder = cache_folder() if cache is None else os.fspath(cache)
+        backup = Backup(self.root, [os.fspath(path) for path in paths], fs=self._fs, cache=folder)
+        return backup.run(each=each) if each is not None else backup.run()
 
     def move_project(self, old: PathLike, new: PathLike) -> int:
         """Move the sessions of a renamed working directory to the folder for its new path.

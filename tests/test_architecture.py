@@ -352,6 +352,8 @@ LATE: Final = {
         "storage.blobs": "many sessions have none",
     },
     "store": {
+        "catalog.counts": "few programs make backups",
+        "importing.backup": "few programs make backups",
         "catalog.homes": "few files are of version 1",
         "catalog.empty": "few programs remove sessions",
         "catalog.garbage": "few programs remove garbage",

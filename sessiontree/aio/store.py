@@ -91,6 +91,7 @@ class AsyncStore:
     search = _items(Store.search)
     latest = _awaited(Store.latest)
     gc = _awaited(Store.gc)
+    backup = _awaited(Store.backup)
     move_project = _awaited(Store.move_project)
     trash = _awaited(Store.trash)
     trashed = _awaited(Store.trashed)

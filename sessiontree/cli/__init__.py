@@ -30,6 +30,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "append": ("write:append", "Append a message, a file or a handle."),
         "record": ("record:record", "Record a coding agent's output while it runs."),
         "import": ("import_sessions:import_", "Import the sessions of other agents."),
+        "backup": ("backup:backup", "Keep what is new in the sessions of all agents."),
         "keep": ("write:keep", "Join a lane to the main lane."),
         "label": ("write:label", "Give an entry a label, or remove the label."),
         "rename": ("write:rename", "Give the session a name."),

@@ -270,12 +270,17 @@ class SourceFile:
         self._log.release()
 
 
-def history_files(path: str, fs: FileSystem = DISK) -> list[str]:
-    """The other files that a session of Codex is made of; empty for any other."""
+def history_files(
+    path: str, fs: FileSystem = DISK, missing: Callable[[str], None] = lambda cause: None
+) -> list[str]:
+    """The other files that a session of Codex is made of; empty for any other.
+
+    `missing` is called with what is known of each file that is not there.
+    """
     if rollout_of(path) is None:
         return []
     with suppress(SessionTreeError), _source_at(path, fs) as source:  # opening the file reports it
-        planned(source, lambda kind, place, cause: None)
+        planned(source, lambda kind, place, cause: missing(cause))
         return [file.path for file in source.opened]
     return []
 

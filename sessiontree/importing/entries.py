@@ -208,7 +208,7 @@ def _add_results(entry: SourceEntry, metadata: Any, source: Source) -> None:
         content = source.result_kept_beside(str(path).rpartition("/")[2])
         if content is None:
             cause = f"the result file {path} is missing, cannot be read, or is over 64 MiB"
-            source.note("reference", entry.place, cause)
+            source.note("side file", entry.place, cause)
         else:
             found[str(path)] = _text(content)
     if found:

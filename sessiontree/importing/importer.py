@@ -172,6 +172,14 @@ class Importer:
         with Source(self._fs, os.fspath(file), progress) as source:
             return self._up_to_date(source) or self._planned(source, opening_of(source))
 
+    def kept(self, file: str) -> ImportResult | None:
+        """The result for a file without a change since its import, else None; nothing is written.
+
+        Only the start of the file is read, and the end of its session.
+        """
+        with Source(self._fs, file) as source:
+            return self._up_to_date(source)
+
     def _up_to_date(self, source: Source) -> ImportResult | None:
         """The result for a source without a change since its import, else None."""
         id = source.likely_id()

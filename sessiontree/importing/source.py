@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import migrate
@@ -31,6 +31,7 @@ from sessiontree.storage.files import (
     is_not_entered,
     is_of_chat,
     is_session_name,
+    own_folder,
     read_side_file,
 )
 from sessiontree.storage.fs import FileSystem
@@ -173,12 +174,42 @@ class Source:
         self._progress(min(self._done, size_of_all), size_of_all)
 
 
-def _state(fs: FileSystem, path: str) -> str:
-    digest = hashlib.sha256()
+class Parts(NamedTuple):
+    """What decides what an import of a file reads."""
+
+    files: list[str]  # the file, and those beside it, there or not
+    folders: list[str]  # where more of them may appear
+    is_whole: bool  # whether all other files are there that the file names
+
+
+def parts_of(path: str, fs: FileSystem) -> Parts:
+    missing: list[str] = []
     beside = list(agent_files(path, lambda problem: None))  # reading reports the problems
     sidecars = [found.removesuffix(".jsonl") + ".meta.json" for found in beside]
+    history = history_files(path, fs, missing.append)
+    return Parts([path, *beside, *sidecars, *history], _folders_beside(path), not missing)
+
+
+def _folders_beside(path: str) -> list[str]:
+    """The folders of what belongs to a session, there or not."""
+    own = own_folder(path)
+    found = [own, os.path.join(own, TOOL_RESULTS)]
+    for where, names, _ in os.walk(os.path.join(own, SUBAGENTS)):
+        found += [where, *(os.path.join(where, name) for name in names)]
+    id = chat_id_in(path)
+    if id is not None:
+        chats = os.path.dirname(path) or os.curdir
+        found.append(chats)
+        with contextlib.suppress(OSError):
+            names = [name for name in os.listdir(chats) if is_of_chat(name, (id,))]
+            found += [os.path.join(chats, name) for name in names]
+    return list(dict.fromkeys(found))
+
+
+def _state(fs: FileSystem, path: str) -> str:
+    digest = hashlib.sha256()
     digest.update(index_line(path, fs) or b"")
-    for each in (path, *beside, *sidecars, *history_files(path, fs)):
+    for each in parts_of(path, fs).files:
         with contextlib.suppress(OSError):
             found = fs.stat(each)
             facts = f"{os.path.basename(each)}\n{found.size}\n{found.modified!r}\n"

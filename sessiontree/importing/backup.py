@@ -1,0 +1,432 @@
+"""The backup of agents' sessions into a store, again and again.
+
+Each pass imports what is new in the files of agents. A session that its agent deleted, or wrote
+anew with less in it, stays in the store as it is: an import only adds.
+
+What a pass calls kept was read back: each line that was written was compared with its checksum, the
+lines were counted, and each blob that was stored was compared with its hash (`importing.readback`).
+A file that did not change since an earlier pass is not read again; its stamps say so
+(`importing.seen`).
+
+Invariants: an agent's file is read and never written; a file that cannot be read, or whose session
+cannot be stored, hides no other; one backup at a time writes to a store; a pass that finds nothing
+new writes nothing to the store.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.catalog.homes import agent_folders, folders_of
+from sessiontree.core.damage import NEXT_STEP, Damage, damage_row
+from sessiontree.errors import (
+    AgentRecordError,
+    NothingToDoError,
+    SessionBusyError,
+    SessionTreeError,
+)
+from sessiontree.formats import FORMATS
+from sessiontree.importing.importer import Importer, ImportResult
+from sessiontree.importing.seen import Look, Origin, Seen
+from sessiontree.storage.files import LOCK as LOCK_SUFFIX
+from sessiontree.storage.files import TRASH, session_files
+from sessiontree.storage.fs import DISK, LOCK, FileSystem, closing_fd
+from sessiontree.storage.move import make_folders
+from sessiontree.storage.oserrors import refused
+
+Shown = Callable[[float, int, str], object]
+"""Called with how many files are done, of how many, and the name of the file that is read."""
+
+_LOCK: Final = ".backup" + LOCK_SUFFIX
+PATIENCE_SECONDS: Final = 60.0
+"""How long a backup waits for another one that writes to the store."""
+
+_POLL_SECONDS: Final = 0.1
+
+_NOT_LOST: Final = frozenset(
+    {
+        *("missing parent", "late parent", "cycle", "duplicate", "repeated", "reference"),
+        *("foreign line", "open end", "blank", "bom", "crlf", "utf-8"),
+    }
+)
+"""Kinds of damage of which an import keeps all that the file has."""
+
+_ENDS_OF_LINES: Final = (".jsonl", ".json")
+"""How files are named whose last line may be in the middle of being written."""
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """Something that a backup could not keep.
+
+    Attributes:
+        file: the path of the agent's file, or of the folder.
+        cause: what is wrong.
+        next: what to do about it.
+        line, offset: the line that could not be read, and where it starts; None for a whole file.
+    """
+
+    file: str
+    cause: str
+    next: str = ""
+    line: int | None = None
+    offset: int | None = None
+
+    def __str__(self) -> str:
+        where = "" if self.line is None else f"{self.file}, line {self.line}: "
+        return where + "; ".join(filter(None, (self.cause, self.next)))
+
+
+class KeptAlone(msgspec.Struct, frozen=True):
+    """A session of the store of which its agent has no file, because it was deleted or moved.
+
+    Attributes:
+        id: the id of the session.
+        agent: the agent that the session is of.
+        file: the path of the session in the store.
+        source: the name of the file that it was imported from.
+    """
+
+    id: str
+    agent: str
+    file: str
+    source: str
+
+
+class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
+    """What one pass of a backup did.
+
+    Attributes:
+        store: the root of the store.
+        new: the sessions that are new in the store.
+        grown: the sessions that got new entries.
+        unchanged: the number of files of agents that have nothing new.
+        kept_alone: the sessions of the store of which their agents have no file; only of the agents
+            whose folders the pass looked at whole.
+        trashed: the number of files whose sessions are in the trash of the store, with all that the
+            files have; they are left there.
+        failed: what could not be kept.
+        notes: texts about files that end in the middle of a line, and about files of one session.
+    """
+
+    store: str
+    new: list[ImportResult]
+    grown: list[ImportResult]
+    unchanged: int
+    kept_alone: list[KeptAlone]
+    trashed: int
+    failed: list[Failure]
+    notes: list[str]
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether all of all files is kept."""
+        return not self.failed
+
+    def as_dict(self) -> dict[str, Any]:
+        """The shape that `backup --json` prints."""
+        rows = {name: [*map(_row, getattr(self, name))] for name in ("new", "grown")}
+        return {**msgspec.to_builtins(self), **rows}
+
+
+def _row(result: ImportResult) -> dict[str, Any]:
+    return {**msgspec.to_builtins(result), "damage": [*map(damage_row, result.damage)]}
+
+
+class Backup:
+    """The backups of agents' files into one store; each call of `run` is a pass.
+
+    Args:
+        root: the root of the store.
+        paths: the files and folders of agents; none: the folders where the agents keep sessions.
+        cache: the folder for the stamps of what was seen; None: they are kept in memory only.
+        stop: a pass ends before the next file when it is set.
+    """
+
+    def __init__(
+        self,
+        root: str,
+        paths: Sequence[str] = (),
+        *,
+        fs: FileSystem = DISK,
+        cache: str | None = None,
+        environ: Mapping[str, str] = os.environ,
+        stop: threading.Event | None = None,
+    ) -> None:
+        self.root = os.path.abspath(root)
+        self._paths = paths
+        self._fs = fs
+        self._environ = environ
+        self._stop = stop or threading.Event()
+        self._seen = Seen(self.root, cache, fs)
+
+    def places(self) -> list[str]:
+        """The folders and files that a pass looks at now."""
+        return list(self._paths) or agent_folders(self._environ)
+
+    def run(
+        self,
+        shown: Shown = lambda done, total, name: None,
+        each: Callable[[ImportResult], object] = lambda result: None,
+    ) -> BackupResult:
+        """Import all that is new.
+
+        Args:
+            shown: called with the progress.
+            each: called with each session that is new or grown, as soon as it is kept.
+
+        Raises:
+            SessionBusyError: another backup writes to the store, and does not end.
+            UsageError: the root of the store is a file.
+            StorageError: the store cannot be written.
+        """
+        try:
+            return _Pass(self.root, self._fs, self._seen, self._stop, shown, each).run(
+                self.places(), self._covered
+            )
+        finally:
+            self._seen.save()
+
+    def _covered(self) -> Iterator[tuple[str, list[str]]]:
+        """The agents of whose folders the places have all that are there, with these folders."""
+        given = [_top(path) for path in self._paths]
+        for format in FORMATS:
+            folders = folders_of(format.name, self._environ)
+            there = [_top(folder) for folder in folders if os.path.isdir(folder)]
+            if not given or (there and all(_is_below_any(one, given) for one in there)):
+                yield format.name, [_top(folder) for folder in folders]
+
+
+def _top(folder: str) -> str:
+    """A folder, as the paths begin that are below it."""
+    return os.path.join(os.path.realpath(folder), "")
+
+
+def _is_below_any(folder: str, tops: Iterable[str]) -> bool:
+    return any(map(folder.startswith, tops))
+
+
+class _Pass:
+    """One pass; see `Backup.run`."""
+
+    def __init__(
+        self,
+        root: str,
+        fs: FileSystem,
+        seen: Seen,
+        stop: threading.Event,
+        shown: Shown,
+        each: Callable[[ImportResult], object],
+    ) -> None:
+        self._root = root
+        self._fs = fs
+        self._seen = seen
+        self._stop = stop
+        self._shown = shown
+        self._each = each
+        self._importer = Importer(root, by_project=True, fs=fs)
+        self._trash = Importer(os.path.join(root, TRASH), fs=fs)
+        self._new: list[ImportResult] = []
+        self._grown: list[ImportResult] = []
+        self._unchanged = self._trashed = 0
+        self._failed: list[Failure] = []
+        self._notes: list[str] = []
+        self._not_looked_at: list[str] = []
+        self._sources: dict[str, str] = {}  # by the session that has it
+
+    def run(
+        self, places: Sequence[str], covered: Callable[[], Iterable[tuple[str, list[str]]]]
+    ) -> BackupResult:
+        left = [file for file in self._files(places) if not self._is_seen(file)]
+        changed = [file for file in left if self._has_news(file)]
+        if changed and not self._stop.is_set():
+            with _alone(self._fs, self._root):
+                for number, file in enumerate(changed):
+                    if self._stop.is_set():
+                        break
+                    self._keep(file, number, len(changed))
+        alone = [] if self._stop.is_set() else list(self._kept_alone(covered()))
+        return BackupResult(
+            store=self._root,
+            new=self._new,
+            grown=self._grown,
+            unchanged=self._unchanged,
+            kept_alone=alone,
+            trashed=self._trashed,
+            failed=self._failed,
+            notes=self._notes,
+        )
+
+    def _files(self, places: Sequence[str]) -> Iterator[str]:
+        """The files that may be sessions of agents, each once; none of the store."""
+        own = _top(self._root)
+        known: set[str] = set()
+        for place in map(os.path.abspath, places):
+            real = os.path.realpath(place)
+            try:
+                for file in self._importer.sources(place, partial(self._skip, place)):
+                    if file not in known and not (real + file[len(place) :]).startswith(own):
+                        known.add(file)
+                        yield file
+            except SessionTreeError as error:
+                self._not_looked_at.append(place)
+                self._fail(place, error)
+
+    def _is_seen(self, file: str) -> bool:
+        """Whether a file has not changed since all of it was seen to be kept."""
+        target = self._seen.target_of(file)
+        if target is not None:
+            self._count(file, target)
+        return target is not None
+
+    def _count(self, file: str, target: str) -> None:
+        """Count a file that has nothing new."""
+        self._sources.setdefault(target, file)
+        if target.startswith(os.path.join(self._root, TRASH, "")):
+            self._trashed += 1
+        else:
+            self._unchanged += 1
+
+    def _has_news(self, file: str) -> bool:
+        """Whether a file is to be imported; only its start is read, and the end of its session."""
+        try:
+            before = self._seen.look(file)
+            done = self._importer.kept(file) or self._trash.kept(file)
+        except SessionTreeError as error:
+            self._fail(file, error)
+            return False
+        if done is None:
+            return True
+        self._count(file, done.file)
+        self._seen.keep(file, before, done.file)
+        return False
+
+    def _keep(self, file: str, number: int, total: int) -> None:
+        """Import a file that has something new."""
+        name = os.path.basename(file)
+
+        def report(done: float, size: float) -> None:
+            self._shown(number + done / max(size, 1), total, name)
+
+        self._shown(number, total, name)
+        try:
+            before = self._seen.look(file)
+            result = self._importer.take(file, report)
+        except SessionTreeError as error:
+            self._fail(file, error)
+            return
+        self._note(result, before)
+
+    def _note(self, result: ImportResult, before: Look) -> None:
+        other = self._sources.setdefault(result.file, result.source)
+        if other != result.source:
+            self._notes.append(
+                f"{other} and {result.source} are both of the session {result.id}, and both are "
+                f"in {result.file} now"
+            )
+        for damage in result.damage:
+            self._note_damage(damage)
+        if not result.damage:
+            self._seen.keep(result.source, before, result.file)
+        if result.is_up_to_date:
+            self._unchanged += 1
+            return
+        (self._new if result.made else self._grown).append(result)
+        self._each(result)
+
+    def _note_damage(self, damage: Damage) -> None:
+        if damage.kind == "cut short" and damage.file.endswith(_ENDS_OF_LINES):
+            self._notes.append(
+                f"{damage.file} ends in the middle of line {damage.line}; the next backup adds the "
+                "line when it is complete"
+            )
+        elif damage.kind not in _NOT_LOST:
+            next = NEXT_STEP[damage.kind]
+            self._failed.append(
+                Failure(damage.file, damage.cause, next, damage.line, damage.offset)
+            )
+
+    def _skip(self, place: str, problem: str) -> None:
+        """Note a folder that cannot be read."""
+        self._not_looked_at.append(place)
+        cause, _, next = problem.rpartition("; ")
+        self._failed.append(Failure(place, cause or next, next if cause else ""))
+
+    def _fail(self, file: str, error: SessionTreeError) -> None:
+        """Note a file that could not be kept, unless there is nothing in it for a backup."""
+        if isinstance(error, AgentRecordError | NothingToDoError):
+            return
+        if _is_empty(file):  # its agent has not written to it yet
+            return
+        cause, _, next = str(error).rpartition("; ")
+        self._failed.append(Failure(file, cause or next, next if cause else ""))
+
+    def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[KeptAlone]:
+        """The sessions of which their agents have no file any more."""
+        agents = {agent for agent, folders in covered if not self._is_missed(folders)}
+        with_source = {_key(self._seen.origin_of(target)) for target in self._sources}
+        unread = {os.path.basename(failure.file) for failure in self._failed}
+        if not os.path.isdir(self._root):
+            return
+        for file in sorted(session_files(self._root, lambda problem: None)):
+            if file in self._sources:
+                continue
+            origin = self._seen.origin_of(file)
+            if origin.agent not in agents or origin.source in unread:
+                continue
+            if _key(origin) not in with_source:
+                yield KeptAlone(origin.id, origin.agent, file, origin.source)
+
+    def _is_missed(self, folders: Iterable[str]) -> bool:
+        """Whether a place that was not looked at whole is one of some folders, or around one."""
+        missed = [*map(_top, self._not_looked_at)]
+        return any(_is_below_any(folder, missed) for folder in folders) or any(
+            _is_below_any(place, folders) for place in missed
+        )
+
+
+def _key(origin: Origin) -> tuple[str | None, str]:
+    return origin.agent, origin.id
+
+
+def _is_empty(file: str) -> bool:
+    with contextlib.suppress(OSError):
+        return os.path.isfile(file) and not os.stat(file).st_size
+    return False
+
+
+@contextlib.contextmanager
+def _alone(fs: FileSystem, root: str) -> Iterator[None]:
+    """Keep out other backups into a store.
+
+    Raises:
+        SessionBusyError: another one does not end.
+        StorageError: the store cannot be written.
+    """
+    make_folders(fs, root)
+    path = os.path.join(root, _LOCK)
+    with refused("lock", path):
+        fd = fs.open(path, LOCK)
+    with closing_fd(fs, fd):
+        started = time.monotonic()
+        while not _locked(fs, fd, path):
+            if time.monotonic() - started > PATIENCE_SECONDS:
+                raise SessionBusyError(
+                    f"another backup into {root} has not ended for {PATIENCE_SECONDS:.0f} s; let "
+                    "it end, or look for a process that hangs",
+                    root,
+                )
+            time.sleep(_POLL_SECONDS)
+        yield
+
+
+def _locked(fs: FileSystem, fd: int, path: str) -> bool:
+    with refused("lock", path):
+        return fs.lock(fd)
