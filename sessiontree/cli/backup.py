@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from sessiontree.catalog.counts import cache_folder
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.lookup import store_at
+from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.output import out_json
 from sessiontree.cli.schedule import help_text
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, tell, tell_each
@@ -79,7 +79,7 @@ def backup(
         return
     result = told.passed(made)
     told.end(result)
-    if not (made.places() or quiet or as_json):
+    if not (made.places() or result.kept_alone or quiet or as_json):
         tell("No agent keeps sessions here; name a folder, or set the variables of 'ls --help'")
     end(result.failed)
 
@@ -107,7 +107,8 @@ class _Told:
         kind = "new" if result.made else "grown"
         parts = [kind, counted(result.new, "new entry", "new entries")]
         parts += [counted(result.blobs, "blob")] if result.blobs else []
-        out(f"{result.file}  {', '.join(parts)}, from {result.source}")
+        file, source = relative_path(result.file), relative_path(result.source)
+        out(f"{file}  {', '.join(parts)}, from {source}")
 
     def end(self, result: BackupResult) -> None:
         """Print what a pass did, and what it could not keep."""
@@ -123,7 +124,7 @@ class _Told:
 def _summary(result: BackupResult) -> str:
     text = (
         f"{len(result.new):,} new, {len(result.grown):,} grown, {result.unchanged:,} unchanged in "
-        f"{result.store}"
+        f"{relative_path(result.store)}"
     )
     if result.trashed:
         text += f"; {result.trashed:,} in the trash"

@@ -83,17 +83,10 @@ def test_the_units_for_systemd_are_valid(home: Path, tmp_path: Path) -> None:
     assert "%" not in made["service"].replace("%%", "")
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed")
-    units = sorted(map(str, folder.iterdir()))
-    environment = {**os.environ, "SYSTEMD_UNIT_PATH": f"{folder}:"}
-    checked = subprocess.run(
-        ["systemd-analyze", "--user", "verify", *units],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    told = [line for line in checked.stderr.splitlines() if "sessiontree" in line]
-    assert told == []
+    analyze = ["systemd-analyze", "--user", "verify", *map(str, sorted(folder.iterdir()))]
+    environment = {**os.environ, "XDG_RUNTIME_DIR": str(tmp_path)}
+    checked = subprocess.run(analyze, env=environment, capture_output=True, text=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
 
 
 def test_the_help_takes_no_option_of_a_run(home: Path) -> None:
