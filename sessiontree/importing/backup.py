@@ -232,13 +232,15 @@ class _Pass:
         self._shown = shown
         self._each = each
         self._importer = Importer(root, by_project=True, fs=fs)
-        self._trash = Importer(os.path.join(root, TRASH), fs=fs)
+        trash = os.path.join(root, TRASH)
+        self._trash = Importer(trash, fs=fs) if os.path.isdir(trash) else None
         self._new: list[ImportResult] = []
         self._grown: list[ImportResult] = []
         self._unchanged = self._trashed = 0
         self._failed: list[Failure] = []
         self._notes: list[str] = []
         self._not_looked_at: list[str] = []
+        self._named: list[str] = []
         self._sources: dict[str, str] = {}  # by the session that has it
 
     def run(
@@ -268,7 +270,8 @@ class _Pass:
         """The files that may be sessions of agents, each once; none of the store."""
         own = _top(self._root)
         known: set[str] = set()
-        for place in map(os.path.abspath, places):
+        self._named = [*map(os.path.abspath, places)]
+        for place in self._named:
             real = os.path.realpath(place)
             try:
                 for file in self._importer.sources(place, partial(self._skip, place)):
@@ -298,7 +301,9 @@ class _Pass:
         """Whether a file is to be imported; only its start is read, and the end of its session."""
         try:
             before = self._seen.look(file)
-            done = self._importer.kept(file) or self._trash.kept(file)
+            done = self._importer.kept(file)
+            if done is None and self._trash is not None:
+                done = self._trash.kept(file)
         except SessionTreeError as error:
             self._fail(file, error)
             return False
@@ -361,10 +366,11 @@ class _Pass:
 
     def _fail(self, file: str, error: SessionTreeError) -> None:
         """Note a file that could not be kept, unless there is nothing in it for a backup."""
-        if isinstance(error, AgentRecordError | NothingToDoError):
-            return
-        if _is_empty(file):  # its agent has not written to it yet
-            return
+        if file not in self._named:
+            if isinstance(error, AgentRecordError | NothingToDoError):
+                return
+            if not os.path.lexists(file) or _is_empty(file):
+                return  # deleted this moment, or its agent has not written to it yet
         cause, _, next = str(error).rpartition("; ")
         self._failed.append(Failure(file, cause or next, next if cause else ""))
 
@@ -372,14 +378,14 @@ class _Pass:
         """The sessions of which their agents have no file any more."""
         agents = {agent for agent, folders in covered if not self._is_missed(folders)}
         with_source = {_key(self._seen.origin_of(target)) for target in self._sources}
-        unread = {os.path.basename(failure.file) for failure in self._failed}
+        unread = {_name_of_source(failure.file) for failure in self._failed}
         if not os.path.isdir(self._root):
             return
         for file in sorted(session_files(self._root, lambda problem: None)):
             if file in self._sources:
                 continue
             origin = self._seen.origin_of(file)
-            if origin.agent not in agents or origin.source in unread:
+            if origin.agent not in agents or _name_of_source(origin.source) in unread:
                 continue
             if _key(origin) not in with_source:
                 yield KeptAlone(origin.id, origin.agent, file, origin.source)
@@ -394,6 +400,11 @@ class _Pass:
 
 def _key(origin: Origin) -> tuple[str | None, str]:
     return origin.agent, origin.id
+
+
+def _name_of_source(file: str) -> str:
+    """The name of an agent's file, whether compressed or not."""
+    return os.path.basename(file).removesuffix(".zst")
 
 
 def _is_empty(file: str) -> bool:

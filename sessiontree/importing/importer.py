@@ -44,6 +44,7 @@ from sessiontree.importing.target import (
 )
 from sessiontree.importing.update import Update
 from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.files import unreadable
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.move import make_folders
@@ -148,12 +149,19 @@ class Importer:
         another chat beside it is of the same session.
         `report` is called with one line for each folder that cannot be read.
         SessionNotFoundError: there is nothing at the path.
+        StorageError: the path cannot be looked at.
         """
         if os.path.isdir(path):
             yield from without_stubs(files_in(path, report), self._fs)
         elif os.path.lexists(path):
             yield path
         else:
+            try:
+                os.stat(path)
+            except PermissionError as error:
+                raise unreadable(path, error) from error
+            except OSError:
+                pass
             raise SessionNotFoundError(f"there is no file {path}; check the path", path)
 
     def take(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:

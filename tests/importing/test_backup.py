@@ -311,7 +311,25 @@ def test_a_file_that_may_not_be_read_hides_no_other(home: Path) -> None:
     assert (failure.file, "Permission denied" in failure.cause) == (str(file), True)
     told = run("backup")
     assert told.exit_code == 1
-    assert f"Not kept: cannot read {file}: Permission denied; check its permissions" in told.stderr
+    assert f"Not kept: cannot open {file}: Permission denied; check the perm" in told.stderr
+
+
+@pytest.mark.unprivileged
+@pytest.mark.parametrize("folder", [".claude/projects/-project", ".claude/projects", ".claude"])
+def test_a_folder_that_may_not_be_read_is_told_and_nothing_in_it_is_called_deleted(
+    home: Path, folder: str
+) -> None:
+    backed_up(home)
+    (home / folder).chmod(0)
+    try:
+        result = backed_up(home)
+    finally:
+        (home / folder).chmod(0o700)
+    assert result.kept_alone == []
+    assert result.unchanged == SESSIONS - 1
+    (failure,) = result.failed
+    assert str(home / folder) in failure.file or failure.file in str(home / folder / "projects")
+    assert "ermission" in str(failure)
 
 
 def test_a_file_that_cannot_be_read_hides_no_other(home: Path) -> None:
@@ -517,6 +535,40 @@ def test_a_path_that_is_not_there_is_told_and_the_others_are_backed_up(home: Pat
     assert told.exit_code == 1
     assert told.stdout.count("\n") == 1
     assert f"Not kept: there is no file {home / 'nowhere'}; check the path" in told.stderr
+
+
+def test_a_named_file_that_is_no_session_of_an_agent_is_told(home: Path) -> None:
+    with Session.create(home / "ours.jsonl"):
+        told = run("backup", home / "ours.jsonl")
+    assert told.exit_code == 1
+    assert "Not kept: " in told.stderr
+    assert "is a session of sessiontree already; open it as it is" in told.stderr
+
+
+def test_a_file_that_is_deleted_during_a_backup_is_no_failure(home: Path) -> None:
+    backed_up(home)
+    file = transcript(home)
+    go_on(file, "lost with the file")
+
+    class Deleting(FaultyDisk):
+        def open(self, path: str, flags: int) -> int:
+            if path == str(file):
+                delete(file)
+            return super().open(path, flags)
+
+    (alone,) = backed_up(home, fs=Deleting()).kept_alone
+    assert alone.source == file.name
+
+
+def test_a_rollout_that_codex_compressed_and_that_cannot_be_read_is_not_called_deleted(
+    home: Path,
+) -> None:
+    backed_up(home)
+    file = max((home / ".codex").rglob("rollout-*.jsonl"))
+    file.rename(f"{file}.zst").write_bytes(b"\x28\xb5\x2f\xfd" + b"noise" * 50)
+    result = backed_up(home)
+    assert [failure.file for failure in result.failed] == [f"{file}.zst"]
+    assert result.kept_alone == []
 
 
 def test_another_store_is_used_if_it_is_there(home: Path, tmp_path: Path) -> None:
