@@ -249,7 +249,7 @@ def _has_context(edit: SessionEdit) -> bool:
 def _apply(replay: Replay, target: Target, number: int, edit: SessionEdit) -> None:
     event = edit.event
     if event.seen is not None:
-        if event.seen.is_whole:
+        if event.seen.is_whole or event.seen.has_all_lines:
             replay.see(event.seen.text)
         return
     if event.edit is None:

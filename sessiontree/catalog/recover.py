@@ -77,7 +77,7 @@ class FileState(msgspec.Struct, frozen=True):
         if self.content.text is not None:
             return self.content.text
         gaps = self.content.gaps()
-        if not marked:
+        if gaps and not marked:
             raise UsageError(
                 f"not all of this state is known; missing: "
                 f"{', '.join(gap.as_text() for gap in gaps)}"

@@ -47,6 +47,18 @@ _CUT_OF_PI: Final = re.compile(
     r"|^\[Line \d+ is |\n\n\[[^\]\n]*exceeds[^\n]*$"
 )
 _CUT_OF_GEMINI: Final = re.compile(r"^\s*IMPORTANT: The file content has been truncated")
+_LEFT_OUT: Final = re.compile(
+    r"(?i:truncated|omitted|lines? left out|full output)|\[Showing |^Total output lines:",
+    re.MULTILINE,
+)
+_OF_CODEX: Final = re.compile(
+    r"(?:(?:Chunk ID|Exit code|Wall time|Process exited|Original)[^\n]*\n)+Output:\n"
+)
+_OF_GEMINI: Final = re.compile(
+    r"(?:Command: [^\n]*\nDirectory: [^\n]*\n)?Output: (.*?)\n"
+    r"(?:Error: |Exit Code: |Process Group PGID: )",
+    re.DOTALL,
+)
 _NUMBERED: Final = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
 _LEAST: Final = 8
 """The characters that a new text needs to be found in a file."""
@@ -107,6 +119,11 @@ class Seen(msgspec.Struct, frozen=True):
     is_whole: bool = False
     total: int | None = None
 
+    @property
+    def has_all_lines(self) -> bool:
+        """Whether it is all of the file, but for the end of its last line."""
+        return self.first == 1 and self.total == self.text.removesuffix("\n").count("\n") + 1
+
 
 def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
     """The changes of a call that was done, in order; `told` is what the agent keeps beside it."""
@@ -134,8 +151,10 @@ def seen_in(call: Call, told: Mapping[str, Any], result: str) -> list[Seen]:
     shown = told.get("file")
     if isinstance(shown, Mapping):
         return [seen] if (seen := _seen_by_claude(shown)) is not None else []
+    if _is_shell(call, name):
+        return list(_seen_in_shell(script_of(arguments), result))
     path = _path_in(arguments)
-    if path is None or not result or not _READERS.search(name) or _is_shell(call, name):
+    if path is None or not result or not _READERS.search(name):
         return []
     first = arguments.get("offset", arguments.get("start_line", 1)) or 1
     if not isinstance(first, int):
@@ -335,6 +354,35 @@ def _numbered(path: str, text: str) -> Seen | None:
     if [int(line[1]) for line in found] != list(range(first, first + len(found))):
         return None
     return Seen(path, "\n".join(line[2] for line in found), first)
+
+
+def _seen_in_shell(script: str, result: str) -> Iterator[Seen]:
+    """The file that a script of one command shows; where its last line ends is not told."""
+    found = effects(script)
+    if len(found) != 1 or found[0].kind != "show" or "\n" in script.strip():
+        return
+    shown = found[0]
+    if (text := _output_in(result)) is None or not text:
+        return
+    lines = text.removesuffix("\n").split("\n")
+    first, last = shown.first or 1, shown.last
+    is_end = last is None or len(lines) < last - first + 1
+    total = first - 1 + len(lines) if is_end else None
+    yield Seen(shown.path, "\n".join(lines), first, total=total)
+
+
+def _output_in(result: str) -> str | None:
+    """What a command printed, in the result of a shell; None if some of it is left out."""
+    if _LEFT_OUT.search(result):
+        return None
+    if result.startswith("{") and isinstance(keys := _arguments(result), Mapping):
+        output = keys.get("output")
+        return output if isinstance(output, str) else None
+    if (of_codex := _OF_CODEX.match(result)) is not None:
+        return result[of_codex.end() :]
+    if (of_gemini := _OF_GEMINI.match(result)) is not None:
+        return of_gemini[1]
+    return result
 
 
 def told_of(keys: Mapping[str, Any], line: Mapping[str, Any], id: str) -> Mapping[str, Any]:

@@ -124,6 +124,7 @@ class Replay:
             return True
         if edit.kind == "change":
             return True
+        self._take_back(edit)
         known = [self._state, *reversed(self._aside)] if self._state else [None]
         for state in known:
             made = after(_plain(edit), None if state is None else state.text)
@@ -133,6 +134,18 @@ class Replay:
         self._floating.append((number, edit))
         del self._floating[:-_MOST_FLOATING]
         return False
+
+    def _take_back(self, edit: Edit) -> None:
+        """Take back what an edit adds, if it is there: somebody did that, or it would not be made.
+
+        An agent does not add the same lines twice to one place.
+        """
+        if self._state is None or not _is_known_by_itself(_new_lines(edit)):
+            return
+        back = undone(_plain(edit))
+        made = None if back is None else after(back, self._state.text)
+        if made is not None and after(_plain(edit), made) == self._state.text:
+            self.see(made)
 
     def _become(self, text: str, state: _State | None, edit: Edit, number: int) -> None:
         if state is None:
