@@ -179,7 +179,7 @@ def blame(
     if since is not None:
         edits = [edit for edit in edits if edit.seconds >= since.timestamp()]
     writers = played(known, edits, text).writers[first - 1 : last]
-    commits = known.repository.blame(known.below, lines) if known.repository else []
+    commits = known.repository.blame(known.below, text, lines) if known.repository else []
     told = _reasons(edits, writers, report)
     return list(_rows(text, first, writers, commits, edits, told))
 
@@ -324,5 +324,10 @@ def _rows(
         )
 
 
-def _time(seconds: int) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
+def _time(seconds: int) -> str | None:
+    """A time of git as sessions tell it; None for one that no calendar has."""
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -1,7 +1,9 @@
 """What a git repository knows of one file: its versions, and the commit of each line.
 
 The command `git` is asked. Invariants: nothing in the repository changes, and nothing that its
-configuration names is run: no hook, filter, pager or difference program; nothing is fetched.
+configuration names is run: no hook, filter, pager or difference program; nothing is fetched. So git
+never reads the file in the working tree, for which it would run filters: it is asked about commits
+and the index alone.
 """
 
 from __future__ import annotations
@@ -13,11 +15,14 @@ from typing import Final
 
 import msgspec
 
+from sessiontree.core.line_diff import pairs
 from sessiontree.errors import StorageError, UsageError
 
 _QUIET: Final = {
     "GIT_OPTIONAL_LOCKS": "0",
     "GIT_NO_LAZY_FETCH": "1",
+    "GIT_ALLOW_PROTOCOL": "none",  # what a git that does not know GIT_NO_LAZY_FETCH obeys
+    "GIT_LITERAL_PATHSPECS": "1",  # `[id].tsx` and `:a` are names
     "GIT_TERMINAL_PROMPT": "0",
     "GIT_PAGER": "cat",
     "LC_ALL": "C",
@@ -25,9 +30,11 @@ _QUIET: Final = {
 _OPTIONS: Final = (
     *("-c", "core.fsmonitor=false", "-c", "core.quotepath=off", "-c", "core.hooksPath=/dev/null"),
     *("-c", "log.showSignature=false", "-c", "diff.external=", "--no-pager"),
+    *("-c", "i18n.logOutputEncoding=UTF-8"),
 )
 _UNCOMMITTED: Final = "0" * 40
-_SEPARATOR: Final = "\x01"
+_MOVED: Final = "RC"
+"""The states of a file, in a raw difference, that have two paths."""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -39,6 +46,7 @@ class Version(msgspec.Struct, frozen=True):
         author: the name of its author.
         subject: the first line of its message.
         path: the path of the file in it, below the top of the repository.
+        blob: the hash of the content.
         text: the content; None if the commit deletes the file, or the content is not there.
     """
 
@@ -47,6 +55,7 @@ class Version(msgspec.Struct, frozen=True):
     author: str
     subject: str
     path: str
+    blob: str
     text: str | None = None
 
 
@@ -84,14 +93,12 @@ class Repository:
 
     def versions(self, path: str) -> list[Version]:
         """The commits that changed a file, the oldest first, across renames, without contents."""
-        form = _SEPARATOR + "%H%n%ct%n%an%n%s"
         out = self._run(
-            *("log", "--follow", "--no-ext-diff", "--no-textconv", "--name-status"),
-            *(f"--format={form}", "--", path),
+            *("log", "--follow", "--no-ext-diff", "--no-textconv", "--raw", "--no-abbrev", "-z"),
+            *("--format=%H%n%ct%n%an%n%s", "--", self._in_head(path)),
             may_fail=True,
         )
-        text = out.decode("utf-8", "surrogateescape")
-        found = [_version(part) for part in text.split(_SEPARATOR)[1:]]
+        found = list(_versions(out.decode("utf-8", "surrogateescape")))
         found.reverse()
         last = 0
         for number, version in enumerate(found):  # a commit may claim to be older than its parent
@@ -101,22 +108,54 @@ class Repository:
 
     def with_texts(self, versions: Sequence[Version]) -> list[Version]:
         """The same versions with their contents; without for one that deletes the file."""
-        names = [f"{version.commit}:{version.path}" for version in versions]
-        asked = "".join(f"{name}\n" for name in names if "\n" not in name)
-        out = self._run("cat-file", "--batch", given=os.fsencode(asked))
-        contents = _contents(out)
+        asked = "".join(f"{version.blob}\n" for version in versions)
+        contents = _contents(self._run("cat-file", "--batch", given=asked.encode()))
         return [
             version
-            if "\n" in name or (content := next(contents, None)) is None
+            if (content := next(contents, None)) is None
             else msgspec.structs.replace(version, text=content.decode("utf-8", "replace"))
-            for version, name in zip(versions, names, strict=True)
+            for version in versions
         ]
 
-    def blame(self, path: str, lines: tuple[int, int] | None = None) -> list[LineCommit]:
-        """The commit of each line of a file as it is now; empty for one that git does not know."""
-        part = () if lines is None else ("-L", f"{lines[0]},{lines[1]}")
-        out = self._run("blame", "--porcelain", *part, "--", path, may_fail=True)
-        return list(_line_commits(out.decode("utf-8", "surrogateescape")))
+    def blame(self, path: str, text: str, lines: tuple[int, int] | None = None) -> list[LineCommit]:
+        """The commit of each line of a file; empty for a file that git does not know.
+
+        Args:
+            path: the path of the file, below the top.
+            text: its content now.
+            lines: the first and the last line, from 1; all lines if None.
+        """
+        committed = self._in_head(path)
+        out = self._run("cat-file", "blob", f"HEAD:{committed}", may_fail=True)
+        now = _lines(text)
+        first, last = lines if lines is not None else (1, len(now))
+        found = [LineCommit(None, None, None)] * (last - first + 1)
+        same = [
+            (old, new - first + 1)
+            for old, new in pairs(_lines(out.decode("utf-8", "replace")), now)
+            if first <= new + 1 <= last
+        ]
+        if not same:
+            return found
+        part = "-L", f"{same[0][0] + 1},{same[-1][0] + 1}"
+        out = self._run(
+            *("blame", "--porcelain", "--no-textconv", *part, "HEAD", "--", committed),
+            may_fail=True,
+        )
+        commits = list(_line_commits(out.decode("utf-8", "surrogateescape")))
+        for old, new in same if commits else ():
+            found[new] = commits[old - same[0][0]]
+        return found
+
+    def _in_head(self, path: str) -> str:
+        """The path of a file in the last commit, from which the index may have moved it."""
+        if self._run("ls-tree", "--name-only", "-z", "--full-tree", "HEAD", path, may_fail=True):
+            return path
+        words = ("diff-index", "--cached", "--raw", "-z", "--find-renames", "--diff-filter=R")
+        out = self._run(*words, "--no-ext-diff", "HEAD", may_fail=True)
+        tokens = out.decode("utf-8", "surrogateescape").split("\0")
+        moved = zip(tokens[2::3], tokens[1::3], strict=False)
+        return next((old for new, old in moved if new == path), path)
 
     def _run(self, *words: str, given: bytes = b"", may_fail: bool = False) -> bytes:
         return _run(self.top, words, given=given, may_fail=may_fail)
@@ -170,10 +209,25 @@ def _ended(
         raise StorageError(f"git cannot be run: {error.strerror}", folder) from error
 
 
-def _version(part: str) -> Version:
-    commit, time, author, subject, *rest = part.split("\n")
-    changed = next((line.split("\t") for line in rest if "\t" in line), ["", ""])
-    return Version(commit, int(time), author, subject, changed[-1])
+def _versions(out: str) -> Iterator[Version]:
+    """The commits in a log of one file: the facts, then the state and the paths of the file."""
+    tokens = iter(out.split("\0"))
+    facts = ""
+    for token in tokens:
+        state = token.lstrip("\n")
+        if not state.startswith(":"):
+            facts = token  # of a merge nothing follows
+            continue
+        _, _, _, blob, change = state.split(" ")
+        path = next(tokens, "")
+        if change[0] in _MOVED:
+            path = next(tokens, "")
+        commit, time, author, subject = facts.split("\n", 3)
+        yield Version(commit, int(time), author, subject, path, blob)
+
+
+def _lines(text: str) -> list[str]:
+    return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
 
 
 def _contents(out: bytes) -> Iterator[bytes | None]:
