@@ -291,11 +291,20 @@ class _Pass:
 
     def _count(self, file: str, target: str) -> None:
         """Count a file that has nothing new."""
-        self._sources.setdefault(target, file)
+        if not self._is_left_behind(file, target):
+            self._sources.setdefault(target, file)
         if target.startswith(os.path.join(self._root, TRASH, "")):
             self._trashed += 1
         else:
             self._unchanged += 1
+
+    def _is_left_behind(self, file: str, target: str) -> bool:
+        """Whether a file is a subagent's, and the session that has it is the one that started it.
+
+        That session has no file of its own then, or the file would be a part of it.
+        """
+        name = os.path.basename(file).partition(".")[0]
+        return name.startswith("agent-") and not self._seen.origin_of(target).id.endswith(name)
 
     def _has_news(self, file: str) -> bool:
         """Whether a file is to be imported; only its start is read, and the end of its session."""
@@ -304,13 +313,14 @@ class _Pass:
             done = self._importer.kept(file)
             if done is None and self._trash is not None:
                 done = self._trash.kept(file)
+            holder = self._importer.holder_of(file) if done is None else done.file
         except SessionTreeError as error:
             self._fail(file, error)
             return False
-        if done is None:
+        if holder is None:
             return True
-        self._count(file, done.file)
-        self._seen.keep(file, before, done.file)
+        self._count(file, holder)
+        self._seen.keep(file, before, holder)
         return False
 
     def _keep(self, file: str, number: int, total: int) -> None:

@@ -32,6 +32,7 @@ from sessiontree.errors import (
 from sessiontree.importing.readback import check_blobs, check_lines
 from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Progress, Source, files_in
+from sessiontree.importing.subagent import has_all
 from sessiontree.importing.target import (
     IMPORTED_FROM,
     BlobHandles,
@@ -187,6 +188,16 @@ class Importer:
         """
         with Source(self._fs, file) as source:
             return self._up_to_date(source)
+
+    def holder_of(self, file: str) -> str | None:
+        """The session that has all of a subagent's transcript as a lane; else None.
+
+        The transcript is one of Claude Code, which its session would have beside itself.
+        """
+        with Source(self._fs, file) as source:
+            session, is_of_subagent = source.id_above()
+            target = self._target_of(source, session) if is_of_subagent else None
+            return target if target is not None and has_all(self._fs, target, source) else None
 
     def _up_to_date(self, source: Source) -> ImportResult | None:
         """The result for a source without a change since its import, else None."""

@@ -121,6 +121,12 @@ class Source:
         assert self._view is not None
         return self.session_id(str(self._view.header.get("id") or ""))
 
+    def id_above(self) -> tuple[str, bool]:
+        """The id of the session that started this one, and whether this is a subagent's."""
+        id, stem = self.likely_id(), _stem(self.name)
+        is_of_subagent = self.agent == "claude-code" and stem.startswith("agent-")
+        return id.removesuffix(f".{stem}"), is_of_subagent
+
     def is_converted(self) -> bool:
         return _CONVERTED in self._file.head()
 

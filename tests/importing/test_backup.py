@@ -362,6 +362,22 @@ def test_an_empty_file_is_nothing_to_keep(home: Path) -> None:
     assert counts(backed_up(home)) == (SESSIONS, 0, 0, 0)
 
 
+def test_transcripts_of_subagents_that_outlive_their_session_make_no_sessions(home: Path) -> None:
+    backed_up(home)
+    file = transcript(home)
+    subagents = sorted((file.with_suffix("") / "subagents").glob("*.jsonl"))
+    assert len(subagents) == 2
+    file.unlink()
+    for _ in range(2):
+        result = backed_up(home)
+        assert counts(result) == (0, 0, SESSIONS - 1 + len(subagents), 1)
+    go_on(subagents[0], "one more")
+    (made,) = backed_up(home).new
+    assert made.source == str(subagents[0])
+    assert "one more" in str(messages(made.file))
+    assert counts(backed_up(home)) == (0, 0, SESSIONS - 1 + len(subagents), 1)
+
+
 def test_an_import_by_hand_counts(home: Path) -> None:
     made = import_session(transcript(home))
     assert counts(backed_up(home)) == (SESSIONS - 1, 0, 1, 0)
