@@ -18,8 +18,7 @@ import msgspec
 
 from sessiontree.catalog.file_edits import SessionEdit, Target, edits_of
 from sessiontree.catalog.git import LineCommit, Repository, Version, repository_of
-from sessiontree.catalog.reason import Reason, reasons_of
-from sessiontree.errors import SessionTreeError, StorageError, UsageError
+from sessiontree.errors import StorageError, UsageError
 from sessiontree.operations.replay import Replay, Writer, lines_of
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report, unreadable
@@ -180,8 +179,7 @@ def blame(
         edits = [edit for edit in edits if edit.seconds >= since.timestamp()]
     writers = played(known, edits, text).writers[first - 1 : last]
     commits = known.repository.blame(known.below, text, lines) if known.repository else []
-    told = _reasons(edits, writers, report)
-    return list(_rows(text, first, writers, commits, edits, told))
+    return list(_rows(text, first, writers, commits, edits))
 
 
 class Played(msgspec.Struct):
@@ -267,32 +265,12 @@ def _versions_since(known: KnownFile, first: float) -> list[Version]:
     return known.repository.with_texts([*before[-1:], *known.versions[len(before) :]])
 
 
-def _reasons(
-    edits: Sequence[SessionEdit], writers: Sequence[Writer | None], report: Report
-) -> dict[int, Reason]:
-    """The turn, the prompt and the reasoning of each edit that explains a line."""
-    numbers = sorted({writer.edit for writer in writers if writer is not None})
-    by_file: dict[str, list[int]] = {}
-    for number in numbers:
-        by_file.setdefault(edits[number].file, []).append(number)
-    found: dict[int, Reason] = {}
-    for file, wanted in by_file.items():
-        try:
-            told = reasons_of(file, [edits[number].event.uuid for number in wanted])
-        except SessionTreeError as error:
-            report(str(error))
-            continue
-        found.update(zip(wanted, told, strict=True))
-    return found
-
-
 def _rows(
     text: str,
     first: int,
     writers: Sequence[Writer | None],
     commits: Sequence[LineCommit],
     edits: Sequence[SessionEdit],
-    told: dict[int, Reason],
 ) -> Iterator[BlamedLine]:
     lines = lines_of(text)
     for index, writer in enumerate(writers):
@@ -304,7 +282,6 @@ def _rows(
             yield BlamedLine(number, line, "none", commit.commit, commit.author, time)
             continue
         edit = edits[writer.edit]
-        reason = told.get(writer.edit, Reason())
         yield BlamedLine(
             number,
             line,
@@ -318,9 +295,9 @@ def _rows(
             edit.file,
             edit.event.uuid,
             edit.event.call,
-            reason.turn,
-            reason.prompt,
-            reason.reasoning,
+            edit.reason.turn,
+            edit.reason.prompt,
+            edit.reason.reasoning,
         )
 
 

@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from sessiontree.catalog.listing import facts_of
+from sessiontree.catalog.reason import Reason, reasons_of
 from sessiontree.catalog.search import processes_for
 from sessiontree.core.moment import seconds_of
 from sessiontree.engine.translated import agent_files, history_files
@@ -84,12 +85,14 @@ class SessionEdit(msgspec.Struct, frozen=True):
         session: the id of the session.
         agent: the short name of the agent; None if it is not known.
         event: the event.
+        reason: why the call of an edit was made; empty for a look.
     """
 
     file: str
     session: str
     agent: str | None
     event: FileEvent
+    reason: Reason = Reason()
 
     @property
     def seconds(self) -> float:
@@ -181,14 +184,24 @@ def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[Ses
             return
         with Session.open(file, readonly=True) as session:
             agent = facts_of(file).made_by
-            for event in session.file_events(names):
-                yield SessionEdit(file, session.id, agent, event)
+            events = [each for each in session.file_events(names) if _is_named(each, names)]
+            edits = (event.uuid for event in events if event.edit is not None)
+            reasons = reasons_of(session, edits)
+            for event in events:
+                reason = reasons.get(event.uuid, Reason())
+                yield SessionEdit(file, session.id, agent, event, reason)
     except AgentRecordError:
         return
     except SessionTreeError as error:
         yield str(error)
     except OSError as error:
         yield str(unreadable(file, error))
+
+
+def _is_named(event: FileEvent, names: Sequence[str]) -> bool:
+    """Whether a path of an event ends with one of some names."""
+    paths = (event.path, event.to or "")
+    return any(posixpath.basename(path) in names for path in paths)
 
 
 def _may_have(names: Sequence[str], scanner: Scanner, file: str) -> bool:

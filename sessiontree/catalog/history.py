@@ -15,9 +15,7 @@ import msgspec
 
 from sessiontree.catalog.blame import known_file, played, read_text
 from sessiontree.catalog.file_edits import SessionEdit, edits_of
-from sessiontree.catalog.reason import Reason, reasons_of
 from sessiontree.core.edit_diff import counts_of, diff_of
-from sessiontree.errors import SessionTreeError
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report
 
@@ -36,7 +34,6 @@ class FileEdit(msgspec.Struct, frozen=True):
         kept: how many lines of the file are the edit's.
         added, removed: how many lines it added and took away, as far as it tells.
         diff: the lines of its diff, each with a mark.
-        reason: its turn, its prompt, and what the agent said before.
     """
 
     edit: SessionEdit
@@ -45,7 +42,6 @@ class FileEdit(msgspec.Struct, frozen=True):
     added: int
     removed: int
     diff: tuple[str, ...]
-    reason: Reason
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `history --json` prints."""
@@ -67,9 +63,9 @@ class FileEdit(msgspec.Struct, frozen=True):
             "kept": self.kept,
             "added": self.added,
             "removed": self.removed,
-            "turn": self.reason.turn,
-            "prompt": self.reason.prompt,
-            "reasoning": self.reason.reasoning,
+            "turn": self.edit.reason.turn,
+            "prompt": self.edit.reason.prompt,
+            "reasoning": self.edit.reason.reasoning,
             "diff": list(self.diff),
         }
 
@@ -105,14 +101,13 @@ def history(
         for number, edit in enumerate(edits)
         if edit.event.edit is not None and (since is None or edit.seconds >= since.timestamp())
     ]
-    reasons = reasons_by_edit([edit for _, edit in shown], report)
     found: list[FileEdit] = []
-    for (number, edit), reason in zip(shown, reasons, strict=True):
+    for number, edit in shown:
         assert edit.event.edit is not None
         counts = counts_of(edit.event.edit)
         outcome = _outcome(edit, kept[number], number in result.undone, number in result.committed)
         diff = tuple(diff_of(edit.event.edit))
-        found.append(FileEdit(edit, outcome, kept[number], *counts, diff, reason))
+        found.append(FileEdit(edit, outcome, kept[number], *counts, diff))
     return found
 
 
@@ -126,20 +121,3 @@ def _outcome(edit: SessionEdit, kept: int, is_undone: bool, is_committed: bool) 
         return "reverted" if is_committed else "lost"
     assert event.edit is not None
     return "replaced" if counts_of(event.edit).added else "done"
-
-
-def reasons_by_edit(edits: Sequence[SessionEdit], report: Report) -> list[Reason]:
-    """The reason of each edit; an empty one where its session cannot be read, which is reported."""
-    by_file: dict[str, list[int]] = {}
-    for number, edit in enumerate(edits):
-        by_file.setdefault(edit.file, []).append(number)
-    found = [Reason()] * len(edits)
-    for file, wanted in by_file.items():
-        try:
-            told = reasons_of(file, [edits[number].event.uuid for number in wanted])
-        except SessionTreeError as error:
-            report(str(error))
-            continue
-        for number, reason in zip(wanted, told, strict=True):
-            found[number] = reason
-    return found

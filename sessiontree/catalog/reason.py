@@ -5,8 +5,7 @@ Invariant: what a subagent did belongs to the turn of the main agent that starte
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 import msgspec
@@ -42,20 +41,13 @@ class Reason(msgspec.Struct, frozen=True):
     reasoning: str | None = None
 
 
-def reasons_of(file: str, uuids: Sequence[str]) -> list[Reason]:
-    """The reason of each call of a session, by the uuids of their entries.
-
-    Raises:
-        SessionTreeError: the session cannot be read.
-    """
-    with Session.open(file, readonly=True) as session:
-        cursor = session.cursor
-        is_small = os.path.getsize(file) <= LARGEST
-        numbers = numbers_of(cursor) if is_small else {}
-        known: dict[str, Reason] = {}
-        for uuid in dict.fromkeys(uuids):
-            known[uuid] = _reason_of(cursor, uuid, numbers)
-        return [known[uuid] for uuid in uuids]
+def reasons_of(session: Session, uuids: Iterable[str]) -> dict[str, Reason]:
+    """The reason of each call of a session, by the uuids of their entries."""
+    cursor = session.cursor
+    wanted = dict.fromkeys(uuids)
+    is_small = bool(wanted) and cursor.reader.log.size() <= LARGEST
+    numbers = numbers_of(cursor) if is_small else {}
+    return {uuid: _reason_of(cursor, uuid, numbers) for uuid in wanted}
 
 
 def _reason_of(cursor: Cursor, uuid: str, numbers: dict[str, int]) -> Reason:

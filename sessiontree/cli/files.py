@@ -184,7 +184,7 @@ def history(
 
 def _out_edit(found: FileEdit, *, prompts: bool, stat: bool) -> None:
     edit, event = found.edit, found.edit.event
-    who = _named(edit.agent, edit.session, found.reason.turn)
+    who = _named(edit.agent, edit.session, edit.reason.turn)
     kept = f" {found.kept}" if found.outcome == "kept" else ""
     to = f" → {event.to}" if event.to else ""
     line = (
@@ -193,7 +193,7 @@ def _out_edit(found: FileEdit, *, prompts: bool, stat: bool) -> None:
     )
     write(line + "\n")
     if prompts:
-        _out_why(found.reason)
+        _out_why(edit.reason)
     if not stat:
         write("".join(f"    {printable(each.expandtabs())}\n" for each in found.diff))
 

@@ -61,6 +61,7 @@ from sessiontree.operations.work import (
     Answers,
     Tally,
     TurnEvent,
+    Uncounted,
     Work,
     ends_of,
     message_of,
@@ -235,7 +236,7 @@ def numbers_of(cursor: Cursor) -> dict[str, int]:
     """The number of the turn of each entry, by its uuid, without what subagents did."""
     with cursor.alone():
         drawn = Outline.of(cursor)
-        turning = Turning(drawn)
+        turning = Turning(drawn, Uncounted)
         rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn, cursor))
         return {uuid: number for uuid, number in rows if number}
 
@@ -307,7 +308,7 @@ class _Node:
         *("prompt", "subagent", "subagents", "tally"),
     )
 
-    def __init__(self, first: int, above: int, fork: int, lane: str | None) -> None:
+    def __init__(self, first: int, above: int, fork: int, lane: str | None, tally: Tally) -> None:
         self.first = self.last = first
         self.above = above
         self.fork = fork
@@ -319,7 +320,7 @@ class _Node:
         self.labels: list[tuple[str, str]] = []
         self.events: list[TurnEvent] = []
         self.subagents: list[Subagent] = []
-        self.tally = Tally()
+        self.tally = tally
 
     def end(self) -> End:
         did = self.tally
@@ -344,10 +345,14 @@ def _text(value: Any) -> str | None:
 
 
 class Turning:
-    """Finds the turn of each entry; takes the entries of a session, parents first."""
+    """Finds the turn of each entry; takes the entries of a session, parents first.
 
-    def __init__(self, drawn: Outline) -> None:
+    `tallying` makes the tally of a turn.
+    """
+
+    def __init__(self, drawn: Outline, tallying: Callable[[], Tally] = Tally) -> None:
         self._outline = drawn
+        self._tallying = tallying
         tree = self._tree = drawn.tree
         self._branching = Branching(tree)
         self._anchors = array("i", [NO_ROW]) * len(tree)  # the content row at or above each row
@@ -488,7 +493,7 @@ class Turning:
         asked: bool,
     ) -> int:
         above = self._node_of[anchor] if anchor != NO_ROW else NO_ROW
-        node = _Node(row, above, anchor, lane)
+        node = _Node(row, above, anchor, lane, self._tallying())
         if asked:
             node.prompt = _prompt(entry, message)
             self._take_compaction(node)

@@ -413,6 +413,15 @@ class Tally:
         )
 
 
+class Uncounted(Tally):
+    """A tally for one who asks only where turns begin: it counts nothing."""
+
+    __slots__ = ()
+
+    def take(self, entry: Entry, message: Message | None, answers: Answers) -> list[TurnEvent]:
+        return []
+
+
 def _event(entry: Entry) -> TurnEvent:
     kind = "summary" if entry.type in SUMMARIES else entry.type
     tokens = entry.as_stored.get("tokensBefore") if kind == "compaction" else None
