@@ -1,7 +1,8 @@
 """Which of many short strings are in a text, found faster than one by one.
 
-A short text is searched once for all of them, by an expression that is a tree of their characters;
-a long one is searched for each, which takes less time a character.
+A short text is searched once for all of them, by an expression that is a tree of their ends, each
+from its rarest character on, so that the search passes over most places; a long one is searched for
+each, which takes less time a character.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from typing import Any, Final
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 SHORT: Final = 300  # characters, up to which one search for all hints costs less
+_RARE_FIRST: Final = "zqjxkvwyb$%{}=~+@:fgp'\"0123456789/_-.muhcdlsrnoia te"
+_RANK: Final = {char: rank for rank, char in enumerate(_RARE_FIRST)}
+"""The characters of texts, the rarest first; others are rarer still."""
 
 
 class Hints:
@@ -23,12 +27,12 @@ class Hints:
     def __init__(self, hints: frozenset[str]) -> None:
         self._spelled = [(hint, spelled(hint)) for hint in hints]
         self._chars = [hint for hint in hints if len(hint) == 1]  # would end the search everywhere
-        longer = sorted(hint for hint in hints if len(hint) > 1)
-        self._any = re.compile(any_of(longer, longest=True) if longer else "(?!)")
+        self._by_end: defaultdict[str, list[str]] = defaultdict(list)
+        for hint in sorted(hint for hint in hints if len(hint) > 1):
+            self._by_end[_rare_end(hint)].append(hint)
+        ends = sorted(self._by_end)
+        self._any = re.compile(any_of(ends, longest=True) if ends else "(?!)")
         self._near: dict[str, list[str]] = {}
-        self._by_first: defaultdict[str, list[str]] = defaultdict(list)
-        for hint in longer:
-            self._by_first[hint[0]].append(hint)
 
     def within(self, text: str) -> list[str]:
         """The hints that are in a text; some may come twice."""
@@ -42,16 +46,21 @@ class Hints:
         return found
 
     def _found_near(self, begun: str) -> list[str]:
-        """The hints that may stand where the search passed over a text, as it found another."""
+        """The hints whose ends may stand where the search passed over a text, as it found one."""
         if begun not in self._near:
             rests = [begun[at:] for at in range(len(begun))]
             self._near[begun] = [
                 hint
-                for rest in rests
-                for hint in self._by_first[rest[0]]
-                if hint.startswith(rest) or rest.startswith(hint)
+                for end, of_end in self._by_end.items()
+                if any(end.startswith(rest) or rest.startswith(end) for rest in rests)
+                for hint in of_end
             ]
         return self._near[begun]
+
+
+def _rare_end(hint: str) -> str:
+    """The end of a hint, of two characters or more, that begins with its rarest character."""
+    return hint[min(range(len(hint) - 1), key=lambda at: _RANK.get(hint[at], -1)) :]
 
 
 @lru_cache(maxsize=16)

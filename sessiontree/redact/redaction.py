@@ -53,7 +53,9 @@ _WORDS: Final = (
 """Strings of the format itself: such a whole string is never a secret."""
 
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
-_OPENING: Final = re.compile(r"\s*(?:\{\s*[\"}]|\[\s*[\]\[{\"0-9tfnNI-])")  # of an object or list
+_OPENING: Final = re.compile(  # of an object or list
+    r"\s*(?:\{\s*[\"}]|\[\s*(?:[\]\[{\"0-9-]|true|false|null|NaN|Infinity))"
+)
 _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
 _MOST_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)

@@ -20,9 +20,11 @@ from functools import cached_property
 from operator import ne
 from typing import Final, NamedTuple
 
-from sessiontree.redact.hints import SHORT, hints_of
+from sessiontree.redact.hints import hints_of
 
 _LONG: Final = 512  # characters of a match that is not searched again
+_MOST_KNOWN: Final = 1000
+_NONE: Final[frozenset[int]] = frozenset()
 QUOTE: Final = r"""\\{0,8}["'`]"""  # a quote; in text within text it has backslashes before it
 
 START: Final = (
@@ -121,10 +123,16 @@ class Lowered:
         self.text = text
         self._sources: list[int] = []  # of each word
         self._starts: list[int] = []  # in `words`
+        self._words: str | None = None
 
-    @cached_property
+    @property
     def words(self) -> str:
         """The long words, a line each."""
+        if self._words is None:  # a `cached_property` takes a lock for each text
+            self._words = self._long_words()
+        return self._words
+
+    def _long_words(self) -> str:
         words: list[str] = []
         length = 0
         for match in _LONG_WORD.finditer(self.text) if len(self.text) >= _SHORTEST else ():
@@ -200,34 +208,29 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule]) -> None:
         self._rules = tuple(rules)
+        self._known: dict[tuple[frozenset[int], frozenset[int]], tuple[Rule, ...]] = {}
 
     def spans(self, text: str) -> Iterator[tuple[int, int, Rule]]:
         """The spans of secrets in a text, each with its rule, in the order of the rules."""
         low = lowered(text)
-        for i in sorted(self._tried(low)):
-            rule = self._rules[i]
+        for rule in self._tried(low):
             near = low.words if rule.is_format else low.text
             if rule.finder is not None and rule.finder.search(near) is None:
                 continue
             for start, end in rule.spans(text, low):
                 yield start, end, rule
 
-    def _tried(self, low: Lowered) -> set[int]:
+    def _tried(self, low: Lowered) -> tuple[Rule, ...]:
         """The rules that a text calls for; those of formats are called for by its long words."""
-        if len(low.text) > SHORT:
-            tried = self._of_context.by(low.text)
-            return tried | self._of_words.by(low.words) if low.words else tried
-        tried = self._of_any.by(low.text)
-        formats = tried & self._formats
-        if formats and not low.words:
-            return tried - formats
-        if formats != self._unhinted:
-            return (tried - formats) | self._of_words.by(low.words)
+        words = low.words
+        called = self._of_context.by(low.text), self._of_words.by(words) if words else _NONE
+        tried = self._known.get(called)
+        if tried is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            tried = tuple(self._rules[i] for i in sorted(called[0] | called[1]))
+            self._known[called] = tried
         return tried
-
-    @cached_property
-    def _of_any(self) -> _Called:
-        return _Called(enumerate(self._rules))
 
     @cached_property
     def _of_context(self) -> _Called:
@@ -236,15 +239,6 @@ class Rules:
     @cached_property
     def _of_words(self) -> _Called:
         return _Called((i, rule) for i, rule in enumerate(self._rules) if rule.is_format)
-
-    @cached_property
-    def _formats(self) -> frozenset[int]:
-        return frozenset(i for i, rule in enumerate(self._rules) if rule.is_format)
-
-    @cached_property
-    def _unhinted(self) -> frozenset[int]:
-        """The formats that each long word calls for."""
-        return frozenset(i for i in self._formats if not self._rules[i].hints)
 
 
 class _Called:
@@ -260,7 +254,14 @@ class _Called:
                 self._places[hint].add(i)
         self._always = frozenset(always)
         self._hints = hints_of(frozenset(self._places))
+        self._known: dict[tuple[str, ...], frozenset[int]] = {}  # what the last hints call for
 
-    def by(self, text: str) -> set[int]:
-        found = self._hints.within(text)
-        return set(self._always).union(*[self._places[hint] for hint in found])
+    def by(self, text: str) -> frozenset[int]:
+        found = tuple(self._hints.within(text))
+        called = self._known.get(found)
+        if called is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            called = self._always.union(*[self._places[hint] for hint in found])
+            self._known[found] = called
+        return called
