@@ -24,6 +24,8 @@ class Blob(NamedTuple):
 
 def blob_of(handle: Any) -> Blob | None:
     """The blob of a handle's text form; None where it is not a blob's handle."""
+    if isinstance(handle, str) and "%" not in handle and not handle.startswith("blob@"):
+        return None  # without the time that parsing takes
     try:
         parsed = Handle.parse(handle)
     except HandleError:

@@ -72,7 +72,7 @@ def _on_one_line(text: str) -> str:
 
 def printable(text: str) -> str:
     """Text without escape sequences and control characters; line breaks and tabs stay."""
-    if text.replace("\n", "").replace("\t", "").isprintable():
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
         return text
     if "\x1b" in text or "\x9b" in text:
         text = re.sub(_SEQUENCE, "", text)

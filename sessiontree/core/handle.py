@@ -71,9 +71,10 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
             message = f"the meta of a handle must be a list of strings, not {_short(self.meta)}"
             raise HandleError(message, "meta")
         force_setattr(self, "meta", tuple(islice(self.meta, LONGEST + 1)))
-        parts = self._parts()
-        for name, part in parts:
+        parts = (self.plugin, self.version, self.method, *self.meta)
+        for place, part in enumerate(parts):
             if not isinstance(part, str) or not part:
+                name = _name(place)
                 message = f"the {name} of a handle must be a non-empty string"
                 raise HandleError(f"{message}, not {_short(part)}", name)
         if not _VERSION.fullmatch(self.version):
@@ -82,15 +83,14 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
                 "such as 1.0.0",
                 "version",
             )
-        size = sum(len(part) for _, part in parts)
+        size = sum(map(len, parts))
         if size > LONGEST or (size * _LONGEST_CODE > LONGEST and len(str(self)) > LONGEST):
             raise _too_long(self.plugin)
 
-    def _parts(self) -> list[tuple[str, str]]:
-        named = [("plugin", self.plugin), ("version", self.version), ("method", self.method)]
-        return named + [(f"meta[{i}]", part) for i, part in enumerate(self.meta)]
-
     def __str__(self) -> str:
+        plain = f"{self.plugin}@{self.version}::{':'.join((self.method, *self.meta))}"
+        if _is_plain(plain, 2 + len(self.meta)):
+            return plain
         after = ":".join(map(_quoted, (self.method, *self.meta)))
         return f"{_quoted(self.plugin)}@{self.version}::{after}"
 
@@ -281,6 +281,21 @@ def _number(text: str, part: str) -> int:
     if not re.fullmatch(NUMBER, text) or len(text) > 18:
         raise HandleError(f"{part} of a handle must be a whole number, not {_short(text)}", part)
     return int(text)
+
+
+def _name(place: int) -> str:
+    """The name of a part of a handle."""
+    return f"meta[{place - 3}]" if place >= 3 else ("plugin", "version", "method")[place]
+
+
+def _is_plain(text: str, colons: int) -> bool:
+    """Whether nothing in the parts of a text form has to be encoded, given its separators."""
+    return (
+        "%" not in text
+        and text.count(":") == colons
+        and text.count("@") == 1
+        and text.isprintable()
+    )
 
 
 def _quoted(part: str) -> str:

@@ -21,7 +21,6 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from sessiontree.context.resolved import ResolvedHandle
@@ -171,12 +170,13 @@ class Scope:
         return scope
 
     def within(self, session: HandleSession) -> Scope:
-        """The same scope for handles that are in another session."""
+        """The scope for handles that are in a session: this one, or that of another session."""
+        if session is self._session:
+            return self
         scope = self._copy()
-        if session is not self._session:
-            scope._session = session
-            scope._session_id = session.id
-            scope.kept = self.found.setdefault((Scope.within, id(session)), {})
+        scope._session = session
+        scope._session_id = session.id
+        scope.kept = self.found.setdefault((Scope.within, id(session)), {})
         return scope
 
     @property
@@ -218,9 +218,10 @@ class Scope:
             HandleCycleError: they lead back to themselves, or are too many.
         """
         scope = self._copy()
-        scope._chain = chain = [*self._chain, *zip(repeat(self._session_id), handles)]
-        scope._depth += len(handles)
-        if scope._depth > DEEPEST or len(set(chain)) < len(chain):
+        steps = [(self._session_id, handle) for handle in handles]
+        scope._chain = chain = self._chain + steps
+        scope._depth += len(steps)
+        if scope._depth > DEEPEST or (len(chain) > 1 and len(set(chain)) < len(chain)):
             raise scope._endless(len(self._chain))
         return scope
 

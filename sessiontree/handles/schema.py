@@ -105,13 +105,14 @@ class HandleSchema(msgspec.Struct, frozen=True):
             HandleSchemaError: a part does not fit; the error names the part.
         """
         for place, field in enumerate(self.meta):
-            part = f"meta[{place}] ({field.name})"
             if place >= len(handle.meta):
                 if field.required:
+                    part = _part(place, field)
                     raise HandleSchemaError(f"{handle} has no {part}; {self._wanted()}", part)
                 return
             fault = field.fault(handle.meta[place])
             if fault is not None:
+                part = _part(place, field)
                 message = f"{part} of {handle} is wrong: it {fault}; {self._wanted()}"
                 raise HandleSchemaError(message, part)
         if len(handle.meta) > len(self.meta):
@@ -199,6 +200,10 @@ class HandleSchema(msgspec.Struct, frozen=True):
             ],
             "resolvesTo": self.resolves_to,
         }
+
+
+def _part(place: int, field: MetaField) -> str:
+    return f"meta[{place}] ({field.name})"
 
 
 def _validator_class(schema: Mapping[str, Any]) -> Any:

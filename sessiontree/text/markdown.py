@@ -37,7 +37,7 @@ _END: Final = "the-end-of-the-text"
 
 def plain(text: str) -> str:
     """Text without control sequences, such as colours; line breaks stay."""
-    if text.replace("\n", "").replace("\t", "").isprintable():
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
         return text  # as most is; this check is a hundred times as fast
     return printable(_TERMINAL.sub("", text))
 
@@ -50,9 +50,11 @@ def inline(text: str) -> str:
 def code(text: str) -> str:
     """Text on one line as code."""
     shown = " ".join(plain(text).split())
-    ticks = "`" * (max((len(run) for run in _TICKS.findall(shown)), default=0) + 1)
+    if "`" not in shown:
+        return f"`{shown}`" if shown else ""
+    ticks = "`" * (max(map(len, _TICKS.findall(shown))) + 1)
     space = " " if shown.startswith("`") or shown.endswith("`") else ""
-    return f"{ticks}{space}{shown}{space}{ticks}" if shown else ""
+    return f"{ticks}{space}{shown}{space}{ticks}"
 
 
 def block(text: str, language: str = "") -> str:
