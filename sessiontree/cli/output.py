@@ -47,7 +47,8 @@ def out_json_list(values: Iterable[Any]) -> int:
 def _as_json(value: Any) -> str:
     if isinstance(value, Entry):
         return _escaped(_stored(value))
-    plain = value.as_dict() if hasattr(value, "as_dict") else value
+    has_shape = not isinstance(value, dict) and hasattr(value, "as_dict")
+    plain = value.as_dict() if has_shape else value
     try:
         return _escaped(msgspec.json.encode(plain).decode())
     except UnicodeEncodeError:  # a lone surrogate: JSON can spell it, UTF-8 cannot
@@ -69,9 +70,11 @@ def _stored(entry: Entry) -> str:
 
 def _escaped(text: str) -> str:
     """JSON with \\u escapes for characters that the terminal obeys or cannot show."""
+    if text.isascii() and text.isprintable():
+        return text
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     is_utf_8 = encoding.lower() in ("utf-8", "utf8")
-    if text.isprintable() and (is_utf_8 or text.isascii()):
+    if is_utf_8 and text.isprintable():
         return text
     return "".join(
         c if printable(c) and (is_utf_8 or c.isascii()) else json.dumps(c)[1:-1] for c in text

@@ -93,7 +93,8 @@ def encode(fields: Mapping[str, Any]) -> bytes:
 
     Values may be `orjson.Fragment` for JSON bytes. A value that JSON cannot carry is an EntryError.
     """
-    ordered = {key: fields[key] for key in _LEADING if key in fields} | dict(fields)
+    ordered = {key: fields[key] for key in _LEADING if key in fields}
+    ordered |= fields
     ordered.pop("crc", None)
     _put_last(ordered)
     return seal(dumps(ordered))

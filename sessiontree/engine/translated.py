@@ -65,11 +65,13 @@ class Translated:
 
     def _blocks(self) -> Iterator[bytes]:
         start = 0
+        sources, numbers, offsets = self._places
         try:
             for place, line in self._format.translate(self._source, self._report):
                 self._starts.append(start)
-                for column, value in zip(self._places, place, strict=True):
-                    column.append(value)
+                sources.append(place.source)
+                numbers.append(place.number)
+                offsets.append(place.offset)
                 start += len(line) + 1
                 yield line + b"\n"
         finally:

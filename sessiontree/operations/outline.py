@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 from msgspec.structs import replace
 
 from sessiontree.core.blocks import Resolve, is_handle_of_message
-from sessiontree.core.codec import decode
+from sessiontree.core.codec import decoder
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.entry import PIECES, Entry, stored
@@ -185,10 +185,11 @@ def entries_by_row(
 ) -> Iterator[Entry]:
     """The entries of the first `count` rows; the row of each goes to `rows`."""
     row = 0
+    decode = decoder(ignore)
     for offset, line in lines:
         if row == count or outline.tree.offsets[row] != offset:
             continue
-        entry = decode(line, offset, ignore) or outline.view.read(offset)
+        entry = decode(line, offset) or outline.view.read(offset)
         if entry is not None:
             rows.append(row)
             yield entry

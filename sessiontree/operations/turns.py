@@ -390,9 +390,10 @@ class Turning:
             above = self._names.get(parent, ()) if is_named else ()
             if names := (*above, *self._names.get(row, ())):
                 self._names[row] = names[:_MOST_NAMES]
-            if node != NO_ROW:
+            if entry.type == "usage" and node != NO_ROW:
                 self._nodes[node].tally.take(entry, message, self._answers)
-            self._note_edit(parent, entry)
+            elif entry.type == "context_edit" and parent != NO_ROW:
+                self._note_edit(parent, entry)
             return False
         self._anchors[row] = row
         is_copy = self._is_copy(row, anchor, entry)
@@ -442,7 +443,7 @@ class Turning:
                 self._called.pop(call, None)
 
     def _note_edit(self, parent: int, entry: Entry) -> None:
-        if entry.type != "context_edit" or parent == NO_ROW or self.agent is None:
+        if self.agent is None:
             return
         is_dropped = entry.as_stored.get("targetUuid") == self._tree.uuids[parent]
         if is_dropped and self._tree.type_of(parent) == "compaction" and entry.timestamp:

@@ -442,7 +442,10 @@ class Told(NamedTuple):
 def told_by(entry: Entry, message: Message | None) -> Told:
     """What an entry tells; `message` is what a handle resolves to."""
     keys = entry.as_stored
-    fields = (message if message is not None else message_of(entry, keys)) or {}
+    fields = message if message is not None else message_of(entry, keys)
+    if not fields:
+        usage = keys.get("usage")
+        return Told([], usage_of(usage) if isinstance(usage, dict) else None, None)
     tools = [one_line(call.name, 60) for call in calls_of(fields)]
     if isinstance(answered := fields.get("toolName"), str):
         tools.append(one_line(answered, 60))

@@ -76,7 +76,8 @@ def _words(entry: Entry) -> str:
         return f"(the message ends: {reason})" if reason else "(the message ends)"
     if kind == "custom" and (typed := typed_text(keys)) is not None:
         return typed
-    return " ".join(filter(None, (_text(keys, key) for key in _TELLING)))
+    words = [_text(keys, key) for key in _TELLING if key in keys]
+    return " ".join(filter(None, words))
 
 
 def _words_of_message(entry: Entry) -> str:
