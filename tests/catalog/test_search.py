@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.catalog.search import SearchHit, Wanted, search
+from sessiontree.core.damage import MOST_FINDINGS
 from sessiontree.core.entry import decode_leniently
 from sessiontree.storage.lines import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
@@ -288,3 +289,17 @@ def test_scanned_lines_are_whole_wherever_blocks_end(tmp_path: Path, size: int, 
         found = list(scanner.lines(str(file), Pattern("needle").candidates))
         assert found == [(size + 1, lines[1]), (size + 114, lines[4])]
         assert [line for _, line in scanner.lines(str(file), Pattern("x", regex=True).candidates)]
+
+
+@pytest.mark.parametrize("line", ["one needle, unreadable {}", "the same needle"])
+def test_of_many_unreadable_lines_ten_are_named_and_the_others_counted(
+    line: str, tmp_path: Path
+) -> None:
+    file = chat(tmp_path / "many.jsonl", "hay")
+    with file.open("a") as out:
+        out.writelines(f"{line.format(n)}\n" for n in range(MOST_FINDINGS + 3))
+    said: list[str] = []
+    assert hits(file, "needle", report=said.append) == []
+    *named, others = said
+    assert len(named) == MOST_FINDINGS
+    assert others == f"{file}: 3 more lines may hold the pattern, likewise"

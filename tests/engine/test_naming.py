@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -174,6 +175,77 @@ def test_names_follow_a_log_that_grows(
         list(given.view.grow(log.size()))
         assert facts(given.names()) == facts(from_index(file.read_bytes()).names())
         log.close()
+
+
+LIMITS = [
+    ("_MOST_HITS", (0, 1, 2, 3)),
+    ("_MOST_TARGETS", (0, 1)),
+    ("_MOST_SEARCHES", (0, 1, 2)),
+    ("_MOST_PLACES", (0, 1)),
+    ("_MOST_EXPECTED", (0, 1)),
+    ("_MOST_TOLD", (0, 1)),
+    ("_MOST_ASKED", (0, 1)),
+    ("_MOST_NEEDLES", (1, 2)),
+    ("_MOST_LINES", (0, 1)),
+]
+
+
+def all_kinds_of_names() -> bytes:
+    """Names of each kind, some given twice, some taken back, some that others only mention."""
+    lines: list[dict[str, Any]] = [
+        {"type": "message", "uuid": "aa", "parentUuid": "root", "message": {"content": "x"}},
+        {"type": "message", "uuid": LONG, "parentUuid": "aa", "lane": "a/b"},
+        {"type": "label", "uuid": "l1", "parentUuid": LONG, "targetUuid": "aa", "label": "x"},
+        {"type": "label", "uuid": "l2", "parentUuid": "l1", "targetUuid": LONG, "label": "x"},
+        {"type": "label", "uuid": "l3", "parentUuid": "l2", "targetUuid": "aa", "label": None},
+        {"type": "label", "uuid": "l4", "parentUuid": "l3", "targetUuid": "aa", "label": "gone"},
+        {"type": "label", "uuid": "l5", "parentUuid": "l4", "targetUuid": "aa", "label": "kept"},
+        {"type": "branch", "uuid": "b1", "parentUuid": "aa", "name": "spür"},
+        {"type": "message", "uuid": OTHER, "parentUuid": "b1", "message": {"content": LONG}},
+        {"type": "message", "uuid": "m2", "parentUuid": OTHER, "message": {"content": "a/b"}},
+        {"type": "session_info", "uuid": "i1", "parentUuid": "m2", "name": "aa"},
+    ]
+    return b"".join([HEADER, b"\n", *(encode(line) + b"\n" for line in lines)])
+
+
+@pytest.mark.parametrize("is_compacted", [False, True])
+@pytest.mark.parametrize(("limit", "values"), LIMITS)
+def test_behind_each_limit_of_a_search_names_mean_the_same(
+    limit: str, values: tuple[int, ...], is_compacted: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    content = all_kinds_of_names()
+    if is_compacted:
+        content = compacted(content) + encode(
+            {"type": "label", "uuid": "l6", "parentUuid": OTHER, "targetUuid": "b1", "label": "x"}
+        )
+    names = ["aa", "x", "gone", "kept", "spür", "a/b", "main", LONG, OTHER, OTHER[:20], "nobody"]
+    whole = from_index(content)
+    expected = answers(lambda: whole, names)
+    for most in values:
+        monkeypatch.setattr(naming, limit, most)
+        monkeypatch.setattr(naming, "_NEAR", 1)  # nothing is read from the end
+        monkeypatch.setattr(tree_reader, "_NEAR", 1)
+        asked_in_turn = reader(content)
+        assert answers(partial(_same, asked_in_turn), names) == expected
+        assert answers(lambda: reader(content), names) == expected
+        assert facts(reader(content).names())[:4] == facts(whole.names())[:4]
+
+
+def _same(given: TreeReader) -> TreeReader:
+    return given
+
+
+def answers(given: Callable[[], TreeReader], names: list[str]) -> list[tuple[Any, ...]]:
+    """What is said of each of the names."""
+    return [
+        (
+            given().has_uuid(name),
+            meant(given(), name),
+            is_free(given(), name),
+            given().by_uuid(name),
+        )
+        for name in names
+    ]
 
 
 def large(file: Path, *, compact: bool) -> Session:

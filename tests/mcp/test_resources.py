@@ -20,7 +20,7 @@ from mcp_types import (
 )
 
 from sessiontree import Session, Store
-from sessiontree.mcp import content
+from sessiontree.mcp import content, subscriptions
 from sessiontree.mcp.answer import DATA, MARK
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.support.sessions import by_hand, said
@@ -220,6 +220,41 @@ def test_a_client_that_subscribes_hears_when_the_session_grows(tmp_path: Path) -
             while not heard:
                 await anyio.sleep(0.01)
             assert heard == [uris[1]]
+
+    run(test)
+
+
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+def test_the_oldest_subscription_goes_for_one_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(subscriptions, "_MOST", 2)
+    ids = [talk(tmp_path, name) for name in ("one", "two", "three")]
+    heard: list[str] = []
+    news = anyio.Event()
+
+    async def hear(message: Any) -> None:
+        if isinstance(message, ResourceUpdatedNotification):
+            heard.append(message.params.uri)
+            news.set()
+
+    async def test() -> None:
+        nonlocal news
+        async with client(tmp_path, "legacy", message_handler=hear) as at:
+            for id in ids:
+                await at.session.subscribe_resource(f"session://{id}")
+            for id in ids:
+                _say(file_of(tmp_path, id))
+                if id != ids[0]:
+                    await news.wait()
+                    news = anyio.Event()
+            assert heard == [f"session://{id}" for id in ids[1:]]
+            await at.session.subscribe_resource(f"session://{ids[0]}")  # "two" goes for it
+            heard.clear()
+            for id in ids[1:]:
+                _say(file_of(tmp_path, id))
+            await news.wait()
+            assert heard == [f"session://{ids[2]}"]
 
     run(test)
 
