@@ -247,7 +247,11 @@ class _Pass:
         self, places: Sequence[str], covered: Callable[[], Iterable[tuple[str, list[str]]]]
     ) -> BackupResult:
         left = [file for file in self._files(places) if not self._is_seen(file)]
-        changed = [file for file in left if self._has_news(file)]
+        changed = [
+            file
+            for number, file in enumerate(left)
+            if not self._stop.is_set() and self._has_news(file, number, len(left))
+        ]
         if changed and not self._stop.is_set():
             with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
@@ -306,8 +310,9 @@ class _Pass:
         name = os.path.basename(file).partition(".")[0]
         return name.startswith("agent-") and not self._seen.origin_of(target).id.endswith(name)
 
-    def _has_news(self, file: str) -> bool:
+    def _has_news(self, file: str, number: int, total: int) -> bool:
         """Whether a file is to be imported; only its start is read, and the end of its session."""
+        self._shown(number, total, f"Looking at {os.path.basename(file)}")
         try:
             before = self._seen.look(file)
             done = self._importer.kept(file)
