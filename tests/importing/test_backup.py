@@ -357,6 +357,15 @@ def test_without_a_home_there_is_nothing_to_do(bare: Path) -> None:
     assert "No agent keeps sessions here" in told.stderr
 
 
+def test_a_backup_that_is_told_to_stop_ends_after_the_file_at_hand(home: Path) -> None:
+    stop = threading.Event()
+    backup = Backup(str(home / "store"), stop=stop)
+    result = backup.run(each=lambda kept: stop.set())
+    assert (len(result.new), result.kept_alone) == (1, [])
+    assert len(content_of(home / "store")) == 1
+    assert counts(backed_up(home)) == (SESSIONS - 1, 0, 1, 0)
+
+
 def test_an_empty_file_is_nothing_to_keep(home: Path) -> None:
     transcript(home).with_name("new.jsonl").touch()
     assert counts(backed_up(home)) == (SESSIONS, 0, 0, 0)
