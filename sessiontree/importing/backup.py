@@ -108,13 +108,13 @@ class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
         new: the sessions that are new in the store.
         grown: the sessions that got new entries.
         unchanged: the number of files of agents that have nothing new.
-        kept_alone: the sessions of the store of which their agents have no file, with `id`, `agent`,
-            `file` and the name of their `source`; only of the agents whose folders the pass looked
-            at whole.
+        kept_alone: the sessions of the store of which their agents have no file, with `id`,
+            `agent`, `file` and the name of their `source`; only of the agents whose folders the
+            pass looked at whole.
         trashed: the number of files whose sessions are in the trash of the store, with all that the
             files have; they are left there.
-        failed: what could not be kept: the `file`, the `cause`, what to do `next`, and for a part of
-            a file its `line` and `offset`.
+        failed: what could not be kept: the `file`, the `cause`, what to do `next`, and for a part
+            of a file its `line` and `offset`.
         notes: texts about files that end in the middle of a line, and about files of one session.
     """
 
