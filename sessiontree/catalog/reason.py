@@ -18,12 +18,17 @@ from sessiontree.core.message import Message, blocks_of, kind_of, role_of, text_
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError
 from sessiontree.operations.messages import Messages, typed_in
+from sessiontree.operations.outline import begins_subagent
 from sessiontree.operations.turns import numbers_of
 from sessiontree.operations.work import message_of
 from sessiontree.session import Session
 
 LONGEST: Final = 2000
 """The most characters of a prompt, and of a reasoning, that are told."""
+
+
+_MOST_AGENTS: Final = 20
+"""How deep subagents may start subagents; hostile ones may start themselves."""
 
 
 class Reason(msgspec.Struct, frozen=True):
@@ -57,7 +62,7 @@ def _reason_of(cursor: Cursor, uuid: str, numbers: dict[str, int]) -> Reason:
         return Reason()
     messages = Messages(cursor.messages)
     reasoning = ""
-    for above in _with(entry, cursor.up(entry)):
+    for above in _above(cursor, entry):
         if not is_of_subagent(above.lane) and messages.begins_turn(above):
             prompt = typed_in(above) or text_of(_message_in(above) or messages.of(above) or {})
             number = numbers.get(above.uuid)
@@ -69,6 +74,29 @@ def _reason_of(cursor: Cursor, uuid: str, numbers: dict[str, int]) -> Reason:
         if not reasoning and above.lane == entry.lane:
             reasoning = _said_in(_message_in(above) or {})
     return Reason(reasoning=reasoning or None)
+
+
+def _callers(cursor: Cursor) -> dict[str | None, str]:
+    """By the lane of each subagent the uuid of the entry with the call that started it."""
+    starts = filter(begins_subagent, cursor.reader.of_type("custom"))
+    facts = ((start.lane, start.as_stored.get("data")) for start in starts)
+    called = ((lane, data.get("calledBy")) for lane, data in facts if isinstance(data, dict))
+    return {lane: caller for lane, caller in called if isinstance(caller, str)}
+
+
+def _above(cursor: Cursor, entry: Entry) -> Iterator[Entry]:
+    """An entry and those above it; above those of a subagent, those above its call."""
+    yield from _with(entry, cursor.up(entry))
+    callers = _callers(cursor) if is_of_subagent(entry.lane) else {}
+    for _ in range(_MOST_AGENTS):
+        caller = callers.get(entry.lane)
+        if caller is None:
+            return
+        try:
+            entry = cursor.entry(caller)
+        except RefError:  # its line is damaged
+            return
+        yield from _with(entry, cursor.up(entry))
 
 
 def _with(entry: Entry, above: Iterator[Entry]) -> Iterator[Entry]:

@@ -18,31 +18,95 @@ _SHORT: Final = 40_000
 """The most cells of a table that compares two runs line by line."""
 
 
+Run = tuple[int, int, int]
+"""Lines that are the same: where they begin in each text, and how many they are."""
+
+
 def pairs(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
     """The indexes of the lines that are the same in both, in order."""
-    found: list[tuple[int, int]] = []
+    return [
+        (one + more, other + more)
+        for one, other, length in runs(before, after)
+        for more in range(length)
+    ]
+
+
+def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
+    """The lines that are the same in both, as runs, in order."""
+    found: list[Run] = []
     waiting = [(0, len(before), 0, len(after))]
     while waiting:
         low, high, start, end = waiting.pop()
-        while low < high and start < end and before[low] == after[start]:
-            found.append((low, start))
-            low, start = low + 1, start + 1
-        while low < high and start < end and before[high - 1] == after[end - 1]:
-            high, end = high - 1, end - 1
-            found.append((high, end))
+        if same := _common(before, low, high, after, start, end):
+            found.append((low, start, same))
+            low, start = low + same, start + same
+        if same := _common_end(before, low, high, after, start, end):
+            high, end = high - same, end - same
+            found.append((high, end, same))
         if low == high or start == end:
             continue
         anchors = _anchors(before, low, high, after, start, end)
         if anchors:
             for one, other in anchors:
                 waiting.append((low, one, start, other))
-                found.append((one, other))
+                found.append((one, other, 1))
                 low, start = one + 1, other + 1
             waiting.append((low, high, start, end))
         elif (high - low) * (end - start) <= _SHORT:
-            found += _compared(before, low, high, after, start, end)
+            compared = _compared(before, low, high, after, start, end)
+            found += ((one, other, 1) for one, other in compared)
     found.sort()
-    return found
+    return _joined(found)
+
+
+def _joined(found: list[Run]) -> list[Run]:
+    """The same runs, those that touch each other as one."""
+    made: list[Run] = []
+    for one, other, length in found:
+        last = made[-1] if made else (-1, -1, 0)
+        if last[0] + last[2] == one and last[1] + last[2] == other:
+            made[-1] = (last[0], last[1], last[2] + length)
+        else:
+            made.append((one, other, length))
+    return made
+
+
+def _common(
+    before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
+) -> int:
+    """How many lines are the same from two lines on; slices are compared, in growing steps."""
+    most = min(high - low, end - start)
+    same, step = 0, 1
+    while same < most:
+        step = min(step, most - same)
+        one, other = low + same, start + same
+        if before[one : one + step] == after[other : other + step]:
+            same += step
+            step *= 2
+        elif step == 1:
+            break
+        else:
+            step = max(step // 4, 1)
+    return same
+
+
+def _common_end(
+    before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
+) -> int:
+    """How many lines are the same up to two ends."""
+    most = min(high - low, end - start)
+    same, step = 0, 1
+    while same < most:
+        step = min(step, most - same)
+        one, other = high - same, end - same
+        if before[one - step : one] == after[other - step : other]:
+            same += step
+            step *= 2
+        elif step == 1:
+            break
+        else:
+            step = max(step // 4, 1)
+    return same
 
 
 def _anchors(

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from sessiontree.core.edits import Edit, after, undone
-from sessiontree.core.line_diff import pairs
+from sessiontree.core.line_diff import Run, pairs, runs
 
 Certainty = Literal["exact", "normalized", "hunk"]
 
@@ -157,11 +157,11 @@ class Replay:
             del self._aside[:-MOST_ASIDE]
         lines = lines_of(text)
         writers: Writers = [Writer(number, "exact")] * len(lines)
-        same = pairs(state.lines, lines)
-        # A file that is written whole may have changes of others that nothing told.
-        kept = _matched(state, lines, same) if edit.kind == "write" else _same(state, same)
-        for at, writer in kept:
-            writers[at] = writer
+        same = runs(state.lines, lines)
+        _keep(state, same, writers)
+        if edit.kind == "write":  # it may have changes of others that nothing told
+            for at, writer in _in_other_form(state, lines, same):
+                writers[at] = writer
         self._note_gone(state, same)
         self._state = _State(text, lines, writers)
 
@@ -179,8 +179,11 @@ class Replay:
         writers: Writers = [None] * len(lines)
         open_lines = set(range(len(lines)))
         if self._state is not None:
-            same = pairs(self._state.lines, lines)
-            for at, writer in _matched(self._state, lines, same):
+            same = runs(self._state.lines, lines)
+            _keep(self._state, same, writers)
+            for _, other, length in same:
+                open_lines.difference_update(range(other, other + length))
+            for at, writer in _in_other_form(self._state, lines, same):
                 writers[at] = writer
                 open_lines.discard(at)
             self._note_gone(self._state, same)
@@ -225,13 +228,12 @@ class Replay:
             del self._aside[:-MOST_ASIDE]
         self._state = state
 
-    def _note_gone(self, state: _State, same: Sequence[tuple[int, int]]) -> None:
+    def _note_gone(self, state: _State, same: Sequence[Run]) -> None:
         """Note the lines of a state that are not in the next one, with those beside them."""
-        kept = {one for one, _ in same}
         lines = state.lines
-        for at, line in enumerate(lines):
-            if at not in kept:
-                places = self._gone.setdefault(line, [])
+        for old, _ in _gaps(same, len(lines), 0):
+            for at in old:
+                places = self._gone.setdefault(lines[at], [])
                 places.append(_Gone(_at(lines, at - 1), _at(lines, at + 1), state.writers[at]))
                 del places[:-_MOST_PLACES]
 
@@ -319,22 +321,27 @@ def _new_lines(edit: Edit) -> list[str]:
     return [line.removesuffix("\r") for line in found]
 
 
-def _same(state: _State, same: Iterable[tuple[int, int]]) -> Iterator[tuple[int, Writer | None]]:
-    """The lines that a state has too, with their writers."""
-    for one, other in same:
-        yield other, state.writers[one]
+def _keep(state: _State, same: Iterable[Run], writers: Writers) -> None:
+    """Give the lines that a state has too their writers there."""
+    for one, other, length in same:
+        writers[other : other + length] = state.writers[one : one + length]
 
 
-def _matched(
-    state: _State, lines: Sequence[str], same: Sequence[tuple[int, int]]
-) -> Iterator[tuple[int, Writer | None]]:
-    """The lines that a state has too, alike or in another form, with their writers."""
+def _gaps(same: Sequence[Run], before: int, behind: int) -> Iterator[tuple[range, range]]:
+    """The lines between runs that are the same, of two texts with so many lines."""
     last = above = 0
-    for one, other in [*same, (len(state.lines), len(lines))]:
-        yield from _reformed(state, range(last, one), lines, range(above, other))
-        if other < len(lines):
-            yield other, state.writers[one]
-        last, above = one + 1, other + 1
+    for one, other, length in [*same, (before, behind, 0)]:
+        if one > last or other > above:
+            yield range(last, one), range(above, other)
+        last, above = one + length, other + length
+
+
+def _in_other_form(
+    state: _State, lines: Sequence[str], same: Sequence[Run]
+) -> Iterator[tuple[int, Writer | None]]:
+    """The lines that a state has in another form, with their writers."""
+    for old, new in _gaps(same, len(state.lines), len(lines)):
+        yield from _reformed(state, old, lines, new)
 
 
 def _reformed(
