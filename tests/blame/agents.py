@@ -109,8 +109,12 @@ class Agent(ABC):
 
     def heredoc(self, at: datetime, call: str, edit: Edit) -> None:
         """A call that gives the whole file in the shell."""
-        name = shlex.quote(os.path.relpath(edit.file, self.cwd))
+        name = self.word(edit.file)
         self.shell(at, call, f"cat > {name} <<'EOF'\n{edit.after}EOF")
+
+    def word(self, file: Path) -> str:
+        """A path as a word of the shell, relative to the session's folder."""
+        return shlex.quote(os.path.relpath(file, self.cwd))
 
     @abstractmethod
     def save(self) -> Path:
@@ -594,7 +598,11 @@ class Gemini(Agent):
         return f"replace__replace_{self.hex(12)}_{self._count}"
 
     def path(self, file: Path) -> str:
+        """The older document does not name its folder, so no path in it is relative."""
         return str(file) if self._is_document else super().path(file)
+
+    def word(self, file: Path) -> str:
+        return shlex.quote(str(file)) if self._is_document else super().word(file)
 
     def _message(self, at: datetime, kind: str, content: Any, **more: Any) -> Row:
         about = {"id": self.uuid(), "timestamp": self.tick(at), "type": kind}

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import os
 import random
-import shlex
 import subprocess
 import sys
 import tempfile
@@ -529,6 +528,8 @@ class _Play:
         for _ in range(20):
             edit = self._edit(path, spans := [self._span(path, writer) for _ in range(3)])
             if edit is not None:
+                # It knows the lines that it writes again, as it has read them.
+                session.read(self._now(), self.root / path, text_of(lines))
                 session.write(self._now(), call, edit, "done")
                 self._put(path, _as_written(session, lines, applied(lines, spans)))
                 self.clock += timedelta(seconds=2)
@@ -676,7 +677,7 @@ class _Play:
         session, path = self._turn(), self._file(is_clean=True)
         new = self._new_path(path)
         program = self.rng.choice(("mv", "git mv"))
-        words = [shlex.quote(os.path.relpath(self.root / p, session.cwd)) for p in (path, new)]
+        words = [session.word(self.root / p) for p in (path, new)]
         session.shell(self._now(), session.call(), f"{program} {' '.join(words)}")
         self._move(path, new)
         self._agent_edits(session, new)
@@ -741,7 +742,7 @@ class _Play:
             gone = Edit(self.root / path, text, None)
             session.edit(self._now(), session.call(), [gone], "done")
         else:
-            name = shlex.quote(os.path.relpath(self.root / path, session.cwd))
+            name = session.word(self.root / path)
             session.shell(self._now(), session.call(), f"rm {name}")
         self._remove(path)
         self.is_moved = True
@@ -754,7 +755,7 @@ class _Play:
         writer = self._writer(session, call, "append in the shell")
         lines = self.work[path]
         more = self.wording.block(_kind(path), writer, names_in(lines))
-        name = shlex.quote(os.path.relpath(self.root / path, session.cwd))
+        name = session.word(self.root / path)
         command = f"cat >> {name} <<'EOF'\n{text_of(more)}EOF"
         session.shell(self._now(), call, command)
         self._put(path, [*lines, *more])
