@@ -31,10 +31,10 @@ _SHORTEST: Final = 4
 
 
 class FileState(msgspec.Struct, frozen=True):
-    """A file after one of its edits.
+    """A file after one of its edits, or as an agent saw it.
 
     Attributes:
-        edit: the edit, with its session.
+        edit: the edit or the look, with its session.
         content: what is known of the file.
         commit: the commit that the state is based on; None if the sessions alone tell it.
     """
@@ -58,7 +58,7 @@ class FileState(msgspec.Struct, frozen=True):
             "agent": self.edit.agent,
             "session": self.edit.session,
             "file": self.edit.file,
-            "kind": event.edit.kind if event.edit is not None else None,
+            "kind": event.edit.kind if event.edit is not None else "read",
             "path": event.to or event.path,
             "known": self.content.known(),
             "gaps": [[gap.first, gap.last] for gap in gaps],
@@ -96,7 +96,9 @@ class FileState(msgspec.Struct, frozen=True):
 def states(
     path: str, files: Callable[[], Sequence[str]], report: Report, *, each: Each = nothing
 ) -> list[FileState]:
-    """The states of a file after each edit that was done, in the order of time.
+    """The states of a file after each edit that was done, and as agents saw it, in time order.
+
+    A look that shows nothing new is no state.
 
     Args:
         path: the path of the file, which need not be there any more.
@@ -122,12 +124,18 @@ def states(
             if base is not None:
                 commit = base.commit
                 content.take(Seen("", base.text or "", is_whole=True))
+        before = _snapshot(content)
         content.take(event)
         if content.contradicted or not content.known() or _tells_all(event):
             commit = None
-        if isinstance(event, Edit):
+        if isinstance(event, Edit) or _is_other(content, before):
             found.append(FileState(edit, _snapshot(content), commit))
     return found
+
+
+def _is_other(content: Content, before: Content) -> bool:
+    """Whether a look showed more than was known, or something else."""
+    return (content.text, content.lines) != (before.text, before.lines)
 
 
 def _snapshot(content: Content) -> Content:
@@ -172,15 +180,17 @@ def state_at(found: Sequence[FileState], at: str) -> FileState:
     """
     named = [state for state in found if len(at) >= _SHORTEST and state.name.startswith(at)]
     if len({state.name for state in named}) > 1:
-        raise RefError(f"{at!r} is the start of {len(named)} edits; give more characters", at)
+        raise RefError(f"{at!r} is the start of {len(named)} uuids; give more characters", at)
     if named:
         return named[-1]
     try:
         moment = moment_given(at, datetime.now(UTC)).timestamp()
     except UsageError:
         known = "'recover FILE' lists them"
-        raise RefError(f"no edit of the file is {at!r}, and it is no time; {known}", at) from None
+        raise RefError(
+            f"no edit or look of the file is {at!r}, and it is no time; {known}", at
+        ) from None
     before = [state for state in found if state.edit.seconds <= moment]
     if not before:
-        raise RefError(f"no session changed the file before {at}", at)
+        raise RefError(f"no session changed or read the file before {at}", at)
     return before[-1]

@@ -12,6 +12,7 @@ import click
 
 from sessiontree.catalog.blame import BlamedLine
 from sessiontree.catalog.blame import blame as blamed_lines
+from sessiontree.catalog.file_edits import SessionEdit
 from sessiontree.catalog.history import FileEdit
 from sessiontree.catalog.history import history as edits_in_history
 from sessiontree.catalog.places import Selection, files_to_search
@@ -202,7 +203,9 @@ def _out_edit(found: FileEdit, *, prompts: bool, stat: bool) -> None:
 @click.argument("file", metavar="FILE")
 @arguments.places
 @click.option(
-    "--at", metavar="REF|TIME", help="The state to print: after the edit REF, or at this time."
+    "--at",
+    metavar="REF|TIME",
+    help="The state to print: after the edit or the look REF, or at this time.",
 )
 @click.option("-o", "--out", metavar="OUT", help="Write the state to this file.")
 @click.option("--overwrite", is_flag=True, help="Let -o replace a file that exists.")
@@ -239,7 +242,7 @@ def recover(
             raise click.UsageError("-o needs --at, which says which state to write")
         _out_states(found, as_json=as_json)
         if not found and not as_json:
-            tell(f"No session changed {file}")
+            tell(f"No session changed or read {file}")
         return
     state = state_at(found, at)
     text = state.text(marked=partial)
@@ -278,13 +281,19 @@ def _out_states(found: Sequence[FileState], *, as_json: bool) -> None:
         write(f"{_time(edit.event.time)}  {state.name[:8]}  {who}  {known}{based}{changed}\n")
 
 
+def _how(edit: SessionEdit) -> str:
+    """How the state is known: after which kind of edit, or by a look."""
+    return edit.event.edit.kind if edit.event.edit is not None else "read"
+
+
 @arguments.command("files", json="a list of the files")
-@arguments.file
+@click.argument("file", type=arguments.SESSION_FILE, default="latest")
 def files(file: str, as_json: bool) -> None:
     """List the files that the session FILE read, wrote, created, moved and deleted.
 
-    Each row has the number of lines that the session added and took away, as far as its edits tell
-    them. A call that failed or was refused counts only as failed.
+    Without FILE, the session is the one that changed last. Each row has the number of lines that
+    the session added and took away, as far as its edits tell them. A call that failed or was
+    refused counts only as failed.
     """
     with reading(file) as session:
         found = files_of(session.file_events())

@@ -7,6 +7,7 @@ told too, because it happened to the files.
 
 from __future__ import annotations
 
+import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, Literal
@@ -29,6 +30,10 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import BlobError
 from sessiontree.operations.messages import with_messages
 from sessiontree.operations.work import message_of
+from sessiontree.storage.files import read_side_file
+from sessiontree.storage.fs import DISK
+
+_SNAPSHOT: Final = b'"claude-code:file-history-snapshot"'
 
 Ending = CallEnding | Literal["unanswered"]
 
@@ -40,9 +45,9 @@ class FileEvent(msgspec.Struct, frozen=True):
     """An edit of a file, or a look at one, by a call of a session.
 
     Attributes:
-        uuid: the uuid of the entry with the call.
-        call: the id of the call.
-        tool: the name of the tool.
+        uuid: the uuid of the entry with the call, or of the one that names a copy of the file.
+        call: the id of the call; empty for a copy that Claude Code made before an edit.
+        tool: the name of the tool; empty for such a copy.
         time: the timestamp of the result, or of the call without one; None if there is none.
         lane: the lane of the call; None for main.
         model: the model that called; None if it is not told.
@@ -77,7 +82,8 @@ def file_events(
         names: only events of calls that have one of these in their arguments; all if empty.
     """
     cwd = cursor.reader.header.get("cwd")
-    events = _Events(original_line, cwd if isinstance(cwd, str) and cwd else None, names)
+    backups = _backups_of(cursor)
+    events = _Events(backups, original_line, cwd if isinstance(cwd, str) and cwd else None, names)
     with cursor.alone():
         entries = cursor.reader.entries()
         for entry, message in with_messages(entries, cursor.messages, is_wanted=_is_handle):
@@ -110,10 +116,12 @@ class _Waiting(msgspec.Struct):
 class _Events:
     def __init__(
         self,
+        backups: Callable[[str], str | None],
         original_line: Callable[[Entry], bytes],
         cwd: str | None,
         names: Collection[str],
     ) -> None:
+        self._backups = backups
         self._original_line = original_line
         self._cwd = cwd
         self._names = names
@@ -125,6 +133,8 @@ class _Events:
         if entry.type == "model_change":
             model = entry.as_stored.get("modelId")
             self._model = model if isinstance(model, str) else None
+        if entry.type == "custom" and _SNAPSHOT in entry.line:
+            self._found += self._shown_in(entry)
         if entry.type not in CONTENT:
             return
         fields = message if message is not None else message_of(entry, entry.as_stored)
@@ -135,6 +145,32 @@ class _Events:
             self._note(entry, calls, fields)
         if self._waiting:
             self._answer(entry, fields)
+
+    def _shown_in(self, entry: Entry) -> Iterator[FileEvent]:
+        """The files that Claude Code copied before it changed them."""
+        data = entry.as_stored.get("data")
+        snapshot = data.get("snapshot") if isinstance(data, Mapping) else None
+        kept = snapshot.get("trackedFileBackups") if isinstance(snapshot, Mapping) else None
+        for path, backup in kept.items() if isinstance(kept, Mapping) else ():
+            name = backup.get("backupFileName") if isinstance(backup, Mapping) else None
+            if not isinstance(name, str) or (
+                self._names and not any(n in path for n in self._names)
+            ):
+                continue
+            time, text = backup.get("backupTime"), self._backups(name)
+            if text is None or not isinstance(time, str):
+                continue
+            yield FileEvent(
+                uuid=entry.uuid,
+                call="",
+                tool="",
+                time=time,
+                lane=entry.lane,
+                model=None,
+                path=_at(self._cwd, path),
+                ending="done",
+                seen=Seen(path, text, is_whole=True),
+            )
 
     def _note(self, entry: Entry, calls: Iterable[Call], message: Message) -> None:
         model = message.get("model")
@@ -217,6 +253,32 @@ class _Events:
         if not isinstance(given, str):
             return folder
         return given if folder is None else posixpath.join(folder, given)
+
+
+def _backups_of(cursor: Cursor) -> Callable[[str], str | None]:
+    """Gives the copies of files that Claude Code keeps for a session, by their names.
+
+    They are in the folder `file-history` beside `projects`, where the transcripts are.
+    """
+    file = os.path.realpath(cursor.reader.log.name)
+    projects = os.path.dirname(os.path.dirname(file))
+    id = cursor.reader.id
+    if os.path.basename(projects) != "projects" or not _is_plain(id):
+        return lambda name: None
+    folder = os.path.join(os.path.dirname(projects), "file-history", id)
+
+    def backup(name: str) -> str | None:
+        if not _is_plain(name):
+            return None
+        content = read_side_file(DISK, os.path.join(folder, name))
+        return None if content is None else content.decode("utf-8", "replace")
+
+    return backup
+
+
+def _is_plain(name: str) -> bool:
+    """Whether a name stays in its folder."""
+    return bool(name) and os.sep not in name and name not in (os.curdir, os.pardir)
 
 
 def _at(folder: str | None, path: str) -> str:
