@@ -79,6 +79,10 @@ NO_SESSIONS = {
         HEADER.replace(b'"uuid":"root"', b'"x":1'),
         "its header has no usable uuid; restore it from a backup",
     ),
+    "a header without a uuid that shares its line": (
+        HEADER.replace(b'"uuid":"root"', b'"x":1') + message("m", "root") + b"\n",
+        "its header has no usable uuid; restore it from a backup",
+    ),
     "a header whose uuid is a number": (HEADER.replace(b'"root"', b"5"), "has no usable uuid"),
 }
 

@@ -15,6 +15,7 @@ import itertools
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -298,6 +299,25 @@ def test_a_closed_log_refuses_to_read_and_to_write(log: Log, end: str) -> None:
             look()
     log.reopen()
     assert content(log) == HEADER
+
+
+def test_a_log_that_is_closed_while_a_thread_waits_to_hold_it_is_not_held(log: Log) -> None:
+    begun, held = threading.Event(), threading.Event()
+
+    def wait_to_hold() -> None:
+        begun.set()
+        with log.hold():
+            held.set()
+
+    with ThreadPoolExecutor(1) as pool:
+        with log.hold():
+            waiting = pool.submit(wait_to_hold)
+            begun.wait(PATIENCE)
+            time.sleep(0.05)  # until it waits; if it is slower, it finds the log closed
+            log.close()
+        with pytest.raises(ReadOnlyError, match="is closed"):
+            waiting.result(PATIENCE)
+    assert not held.is_set()
 
 
 def test_an_ended_log_refuses_to_write_and_says_why(log: Log) -> None:
