@@ -1,0 +1,153 @@
+"""What a shell script is told to do to files is what a real shell does to them."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from sessiontree.core.shell import LONGEST, ShellEffect, effects, script_of
+
+PATCH: Final = "*** Begin Patch\n*** Delete File: a\n*** End Patch"
+
+CERTAIN: Final[dict[str, tuple[str, list[tuple[Any, ...]]]]] = {
+    "a here-document": ("cat > a <<'EOF'\none\ntwo\nEOF", [("write", "a", "one\ntwo\n")]),
+    "one that is appended": ("cat >> a <<'EOF'\none\nEOF", [("append", "a", "one\n")]),
+    "the mark before the file": ("cat <<'EOF' > a\none\nEOF", [("write", "a", "one\n")]),
+    "an empty one": ("cat > a <<'EOF'\nEOF", [("write", "a", "")]),
+    "quotes of another kind": ('cat > a <<"EOF"\n$x\nEOF', [("write", "a", "$x\n")]),
+    "no quotes, and nothing to expand": ("cat > a <<EOF\none\nEOF", [("write", "a", "one\n")]),
+    "tabs that do not count": ("cat > a <<-'EOF'\n\tone\n\tEOF", [("write", "a", "one\n")]),
+    "tabs that count": ("cat > a <<'EOF'\n\tone\nEOF", [("write", "a", "\tone\n")]),
+    "two in one script": (
+        "cat > a <<'A'\n1\nA\ncat > b <<'B'\n2\nB",
+        [("write", "a", "1\n"), ("write", "b", "2\n")],
+    ),
+    "tee": ("tee a <<'EOF'\none\nEOF", [("write", "a", "one\n")]),
+    "tee to the end": ("tee -a a <<'EOF'\none\nEOF", [("append", "a", "one\n")]),
+    "echo": ("echo one  two > a", [("write", "a", "one two\n")]),
+    "echo without a line break": ("echo -n one > a", [("write", "a", "one")]),
+    "echo of nothing": ("echo > a", [("write", "a", "\n")]),
+    "echo to the end": ("echo 'one  two' >> a", [("append", "a", "one  two\n")]),
+    "a new empty file": (": > a", [("write", "a", "")]),
+    "a move": ("mv f g", [("move", "f", "", "g")]),
+    "a move by force": ("mv -f f g", [("move", "f", "", "g")]),
+    "a file that is removed": ("rm -f f", [("delete", "f")]),
+    "two that are removed": ("rm f d/h", [("delete", "f"), ("delete", "d/h")]),
+    "below a folder": ("cd d\necho x > a", [("write", "d/a", "x\n")]),
+    "a move below a folder": ("cd d && mv h i", [("move", "d/h", "", "d/i")]),
+    "above a folder": ("cd d; cd ..; echo x > a", [("write", "d/../a", "x\n")]),
+    "one command after another": (
+        "echo x > a && mv a b; rm f",
+        [("write", "a", "x\n"), ("move", "a", "", "b"), ("delete", "f")],
+    ),
+    "a comment": ("echo x > a # > b", [("write", "a", "x\n")]),
+    "errors that go elsewhere": ("echo x 2> e > a", [("write", "a", "x\n")]),
+}
+
+TOLD: Final[dict[str, tuple[str, list[tuple[Any, ...]]]]] = {
+    "a whole file": ("cat f", [("show", "f")]),
+    "some lines of a file": ("sed -n 2,9p f", [("show", "f", "", "", 2, 9)]),
+    "other words of sed": ("sed -n /x/p f", []),
+    "a file that sed changes": ("sed -i s/a/b/ f", [("change", "s/a/b/"), ("change", "f")]),
+    "two files": ("cat f g", []),
+    "a move in git": ("git mv f g", [("move", "f", "", "g")]),
+    "a removal in git": ("git rm --cached f", [("delete", "f")]),
+    "a file that git restores": ("git checkout -- f", [("change", "f")]),
+    "a look by git": ("git diff f", []),
+    "git alone": ("git", []),
+    "a formatter": ("black -q f g", [("change", "f"), ("change", "g")]),
+    "a program that is not known": ("make f", []),
+    "several that move": ("mv f g d", [("change", "f"), ("change", "g"), ("change", "d")]),
+    "what else is written": ("sort f > a", [("change", "a")]),
+    "what cat puts together": ("cat f g > a", [("change", "a")]),
+    "echo with an option": ("echo -e 'x' > a", [("change", "a")]),
+    "a here-document in a pipe": ("cat <<'E' | sort > a\nx\nE", [("change", "a")]),
+    "what stands after a failure": ("true || rm f", [("change", "f")]),
+    "what stands after a pipe": ("ls | xargs echo; rm f", [("change", "f")]),
+    "grep after a failure": ("true || grep x > a", []),
+    "a name that is expanded": ("rm $f", [("change", "$f")]),
+    "words that are expanded": ("echo $x > a", [("change", "a")]),
+    "a here-document that is expanded": ("cat > a <<E\n$x\nE\nrm f", []),
+    "one that does not end": ("cat > a <<'E'\nx", []),
+    "a loop": ("rm f\nfor x in a; do rm $x; done\nrm g", [("delete", "f")]),
+    "a condition": ("if true; then rm f; fi", []),
+    "a quotation over two lines": ("rm f\necho 'a\nb' > g", [("delete", "f")]),
+    "a folder that is not certain": ("true || cd d\nrm f", [("delete", "f")]),
+    "a patch": (f"apply_patch <<'E'\n{PATCH}\nE", [("patch", "", f"{PATCH}\n")]),
+    "a patch below a folder": (
+        f"cd d\napplypatch <<'E'\n{PATCH}\nE",
+        [("patch", "", f"{PATCH}\n", "d")],
+    ),
+    "a patch as a word": (f"apply_patch '{PATCH.splitlines()[0]}'", [("patch", "", PATCH[:15])]),
+    "a patch that is not there": ("apply_patch", []),
+    "nothing": ("", []),
+}
+
+
+@pytest.mark.parametrize("name", CERTAIN | TOLD)
+def test_a_script_tells_what_it_certainly_does(name: str) -> None:
+    script, expected = (CERTAIN | TOLD)[name]
+    assert effects(script) == [ShellEffect(*values) for values in expected]
+
+
+@pytest.mark.parametrize("name", CERTAIN)
+def test_a_shell_does_what_the_script_tells(name: str, tmp_path: Path) -> None:
+    expected, real = tmp_path / "expected", tmp_path / "real"
+    for folder in (expected, real):
+        (folder / "d").mkdir(parents=True)
+        for file in ("a", "f", "d/h"):
+            (folder / file).write_text(f"the old {file}\n")
+    script = CERTAIN[name][0]
+    subprocess.run(["bash", "-c", script], cwd=real, check=True, stdout=subprocess.DEVNULL)
+    for effect in effects(script):
+        play(expected, effect)
+    assert content(real) == content(expected)
+
+
+def play(folder: Path, effect: ShellEffect) -> None:
+    path = folder / effect.path
+    if effect.kind in ("write", "append"):
+        old = path.read_text() if effect.kind == "append" else ""
+        path.write_text(old + effect.text)
+    elif effect.kind == "move":
+        path.rename(folder / effect.to)
+    else:
+        assert effect.kind == "delete"
+        path.unlink()
+
+
+def content(folder: Path) -> dict[str, str]:
+    """The files and their texts, but for what the shell says of errors."""
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name != "e"]
+    return {str(path.relative_to(folder)): path.read_text() for path in files}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "script"),
+    [
+        ({"command": "rm f"}, "rm f"),
+        ({"cmd": "rm f", "commands": "rm g"}, "rm f"),
+        ({"commands": ["rm", "a b"]}, "rm 'a b'"),
+        ({"command": ["bash", "-lc", "rm f"]}, "rm f"),
+        ({"command": ["/bin/sh", "-c", "rm f"]}, "rm f"),
+        ({"command": ["bash", "-l", "f"]}, "bash -l f"),
+        ({"command": ["fish", "-c", "rm f"]}, "fish -c 'rm f'"),
+        ({"command": ["rm", 5]}, ""),
+        ({"command": 5}, ""),
+        ({"other": "rm f"}, ""),
+        ("rm f", ""),
+        ({"command": ["apply_patch", "x"]}, "apply_patch <<'(patch)'\nx\n(patch)\n"),
+        ({"command": ["apply_patch"]}, "apply_patch"),
+    ],
+)
+def test_the_script_of_a_call_is_found_in_each_form(arguments: object, script: str) -> None:
+    assert script_of(arguments) == script
+
+
+def test_a_script_is_read_up_to_its_limits() -> None:
+    assert len(effects("rm f\n" * 201)) == 200
+    assert len(effects("rm f\n" + "#" * (LONGEST - 5))) == 1
+    assert effects("rm f\n" + "#" * (LONGEST - 4)) == []
