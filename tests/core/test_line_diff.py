@@ -1,0 +1,70 @@
+"""The pairs of equal lines, held against the longest row of lines that two texts share."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from hypothesis import assume, example, given
+from hypothesis import strategies as st
+
+from sessiontree.core.line_diff import pairs
+
+Text = list[str]
+
+
+def longest(before: Text, after: Text) -> int:
+    """The length of a longest row of lines that both have in order."""
+    above = [0] * (len(after) + 1)
+    for line in before:
+        here = [0]
+        for column, other in enumerate(after):
+            is_same = line == other
+            here.append(above[column] + 1 if is_same else max(above[column + 1], here[column]))
+        above = here
+    return above[-1]
+
+
+def have_anchors(before: Text, after: Text) -> bool:
+    return any(before.count(line) == after.count(line) == 1 for line in before)
+
+
+@given(st.lists(st.sampled_from("abcd")), st.lists(st.sampled_from("abcd")))
+def test_pairs_rise_in_both_texts_and_their_lines_are_equal(before: Text, after: Text) -> None:
+    found = pairs(before, after)
+    assert all(before[one] == after[other] for one, other in found)
+    assert all(a < b and c < d for (a, c), (b, d) in pairwise(found))
+
+
+@given(st.lists(st.sampled_from("ab"), max_size=12), st.lists(st.sampled_from("ab"), max_size=12))
+@example([*"aabb"], [*"bbaa"])
+def test_lines_that_stand_often_are_paired_as_often_as_can_be(before: Text, after: Text) -> None:
+    assume(not have_anchors(before, after))
+    found = pairs(before, after)
+    inner = before[:], after[:]
+    while inner[0] and inner[1] and inner[0][0] == inner[1][0]:
+        inner = inner[0][1:], inner[1][1:]
+    while inner[0] and inner[1] and inner[0][-1] == inner[1][-1]:
+        inner = inner[0][:-1], inner[1][:-1]
+    assume(not have_anchors(*inner))
+    assert len(found) == longest(before, after)
+
+
+@given(st.permutations([*"abcdefgh"]), st.permutations([*"abcdefgh"]))
+def test_lines_that_stand_once_are_paired_as_often_as_can_be(before: Text, after: Text) -> None:
+    assert len(pairs(before, after)) == longest(before, after)
+
+
+def test_what_stands_between_anchors_is_paired_too() -> None:
+    before, after = [*"xx1yy2zz"], [*"ax1by2cz"]
+    assert pairs(before, after) == [(1, 1), (2, 2), (4, 4), (5, 5), (7, 7)]
+
+
+def test_equal_texts_and_empty_ones_are_paired_whole_or_not_at_all() -> None:
+    assert pairs([*"aab"], [*"aab"]) == [(0, 0), (1, 1), (2, 2)]
+    assert pairs([], [*"ab"]) == pairs([*"ab"], []) == pairs([*"ab"], [*"cd"]) == []
+
+
+def test_runs_without_anchors_are_compared_up_to_a_size() -> None:
+    before, after = [*"ab"] * 100, [*"ba"] * 100
+    assert len(pairs(before, after)) == 199
+    assert pairs(before, [*after, "a"]) == []
