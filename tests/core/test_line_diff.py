@@ -36,7 +36,8 @@ def test_pairs_rise_in_both_texts_and_their_lines_are_equal(before: Text, after:
 
 
 @given(st.lists(st.sampled_from("ab"), max_size=12), st.lists(st.sampled_from("ab"), max_size=12))
-@example([*"aabb"], [*"bbaa"])
+@example([*"aaaabb"], [*"bbaaaa"])
+@example([*"bbaaaa"], [*"aaaabb"])
 def test_lines_that_stand_often_are_paired_as_often_as_can_be(before: Text, after: Text) -> None:
     assume(not have_anchors(before, after))
     found = pairs(before, after)
@@ -68,3 +69,9 @@ def test_runs_without_anchors_are_compared_up_to_a_size() -> None:
     before, after = [*"ab"] * 100, [*"ba"] * 100
     assert len(pairs(before, after)) == 199
     assert pairs(before, [*after, "a"]) == []
+
+
+def test_lines_that_stand_once_are_paired_in_texts_of_any_size() -> None:
+    lines = [str(number) for number in range(300)]
+    assert pairs([*lines, "x"], ["y", *lines]) == [(at, at + 1) for at in range(300)]
+    assert pairs(["x", *lines], [*lines, "y"]) == [(at + 1, at) for at in range(300)]
