@@ -18,6 +18,8 @@ Step = Literal[
     "see context",
     "see lanes",
     "see turns",
+    "see states",
+    "allow gaps",
     "import",
     "repair",
     "keep nothing",

@@ -186,6 +186,22 @@ def repository_of(file: str) -> Repository | None:
     return Repository(top) if top else None
 
 
+def project_above(folder: str) -> str | None:
+    """The top of the working tree that a folder is in, without a call of git; else None.
+
+    The user's home and what is above it are no project, whatever they have.
+    """
+    home = os.path.realpath(os.path.expanduser("~"))
+    folder = os.path.realpath(folder)
+    while not os.path.lexists(os.path.join(folder, ".git")):
+        above = os.path.dirname(folder)
+        if above == folder:
+            return None
+        folder = above
+    is_above_home = os.path.join(home, "").startswith(os.path.join(folder, ""))
+    return None if is_above_home else folder
+
+
 def _run(folder: str, words: Sequence[str], *, given: bytes, may_fail: bool) -> bytes:
     ended = _ended(folder, words, given)
     if ended.returncode and not may_fail:

@@ -21,10 +21,13 @@ from sessiontree.catalog.file_edits import SessionEdit, edits_of
 from sessiontree.catalog.git import Version
 from sessiontree.core.edits import Edit, Seen, after
 from sessiontree.core.moment import moment_given
-from sessiontree.errors import RefError, UsageError
+from sessiontree.errors import RefError, UsageError, with_step
 from sessiontree.operations.recover import Content
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report
+
+_MOST_NAMED: Final = 10
+"""The gaps that a message names."""
 
 _SHORTEST: Final = 4
 """The characters of a uuid that name a state."""
@@ -73,15 +76,16 @@ class FileState(msgspec.Struct, frozen=True):
             UsageError: the file is not there in this state, or some of it is not known.
         """
         if not self.content.is_there:
-            raise UsageError(f"the edit {self.name} deleted the file; choose an earlier state")
+            message = f"the edit {self.name} deleted the file; choose an earlier state"
+            raise with_step(UsageError(message), "see states")
         if self.content.text is not None:
             return self.content.text
         gaps = self.content.gaps()
         if gaps and not marked:
-            raise UsageError(
-                f"not all of this state is known; missing: "
-                f"{', '.join(gap.as_text() for gap in gaps)}"
-            )
+            missing = ", ".join(gap.as_text() for gap in gaps[:_MOST_NAMED])
+            more = f" and {len(gaps) - _MOST_NAMED:,} more" if len(gaps) > _MOST_NAMED else ""
+            message = f"not all of this state is known; missing: {missing}{more}"
+            raise with_step(UsageError(message), "allow gaps")
         return "".join(f"{line}\n" for line in self._marked_lines())
 
     def _marked_lines(self) -> Iterator[str]:
@@ -186,11 +190,10 @@ def state_at(found: Sequence[FileState], at: str) -> FileState:
     try:
         moment = moment_given(at, datetime.now(UTC)).timestamp()
     except UsageError:
-        known = "'recover FILE' lists them"
-        raise RefError(
-            f"no edit or look of the file is {at!r}, and it is no time; {known}", at
-        ) from None
+        message = f"no edit or look of the file is {at!r:.100}, and it is no time"
+        raise with_step(RefError(message, at), "see states") from None
     before = [state for state in found if state.edit.seconds <= moment]
     if not before:
-        raise RefError(f"no session changed or read the file before {at}", at)
+        message = f"no session changed or read the file before {at:.100}"
+        raise with_step(RefError(message, at), "see states")
     return before[-1]

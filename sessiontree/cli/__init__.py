@@ -162,6 +162,8 @@ def _fail(error: Exception) -> NoReturn:
 _HINTS: Final[Mapping[Step | None, str]] = {
     "see entries": "'tree --all' shows all messages, and 'path' all entries on the path",
     "see context": "'context --json' and 'path' show what is in the context",
+    "see states": "'recover FILE' lists the states",
+    "allow gaps": "--partial marks these lines",
     "import": "'sessiontree import {file}'",
     "repair": "'sessiontree repair {file}'",
     "keep nothing": "--keep 0",

@@ -11,7 +11,8 @@ from typing import Final
 import click
 from click.core import ParameterSource
 
-from sessiontree.cli import arguments
+from sessiontree.catalog.git import project_above
+from sessiontree.cli import arguments, terminal
 from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.terminal import out, tell
 from sessiontree.dispatch.dispatcher import Dispatcher
@@ -31,6 +32,15 @@ _AGENT: Final = click.Choice([*AGENTS])
     "--root", metavar="DIR", help="Serve the sessions in DIR [default: the store]."
 )
 @click.option("--agents", is_flag=True, help="Also serve the sessions of known agents.")
+@click.option(
+    "--project",
+    "projects",
+    metavar="DIR",
+    multiple=True,
+    type=click.Path(exists=True, file_okay=False),
+    help="Let clients ask who wrote the files in DIR; you can give it more than once [default: the "
+    "git repository that the server starts in; over HTTP none].",
+)
 @click.option("--write", is_flag=True, help="Let clients add to sessions and make new ones.")
 @click.option(
     OPTION,
@@ -67,6 +77,7 @@ _AGENT: Final = click.Choice([*AGENTS])
 def mcp(
     root: str | None,
     agents: bool,
+    projects: tuple[str, ...],
     write: bool,
     tools: str,
     redact: bool,
@@ -82,8 +93,8 @@ def mcp(
     The definitions of the tools cost the model of the client tokens, so only those that agents ask
     most are offered: the core. --tools offers others, or all.
 
-    Nothing outside of the store, DIR and the agents' folders can be reached. The server only reads,
-    unless you give --write.
+    Nothing outside of the store, DIR, the agents' folders and the projects can be reached. The
+    server only reads, unless you give --write. It never writes in a project.
 
     --install writes an entry into the agent's configuration, with the other options that you give.
     It keeps a copy of the file, and changes nothing else in it.
@@ -99,7 +110,8 @@ def mcp(
         raise click.UsageError("the token is empty; give a long random text, or none")
     if root is not None:
         store_at(root)  # which must be there
-    scope = Scope(root, agents=agents, write=write, redact=redact)
+    given = projects or (_own_project() if http is None else ())
+    scope = Scope(root, agents=agents, write=write, redact=redact, projects=given)
     if enter is None and remove is None:
         _serve(scope, tools, http, token, hosts)
         return
@@ -119,7 +131,15 @@ def mcp(
         options += [OPTION, tools]
     if root is not None:
         options += ["--root", os.path.abspath(root)]
+    for project in projects:
+        options += ["--project", os.path.abspath(project)]
     _tell(install(enter, options) if enter is not None else uninstall(str(remove)), enter)
+
+
+def _own_project() -> tuple[str, ...]:
+    """The project that an agent is in, which starts this server there."""
+    found = project_above(os.getcwd()) if terminal.has_current_directory() else None
+    return () if found is None else (found,)
 
 
 @contextmanager

@@ -37,6 +37,9 @@ _MOST_NAMED: Final = 5
 ASK_TO_WRITE: Final = "Ask the user to allow writing, or go on without writing."
 """The next step where calls may not write; a program may add how it is allowed."""
 
+ASK_FOR_PROJECT: Final = "Ask the user to name the folder of the project."
+"""The next step where calls may read the files of no project; a program may add how."""
+
 
 class Scope:
     """What calls may reach.
@@ -47,6 +50,7 @@ class Scope:
         confined: whether calls stay in these places; else a path may lead anywhere.
         write: whether calls may change sessions and make files.
         redact: whether secrets are masked in what calls answer.
+        projects: the folders of the files that agents changed, which calls may read, not write.
     """
 
     def __init__(
@@ -57,12 +61,14 @@ class Scope:
         confined: bool = True,
         write: bool = False,
         redact: bool = False,
+        projects: Iterable[str] = (),
     ) -> None:
         self.store = Store(root)
         self.agents = agent_folders() if agents else []
         self.confined = confined
         self.write = write
         self.redact = redact
+        self.projects = [os.path.abspath(folder) for folder in projects]
 
     @property
     def places(self) -> list[str]:
@@ -158,6 +164,31 @@ class Scope:
             self.places,
         )
 
+    def project_file(self, path: str) -> str:
+        """The absolute path of a file that agents changed, which calls may read.
+
+        A relative path begins in the first project that has it.
+
+        Raises:
+            Refusal: the path leads outside the projects.
+        """
+        if not self.confined:
+            return os.path.abspath(_without_nul(path))
+        for project in self.projects:
+            found = os.path.join(project, path)
+            if _is_below(found, project) and (os.path.lexists(found) or os.path.isabs(path)):
+                return os.path.abspath(found)
+        if self.projects and _is_below(os.path.join(self.projects[0], path), self.projects[0]):
+            return os.path.abspath(os.path.join(self.projects[0], path))
+        if not self.projects:
+            raise Refusal("no file of a project can be read here", "outside", ASK_FOR_PROJECT)
+        raise Refusal(
+            f"{path!r:.200} is outside the projects that can be read",
+            "outside",
+            "Give a path in one of these folders.",
+            self.projects,
+        )
+
     def reaching(self, tell: Report) -> Callable[[str], bool]:
         """A function that says if calls may read a file that was found in the places.
 
@@ -246,6 +277,12 @@ def _nearest_projects(project: str, among: Iterable[SessionInfo]) -> list[str]:
 
 def _untold(problem: str) -> None:
     """What is left out of a list is not what the call is about."""
+
+
+def _without_nul(path: str) -> str:
+    if "\0" in path:
+        raise Refusal(f"{path!r:.200} is no path", "bad_value", "Give the path of a file.")
+    return path
 
 
 def _is_below(path: str, folder: str) -> bool:

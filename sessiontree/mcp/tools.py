@@ -19,7 +19,7 @@ from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.event import Progress
 from sessiontree.dispatch.guidance import nearest
 from sessiontree.dispatch.namespace import Method
-from sessiontree.dispatch.scope import ASK_TO_WRITE
+from sessiontree.dispatch.scope import ASK_FOR_PROJECT, ASK_TO_WRITE
 from sessiontree.mcp import elicitation, schemas
 from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
 from sessiontree.mcp.offer import Offer, tool_name
@@ -174,8 +174,10 @@ def _with_room(method: Method, given: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_option(refused: str) -> str:
-    """A refusal to write says with which option this server writes."""
-    return refused.replace(f"Next: {ASK_TO_WRITE}", f"Next: {_ASK.format('--write')}")
+    """A refusal to write, or to read a project, says with which option this server does it."""
+    for step, option in ((ASK_TO_WRITE, "--write"), (ASK_FOR_PROJECT, "--project DIR")):
+        refused = refused.replace(f"Next: {step}", f"Next: {_ASK.format(option)}")
+    return refused
 
 
 def _refused(text: str) -> types.CallToolResult:

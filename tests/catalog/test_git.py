@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.catalog.git import Repository, repository_of
+from sessiontree.catalog.git import Repository, project_above, repository_of
 
 NAMES = ("a.py", "[id].tsx", ":a", "-n", "a b.py", 'q"t\t.py', "new\nline.py", "é.py", "*.py")
 
@@ -122,6 +122,18 @@ def test_without_git_no_file_is_in_a_repository(
 ) -> None:
     monkeypatch.setenv("PATH", str(folder))
     assert repository_of(str(folder / "a.py")) is None
+
+
+def test_the_project_above_a_folder_is_never_the_home(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a" / "b").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(folder.parent / "home"))
+    assert project_above(str(folder / "a" / "b")) == str(folder)
+    assert project_above("/") is None
+    for home in (folder, folder / "a"):
+        monkeypatch.setenv("HOME", str(home))
+        assert project_above(str(folder / "a" / "b")) is None
 
 
 def test_nothing_that_a_repository_names_is_run(folder: Path, tmp_path: Path) -> None:

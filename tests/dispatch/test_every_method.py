@@ -174,7 +174,8 @@ def test_random_parameters_raise_nothing_and_results_fit(
         nonlocal answered
         shutil.rmtree(place / "store", ignore_errors=True)
         shutil.copytree(prepared / "store", place / "store")
-        scope = Scope(str(place / "store"), agents=False, write=True, redact=redact)
+        root = str(place / "store")
+        scope = Scope(root, agents=False, write=True, redact=redact, projects=[root])
         for event in events(Dispatcher(scope, OWN.values()), name, params):
             if isinstance(event, Guidance):
                 assert event.kind != "fault", (event, params)

@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -57,10 +57,11 @@ async def client(
     write: bool = False,
     redact: bool = False,
     tools: str = "all",
+    projects: Sequence[str] = (),
     **options: Any,
 ) -> AsyncIterator[Client]:
     """A client of a server in this process."""
-    scope = Scope(str(root), agents=False, write=write, redact=redact)
+    scope = Scope(str(root), agents=False, write=write, redact=redact, projects=projects)
     server, problems = make_server(scope, namespaces, tools)
     assert not problems
     async with Client(server, mode=mode, **options) as found:

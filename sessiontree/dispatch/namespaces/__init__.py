@@ -14,6 +14,7 @@ _MODULES: Final = {
     "context": ("context",),
     "branch": ("branch",),
     "session": ("session", "session_care", "session_intake"),
+    "file": ("file",),
     "handle": ("handle",),
     "health": ("health",),
     "schema": ("schema",),
