@@ -6,7 +6,8 @@ that changes a file in another way, such as `sed -i` or a formatter, is known to
 how. `cat F` and `sed -n 1,9p F` show a file.
 
 Invariants: a script with an expansion, a loop or a condition tells nothing of what depends on it;
-the effects of a command that follows `||`, or stands in a pipe, are not certain and not told.
+the effects of a command that follows `||` or a test, or stands in a pipe, are not certain and not
+told; a script is read up to a subshell, a function or an exit.
 """
 
 from __future__ import annotations
@@ -27,15 +28,34 @@ LONGEST: Final = 1 << 20
 _MOST_COMMANDS: Final = 200
 _HERE: Final = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|([\w.]+))")
 _EXPANDS: Final = re.compile(r"[$`\\]")
+_PATTERN: Final = re.compile(r"[*?\[~]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+"""What a shell replaces in a word that is not quoted; quotes are not told here."""
+
+_NOWHERE: Final = "/dev/null"
+
+_BODY: Final = "\0here-document"
+"""The word that stands for a here-document."""
+
 _OPERATORS: Final = frozenset({";", "&&", "||", "|", "&", "|&", ";;"})
+_GOES_ON: Final = frozenset({"||", "|", "|&"})
+"""Operators after which it is not certain that the next line is done."""
+
 _UNCERTAIN: Final = frozenset(
-    {"if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case", "esac", "{"}
+    {
+        *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case"),
+        *("esac", "{", "select", "function", "coproc", "exec", "return", "break", "continue"),
+    }
 )
+_TESTS: Final = frozenset(
+    {"[", "[[", "test", "!", "false", "grep", "egrep", "rg", "diff", "cmp", "which", "command"}
+)
+"""Commands that are asked whether something is so: what follows `&&` may not be done."""
+
 _CHANGERS: Final = frozenset(
     {
         *("sed", "perl", "black", "prettier", "gofmt", "rustfmt", "ruff", "isort", "autopep8"),
         *("patch", "dos2unix", "unix2dos", "truncate", "cp", "install", "ln", "dd", "ex", "ed"),
-        *("eslint", "clang-format", "touch", "yapf"),
+        *("eslint", "clang-format", "touch", "yapf", "mv"),
     }
 )
 """Commands that may change the files they name."""
@@ -117,6 +137,8 @@ def _commands(script: str) -> Iterator[_Command]:
     lines = iter(script.split("\n"))
     count = 0
     for line in lines:
+        if line.lstrip().startswith("#"):
+            continue
         here: list[str] = []
         for mark in _HERE.finditer(line):
             body = _body_of(mark, lines)
@@ -124,16 +146,26 @@ def _commands(script: str) -> Iterator[_Command]:
                 return
             here.append(body)
         try:
-            tokens = _tokens(_HERE.sub(" ", line))
+            tokens = _tokens(_HERE.sub(f" {_BODY} ", line))
         except ValueError:  # a quotation over several lines
             return
+        if tokens and (tokens[-1] in _GOES_ON or (tokens[-1] == "&&" and _TESTS & {*tokens})):
+            return
         for command in _split(tokens, here):
-            if command.words and command.words[0] in _UNCERTAIN:
+            if _ends_reading(command):
                 return
             count += 1
             if count > _MOST_COMMANDS:
                 return
             yield command
+
+
+def _ends_reading(command: _Command) -> bool:
+    """Whether what follows a command may not be done, or not here."""
+    first = command.words[0] if command.words else ""
+    if first == "exit":  # with another code, it is only done where the script fails
+        return command.words[1:2] in ([], ["0"])
+    return first in _UNCERTAIN or "(" in first or first.startswith(("}", ")"))
 
 
 def _body_of(mark: re.Match[str], lines: Iterator[str]) -> str | None:
@@ -152,8 +184,10 @@ def _body_of(mark: re.Match[str], lines: Iterator[str]) -> str | None:
 def _tokens(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
     lexer.whitespace_split = True
-    lexer.commenters = "#"
-    return list(lexer)
+    lexer.commenters = ""
+    tokens = list(lexer)
+    comment = next((at for at, token in enumerate(tokens) if token.startswith("#")), None)
+    return tokens[:comment]
 
 
 def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:
@@ -171,16 +205,19 @@ def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:
             words.append(token)
     part.append(words)
     operators.append("")
-    for words, operator in zip(part, operators, strict=True):
-        is_piped = operator in ("|", "|&")
+    for words, operator, following in zip(part, operators, [*part[1:], []], strict=True):
+        may_fail = operator == "||" and following[:1] not in (["exit"], ["return"])
         if words:
-            yield _command(words, next(bodies, None), is_certain and not is_piped)
-        is_certain = is_certain and operator not in ("||", "|", "|&")
+            is_done = is_certain and not may_fail and operator not in ("|", "|&")
+            yield _command(words, bodies, is_done)
+        is_test = operator == "&&" and words[:1] and words[0] in _TESTS
+        is_certain = is_certain and not is_test and operator not in ("||", "|", "|&")
 
 
-def _command(tokens: Sequence[str], here: str | None, is_certain: bool) -> _Command:
+def _command(tokens: Sequence[str], bodies: Iterator[str], is_certain: bool) -> _Command:
     words: list[str] = []
     into: str | None = None
+    here: str | None = None
     appends = False
     waiting = ""
     for token in tokens:
@@ -192,14 +229,18 @@ def _command(tokens: Sequence[str], here: str | None, is_certain: bool) -> _Comm
             waiting = ""
         elif token in (">", ">>", "<", ">&", "&>", "<<<"):
             waiting = token
+        elif token == _BODY:
+            here = next(bodies, None)
         else:
             words.append(token)
-    return _Command(words, into, appends, here, is_certain)
+    return _Command(words, into if into != _NOWHERE else None, appends, here, is_certain)
 
 
 def _effects_of(command: _Command) -> Iterator[ShellEffect]:
     words, name = command.words, command.words[0] if command.words else ""
     paths = [word for word in words[1:] if not word.startswith("-")]
+    if name in ("rm", "git") and {"--cached", "--dry-run"} & {*words}:
+        return
     if not command.is_certain or any(map(_EXPANDS.search, paths)):
         yield from (ShellEffect("change", path) for path in _named(command) if name != "grep")
     elif name in ("apply_patch", "applypatch") and (command.here or len(words) == 2):
@@ -210,7 +251,7 @@ def _effects_of(command: _Command) -> Iterator[ShellEffect]:
         yield ShellEffect("append" if "-a" in words else "write", paths[0], command.here)
     elif name == "git" and words[1:2] == ["mv"]:
         yield from _moved(paths[1:])
-    elif name == "mv":
+    elif name == "mv" and all(word in ("-f", "-v", "--") for word in words if word[:1] == "-"):
         yield from _moved(paths)
     elif name == "rm" or (name == "git" and words[1:2] == ["rm"]):
         yield from (ShellEffect("delete", path) for path in paths[name == "git" :])
@@ -238,9 +279,12 @@ def _written(command: _Command, name: str, paths: Sequence[str]) -> ShellEffect:
     """The effect of a command whose output goes into a file."""
     into = command.into or ""
     kind: Effect = "append" if command.appends else "write"
+    if _EXPANDS.search(into):
+        return ShellEffect("change", into)
     if name == "cat" and not paths and command.here is not None:
         return ShellEffect(kind, into, command.here)
-    if name == "echo" and not any(map(_EXPANDS.search, command.words)):
+    is_plain = not any(_EXPANDS.search(w) or _PATTERN.search(w) for w in command.words)
+    if name == "echo" and is_plain and not command.words[-1].isdigit():
         said = command.words[1:]
         if said[:1] == ["-n"]:
             return ShellEffect(kind, into, " ".join(said[1:]))
