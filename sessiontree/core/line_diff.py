@@ -5,7 +5,7 @@ of Bram Cohen); between anchors the same is done again, and short runs without a
 line by line.
 
 Invariants: the pairs rise in both texts; the lines of a pair are equal; time and memory grow with
-the length of the texts times the depth of the anchors, never with its square.
+the length of the texts, never with its square.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ Run = tuple[int, int, int]
 """Lines that are the same: where they begin in each text, and how many they are."""
 
 
+_DEEPEST: Final = 50
+"""How often anchors are looked for between anchors; texts that need more were made to cost time."""
+
+
 def pairs(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
     """The indexes of the lines that are the same in both, in order."""
     return [
@@ -34,9 +38,9 @@ def pairs(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
 def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
     """The lines that are the same in both, as runs, in order."""
     found: list[Run] = []
-    waiting = [(0, len(before), 0, len(after))]
+    waiting = [(0, len(before), 0, len(after), 0)]
     while waiting:
-        low, high, start, end = waiting.pop()
+        low, high, start, end, depth = waiting.pop()
         if same := _common(before, low, high, after, start, end):
             found.append((low, start, same))
             low, start = low + same, start + same
@@ -45,13 +49,13 @@ def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
             found.append((high, end, same))
         if low == high or start == end:
             continue
-        anchors = _anchors(before, low, high, after, start, end)
+        anchors = _anchors(before, low, high, after, start, end) if depth < _DEEPEST else []
         if anchors:
             for one, other in anchors:
-                waiting.append((low, one, start, other))
+                waiting.append((low, one, start, other, depth + 1))
                 found.append((one, other, 1))
                 low, start = one + 1, other + 1
-            waiting.append((low, high, start, end))
+            waiting.append((low, high, start, end, depth + 1))
         elif (high - low) * (end - start) <= _SHORT:
             compared = _compared(before, low, high, after, start, end)
             found += ((one, other, 1) for one, other in compared)

@@ -24,7 +24,7 @@ _BEGIN: Final = "*** Begin Patch"
 _HEADING: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE: Final = "*** Move to: "
 _END_OF_FILE: Final = "*** End of File"
-_RANGE: Final = re.compile(r"@@ -(\d{1,9})(?:,\d+)? \+\d+(?:,\d+)? @@")
+_RANGE: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _NO_NEWLINE: Final = "\\"
 MOST_FILES: Final = 1000
 """The files of one patch that are read."""
@@ -110,9 +110,10 @@ def hunks_of(lines: Sequence[str]) -> Iterator[Hunk]:
     above: list[str] = []
     before: list[str] = []
     after: list[str] = []
-    while lines and not lines[-1]:
-        lines = lines[:-1]
-    for line in lines:
+    last = len(lines)
+    while last and not lines[last - 1]:
+        last -= 1
+    for line in lines[:last]:
         if line.startswith("@@"):
             if before or after:
                 yield Hunk(tuple(before), tuple(after), None, tuple(above))
@@ -141,23 +142,24 @@ def _take(line: str, before: list[str], after: list[str]) -> None:
 
 
 def parse_unified(text: str) -> tuple[Hunk, ...]:
-    """The hunks of a unified diff of one file; empty for any other text."""
+    """The hunks of a unified diff of one file; empty for any other text, and for a cut one."""
     found: list[Hunk] = []
-    start: int | None = None
     before: list[str] = []
     after: list[str] = []
-    for line in text.replace("\r\n", "\n").split("\n"):
-        at = _RANGE.match(line)
-        if at is None:
-            if start is not None and line:
-                _take(line, before, after)
-            continue
-        if start is not None:
+    start = olds = news = 0  # the lines that the hunk has to have
+    for line in text.replace("\r\n", "\n").removesuffix("\n").split("\n"):
+        if len(before) < olds or len(after) < news:
+            _take(line or " ", before, after)
+            if len(before) > olds or len(after) > news:
+                return ()
+        elif (at := _RANGE.match(line)) is not None:
+            before, after = [], []
+            olds, news = (int(at[group] or 1) for group in (2, 3))
+            start = _first(int(at[1]), olds)
+        if (olds or news) and (len(before), len(after)) == (olds, news):
             found.append(Hunk(tuple(before), tuple(after), start))
-        start, before, after = _first(int(at[1])), [], []
-    if start is not None:
-        found.append(Hunk(tuple(before), tuple(after), start))
-    return tuple(found)
+            before, after, olds, news = [], [], 0, 0
+    return () if olds or news else tuple(found)
 
 
 def structured_hunks(value: Any) -> tuple[Hunk, ...]:
@@ -173,13 +175,13 @@ def structured_hunks(value: Any) -> tuple[Hunk, ...]:
         for line in lines:
             if isinstance(line, str):
                 _take(line.removesuffix("\r"), before, after)
-        found.append(Hunk(tuple(before), tuple(after), _first(start)))
+        found.append(Hunk(tuple(before), tuple(after), _first(start, len(before))))
     return tuple(found)
 
 
-def _first(start: int) -> int:
-    """The number of the first line: a diff numbers the start of an empty file 0."""
-    return max(start, 1)
+def _first(start: int, count: int) -> int:
+    """The number of the first line: a diff numbers no lines by the line above them."""
+    return max(start, 1) if count else start + 1
 
 
 def applied(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[str] | None:

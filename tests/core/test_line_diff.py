@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import Any
 
+import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
@@ -75,3 +77,38 @@ def test_lines_that_stand_once_are_paired_in_texts_of_any_size() -> None:
     lines = [str(number) for number in range(300)]
     assert pairs([*lines, "x"], ["y", *lines]) == [(at, at + 1) for at in range(300)]
     assert pairs(["x", *lines], [*lines, "y"]) == [(at + 1, at) for at in range(300)]
+
+
+class Counted(list[str]):
+    """Lines that count how often they are looked at."""
+
+    looks = 0
+
+    def __getitem__(self, at: Any) -> Any:
+        found = super().__getitem__(at)
+        self.looks += len(found) if isinstance(at, slice) else 1
+        return found
+
+
+def anchor_in_anchor(count: int, noise: str) -> Counted:
+    """Lines of which one stands once at a time: with it, the next one does."""
+    made = Counted()
+    for number in range(count):
+        made += [f"{noise}{number}", f"line {number}", f"{noise}{number} too", f"line {number - 1}"]
+    return made
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        lambda count, noise: Counted(["x"] * count + [noise] + ["x"] * count),
+        lambda count, noise: Counted([noise, *"xyz" * count, noise]),
+        lambda count, noise: Counted(f"{number % 7}{noise}" for number in range(count)),
+        anchor_in_anchor,
+    ],
+    ids=["equal lines", "lines in turn", "other lines", "anchors in anchors"],
+)
+def test_hostile_texts_are_looked_at_a_limited_number_of_times(made: Any) -> None:
+    before, after = made(3_000, "p"), made(3_000, "q")
+    pairs(before, after)
+    assert before.looks + after.looks < 150 * (len(before) + len(after))
