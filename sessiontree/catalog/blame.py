@@ -174,6 +174,8 @@ def blame(
     if lines is not None and not 1 <= first <= last <= count:
         raise UsageError(f"{path} has {count:,} lines; there is no line {first}-{last}")
     known = known_file(path)
+    if known.repository is not None and known.repository.is_shallow:
+        report("older commits, which this shallow clone lacks; 'git fetch --unshallow' gets them")
     edits = edits_of(known.target, files(), report, each)
     if since is not None:
         edits = [edit for edit in edits if edit.seconds >= since.timestamp()]

@@ -84,12 +84,12 @@ class Repository:
         is_shallow: whether older commits were not fetched.
     """
 
-    def __init__(self, top: str) -> None:
+    def __init__(self, top: str, *, is_shallow: bool) -> None:
         self.top = top
+        self.is_shallow = is_shallow
         listed = self._run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
         named = (line[9:] for line in listed.split("\n") if line.startswith("worktree "))
         self.worktrees = list(dict.fromkeys([top, *named]))
-        self.is_shallow = self._run("rev-parse", "--is-shallow-repository").strip() == b"true"
 
     def versions(self, path: str) -> list[Version]:
         """The commits that changed a file, the oldest first, across renames, without contents."""
@@ -171,7 +171,7 @@ def repository_of(file: str) -> Repository | None:
     while not os.path.isdir(folder):
         folder = os.path.dirname(folder)
     try:
-        ended = _ended(folder, ("rev-parse", "--show-toplevel"))
+        ended = _ended(folder, ("rev-parse", "--is-shallow-repository", "--show-toplevel"))
     except StorageError:
         return None
     if ended.returncode:
@@ -182,8 +182,9 @@ def repository_of(file: str) -> Repository | None:
                 "'git config --global --add safe.directory' allows it"
             )
         return None
-    top = os.fsdecode(ended.stdout).rstrip("\n")
-    return Repository(top) if top else None
+    shallow, _, top = os.fsdecode(ended.stdout).partition("\n")
+    top = top.removesuffix("\n")
+    return Repository(top, is_shallow=shallow == "true") if top else None
 
 
 def project_above(folder: str) -> str | None:

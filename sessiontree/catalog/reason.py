@@ -19,7 +19,7 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError
 from sessiontree.operations.messages import Messages, typed_in
 from sessiontree.operations.outline import begins_subagent
-from sessiontree.operations.turns import numbers_of
+from sessiontree.operations.turns import prompt_numbers
 from sessiontree.operations.work import message_of
 from sessiontree.session import Session
 
@@ -51,7 +51,7 @@ def reasons_of(session: Session, uuids: Iterable[str]) -> dict[str, Reason]:
     cursor = session.cursor
     wanted = dict.fromkeys(uuids)
     is_small = bool(wanted) and cursor.reader.log.size() <= LARGEST
-    numbers = numbers_of(cursor) if is_small else {}
+    numbers = prompt_numbers(cursor) if is_small else {}
     return {uuid: _reason_of(cursor, uuid, numbers) for uuid in wanted}
 
 

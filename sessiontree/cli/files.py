@@ -81,7 +81,7 @@ def blame(
 def _with_lines(given: str) -> tuple[str, tuple[int, int] | None]:
     """The path and the lines in `FILE:LINE-LINE`."""
     found = _LINES.fullmatch(given)
-    if found is None:
+    if found is None or os.path.lexists(given):
         return given, None
     first = int(found[2])
     return found[1], (first, int(found[3] or first))

@@ -32,6 +32,7 @@ from sessiontree.operations.messages import with_messages
 from sessiontree.operations.work import message_of
 from sessiontree.storage.files import read_side_file
 from sessiontree.storage.fs import DISK
+from sessiontree.text.pattern import Pattern
 
 _SNAPSHOT: Final = b'"claude-code:file-history-snapshot"'
 
@@ -39,6 +40,13 @@ Ending = CallEnding | Literal["unanswered"]
 
 _FOLDERS: Final = ("workdir", "cwd", "dir_path", "directory")
 """The arguments that name the directory of a call."""
+
+
+_NEEDED: Final = (b"model_change", b"spilled", b"file-history-snapshot")
+"""What an entry has that matters for other entries, or whose content is elsewhere."""
+
+_MANY_WAITING: Final = 8
+"""The calls from which on one whose result was read is looked for no more."""
 
 
 class FileEvent(msgspec.Struct, frozen=True):
@@ -85,7 +93,7 @@ def file_events(
     backups = _backups_of(cursor)
     events = _Events(backups, original_line, cwd if isinstance(cwd, str) and cwd else None, names)
     with cursor.alone():
-        entries = cursor.reader.entries()
+        entries = _entries_about(cursor, names) if names else cursor.reader.entries()
         for entry, message in with_messages(entries, cursor.messages, is_wanted=_is_handle):
             events.take(entry, message)
     found = events.found()
@@ -94,6 +102,30 @@ def file_events(
     for event in found:  # an event without a time stays behind the one before it
         last = moments[id(event)] = moments[id(event)] or last
     return sorted(found, key=lambda event: moments[id(event)])
+
+
+def _entries_about(cursor: Cursor, names: Collection[str]) -> Iterator[Entry]:
+    """The entries that may have calls with some names, their results, and models, in order."""
+    view = cursor.reader.ready()
+    plain = [name.encode("utf-8", "surrogatepass") for name in names]
+    finders = [Pattern(name).candidates for name in names]
+    waiting: dict[bytes, None] = {}
+    for offset, line in view.entry_lines():
+        is_named = any(map(line.__contains__, plain)) or (
+            b"\\u" in line and any(next(find(line, len(line)), None) for find in finders)
+        )
+        answered = [id for id in waiting if id in line]
+        if not is_named and not answered and not any(map(line.__contains__, _NEEDED)):
+            continue
+        entry = view.read(offset)
+        if entry is None:  # damaged
+            continue
+        yield entry
+        if is_named:
+            calls = calls_of(message_of(entry, entry.as_stored) or {})
+            waiting |= {call.id.encode("utf-8", "replace"): None for call in calls}
+        for id in answered if len(waiting) > _MANY_WAITING else ():
+            del waiting[id]
 
 
 def _moment(event: FileEvent) -> float:

@@ -140,7 +140,10 @@ class Replay:
 
         An agent does not add the same lines twice to one place.
         """
-        if self._state is None or not _is_known_by_itself(_new_lines(edit)):
+        if self._state is None:
+            return
+        fits = after(_plain(edit), self._state.text) is not None
+        if fits and not _is_known_by_itself(_new_lines(edit)):
             return
         back = undone(_plain(edit))
         made = None if back is None else after(back, self._state.text)
@@ -156,6 +159,8 @@ class Replay:
             self._aside.append(self._state)
             del self._aside[:-MOST_ASIDE]
         lines = lines_of(text)
+        if state is not self._state and self._state is not None:
+            self._note_gone(self._state, runs(self._state.lines, lines))
         writers: Writers = [Writer(number, "exact")] * len(lines)
         same = runs(state.lines, lines)
         _keep(state, same, writers)
@@ -363,8 +368,18 @@ def _reformed(
 
 
 def _equal(before: Sequence[str], behind: Sequence[str]) -> list[tuple[int, int]]:
-    found = pairs(before, behind)
-    return [(one, other) for one, other in found if before[one]]
+    """The lines that are equal, those with letters first, as a lone bracket has many twins."""
+    old = [at for at, line in enumerate(before) if _LETTERS.search(line)]
+    new = [at for at, line in enumerate(behind) if _LETTERS.search(line)]
+    lettered = pairs([before[at] for at in old], [behind[at] for at in new])
+    found: list[tuple[int, int]] = []
+    least = start = 0
+    for one, other in [*((old[i], new[j]) for i, j in lettered), (len(before), len(behind))]:
+        between = pairs(before[least:one], behind[start:other])
+        found += ((least + i, start + j) for i, j in between if before[least + i])
+        found.append((one, other))
+        least, start = one + 1, other + 1
+    return found[:-1]
 
 
 def _weaker(certainty: Certainty) -> Certainty:

@@ -41,6 +41,7 @@ from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError, with_step
 from sessiontree.operations.messages import (
+    Messages,
     begins_turn_with,
     is_typed,
     may_be_prompt,
@@ -239,6 +240,42 @@ def numbers_of(cursor: Cursor) -> dict[str, int]:
         turning = Turning(drawn, Uncounted)
         rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn, cursor))
         return {uuid: number for uuid, number in rows if number}
+
+
+def prompt_numbers(cursor: Cursor) -> dict[str, int]:
+    """The number of the turn that each prompt begins, by the uuid of the prompt.
+
+    Only lines that may be prompts are decoded, so that this costs a fraction of `numbers_of`. Where
+    an agent repeated prompts, or a parent stands below its child, that is needed.
+    """
+    with cursor.alone():
+        reader = cursor.reader
+        tree = reader.index()
+        if tree.has_late_parents or tree.rows_of_type("context_edit"):
+            return numbers_of(cursor)
+        agents: set[str | None] = set()
+        maker = agent_of(reader.header)
+        messages = Messages(cursor.messages)
+        found: dict[str, int] = {}
+        count = 0
+        view = reader.ready()
+        for offset, line in view.entry_lines():
+            if not any(map(line.__contains__, _OF_PROMPTS)):
+                continue
+            entry = view.read(offset)
+            if entry is None:  # damaged
+                continue
+            lane = entry.lane
+            if begins_subagent(entry) or is_named_by_agent(lane, maker):
+                agents.add(lane)
+            if lane not in agents and messages.begins_turn(entry):
+                count += 1
+                found[entry.uuid] = count
+        return found
+
+
+_OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
+"""What the line of a prompt, or of the start of a subagent, has one of."""
 
 
 def _taken(turning: Turning, drawn: Outline, cursor: Cursor) -> Iterator[tuple[int, str]]:
