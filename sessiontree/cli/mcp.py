@@ -37,7 +37,7 @@ _AGENT: Final = click.Choice([*AGENTS])
     "projects",
     metavar="DIR",
     multiple=True,
-    type=click.Path(exists=True, file_okay=False),
+    type=click.Path(exists=True, file_okay=False, readable=False),
     help="Let clients ask who wrote the files in DIR; you can give it more than once [default: the "
     "git repository that the server starts in; over HTTP none].",
 )
