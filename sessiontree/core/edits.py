@@ -107,7 +107,7 @@ class Seen(msgspec.Struct, frozen=True):
 
     Attributes:
         path: the path as the call names it.
-        text: the text that was shown, with its line ends.
+        text: the text that was shown, with its line ends; of a part without the last one.
         first: the number of its first line, from 1.
         is_whole: whether it is all of the file, with the end of its last line.
         total: the number of lines of the file; None if it is not told.
@@ -164,7 +164,11 @@ def seen_in(call: Call, told: Mapping[str, Any], result: str) -> list[Seen]:
     is_part = any(arguments.get(key) for key in ("limit", "end_line", "view_range", "ranges"))
     if _CUT_OF_PI.search(result) or _CUT_OF_GEMINI.match(result):
         return []
-    return [] if is_part else [Seen(path, result, first, is_whole=first == 1)]
+    if is_part:
+        return []
+    if first == 1:
+        return [Seen(path, result, 1, is_whole=True)]
+    return [Seen(path, result.removesuffix("\n"), first)] if result != "\n" else []
 
 
 def paths_in(call: Call) -> Iterator[str]:
@@ -339,8 +343,16 @@ def _seen_by_claude(shown: Mapping[str, Any]) -> Seen | None:
     first, count, total = (shown.get(key) for key in ("startLine", "numLines", "totalLines"))
     if not isinstance(path, str) or not isinstance(text, str) or not isinstance(first, int):
         return None
-    is_whole = first <= 1 and count == total
-    return Seen(path, text, max(first, 1), is_whole, total if isinstance(total, int) else None)
+    first = max(first, 1)
+    if first == 1 and count == total:
+        return Seen(path, text, 1, is_whole=True, total=total if isinstance(total, int) else None)
+    if not text:
+        return None
+    if not isinstance(total, int) or not isinstance(count, int) or first - 1 + count < total:
+        return Seen(path, text, first)  # whether an LF ends the file is not told
+    if text.endswith("\n"):  # what follows the last LF counts as a line
+        text, total = text[:-1], total - 1
+    return Seen(path, text, first, total=total)
 
 
 def _numbered(path: str, text: str) -> Seen | None:

@@ -95,7 +95,7 @@ class Content(msgspec.Struct):
         elif event.kind == "move" and not event.hunks:
             return
         elif event.kind == "append":
-            self.is_end_known = False
+            self._open_end()
         elif event.hunks and all(hunk.start is not None for hunk in event.hunks):
             self._patch(event.hunks)
         elif not self._swap(event):
@@ -104,6 +104,11 @@ class Content(msgspec.Struct):
     def _replace(self, other: Content) -> None:
         self.text, self.lines = other.text, other.lines
         self.is_end_known, self.is_there = other.is_end_known, other.is_there
+
+    def _open_end(self) -> None:
+        """Something was added at the end, maybe to the last line that is known."""
+        self.is_end_known = False
+        self.lines[-1:] = [None] if self.lines else []
 
     def _forget(self) -> None:
         """Something changed the file in a way that is not told."""
@@ -128,7 +133,11 @@ class Content(msgspec.Struct):
         if not self.is_there:
             self._replace(Content())
         known = self.lines[low:high]
-        if any(one is not None and one != two for one, two in zip(known, shown, strict=False)):
+        is_longer = self.is_end_known and high > len(self.lines)
+        is_other = any(
+            one is not None and one != two for one, two in zip(known, shown, strict=False)
+        )
+        if is_longer or is_other:
             self._forget()
         self.lines = [*self.lines, *[None] * (high - len(self.lines))]
         self.lines[low:high] = shown
@@ -166,7 +175,11 @@ class Content(msgspec.Struct):
             if place is None or swap.every:
                 return False
             first, last, text = place
+            is_at_end = last == len(made)
             made[first:last] = text.replace(swap.old, swap.new, 1).split("\n")
+            if is_at_end and not made[-1]:  # an empty line, or what follows the last LF
+                made.pop()
+                self.is_end_known = False
         self.lines = made
         return True
 
