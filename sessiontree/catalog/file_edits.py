@@ -5,17 +5,18 @@ working tree of the same repository, or by the path of a place where the project
 folder of the same name that is not there any more.
 
 Invariants: a session that names the file in a call is found, however its line spells the name; what
-cannot be read is reported, and hides nothing else; an event that several files have, such as a copy
-and its original, is told once, in the original.
+cannot be read is reported, and hides nothing else; a call that several files have, such as a copy
+and its original, is told once, as the original tells it.
 """
 
 from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -41,6 +42,9 @@ _CALLS: Final = (
     *(b"local_shell_call", b"shell_call", b"apply_patch_call"),
 )
 """Bytes of which a line with a call has one."""
+
+
+_Done = tuple[str, str | None, str, bool, bytes]
 
 
 class Target(msgspec.Struct):
@@ -108,18 +112,17 @@ def edits_of(
     Paths that the file was moved from are added to the target. `each` is called with the number of
     each session file before it is read.
     """
-    found: dict[tuple[str, str | None, str, int], SessionEdit] = {}
+    found: dict[_Done, dict[str, dict[bytes, SessionEdit]]] = {}
     asked: set[str] = set()
     while new := [name for name in target.names if name not in asked]:
         asked.update(new)
         for edit in _events_with(new, files, report, each):
-            event = edit.event
-            which = msgspec.msgpack.encode((event.edit, event.seen))
-            key = (event.call, event.time, event.path, hash(which))
-            if key not in found or _is_before(edit, found[key]):
-                found[key] = edit
-        _add_moves(target, found.values())
-    kept = [edit for edit in found.values() if _is_about(target, edit.event)]
+            what = msgspec.msgpack.encode((edit.event.edit, edit.event.seen))
+            files_of_one = found.setdefault(_done_of(edit.event, what), {})
+            files_of_one.setdefault(edit.file, {}).setdefault(what, edit)
+        _add_moves(target, chain.from_iterable(map(_original, found.values())))
+    originals = chain.from_iterable(map(_original, found.values()))
+    kept = [edit for edit in originals if _is_about(target, edit.event)]
     return sorted(kept, key=lambda edit: (edit.seconds, edit.file))
 
 
@@ -127,9 +130,25 @@ def _is_about(target: Target, event: FileEvent) -> bool:
     return target.has(event.path) or (event.to is not None and target.has(event.to))
 
 
-def _is_before(edit: SessionEdit, other: SessionEdit) -> bool:
-    """Whether the first of two files with one event is rather the original."""
-    return _age(edit.file) < _age(other.file)
+def _done_of(event: FileEvent, what: bytes) -> _Done:
+    """What the events of one call at a path share, also in a copy that tells less of them.
+
+    A call without a time is not known by its id, which may be short. A copy of a file that an agent
+    keeps has no call, and a session names it more than once. Both are known by their content.
+    """
+    is_known = bool(event.call and event.time)
+    return (
+        event.call,
+        event.time,
+        event.path,
+        event.edit is not None,
+        b"" if is_known else what,
+    )
+
+
+def _original(files: Mapping[str, Mapping[bytes, SessionEdit]]) -> Iterable[SessionEdit]:
+    """The events in that of several files which is rather the original."""
+    return files[min(files, key=_age) if len(files) > 1 else next(iter(files))].values()
 
 
 def _age(file: str) -> tuple[bool, float, str]:
