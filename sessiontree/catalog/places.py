@@ -159,6 +159,19 @@ def originals_first(found: Iterable[SessionInfo]) -> list[SessionInfo]:
     return sorted(found, key=lambda one: (one.imported_from is not None, *by_time(one), one.file))
 
 
+def without_imports(found: Sequence[SessionInfo]) -> list[SessionInfo]:
+    """Sessions without the imports that have nothing later than their originals among them."""
+    originals = {
+        (one.made_by, one.id): moment(one.modified) for one in found if one.agent is not None
+    }
+    return [
+        one
+        for one in found
+        if one.imported_from is None
+        or moment(one.modified) > originals.get((one.made_by, one.id), -1.0)
+    ]
+
+
 def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     """A function that gives the facts of a file in some places."""
     for place in filter(os.path.isfile, places):

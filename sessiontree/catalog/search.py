@@ -18,7 +18,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.listing import SessionInfo, chats_of_sessions, facts_of
+from sessiontree.catalog.listing import SessionInfo, facts_of
 from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
@@ -66,7 +66,8 @@ def search(
 ) -> Generator[SearchHit, None, None]:
     """The hits in files, at most `limit`, as they are found: file by file, in file order.
 
-    A message that several chats of one session have is one hit, in the first of them. `processes`
+    An entry that several files of one session have, such as chats of Gemini CLI, or an import and
+    its original, is one hit, in the first of them. `processes`
     share the files; None: as many as are worth it. The others end when the iterator is closed.
     `report` is called for each file and line that cannot be read, `each` with the number of each
     file before it is searched.
@@ -76,8 +77,7 @@ def search(
     if processes is None:
         processes = processes_for(files)
     scanner = Scanner()
-    chats = {file for group in chats_of_sessions(files) for file in group}
-    known: set[tuple[str, str]] = set()
+    known: dict[tuple[str, str], str] = {}  # the file of the hit by session and entry
 
     def found_in(file: str) -> Iterator[SearchHit | str]:
         return _found_in(file, pattern, wanted, scanner)
@@ -89,10 +89,8 @@ def search(
             if isinstance(found, str):
                 report(found)
                 continue
-            if found.file in chats:
-                if (found.session, found.ref) in known:
-                    continue
-                known.add((found.session, found.ref))
+            if known.setdefault((found.session, found.ref), found.file) != found.file:
+                continue
             yield found
             given += 1
             if given == limit:

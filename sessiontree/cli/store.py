@@ -17,7 +17,7 @@ from sessiontree.catalog.counts import AT_ONCE, with_branches, with_counts
 from sessiontree.catalog.empty import RemovedSession
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.lookup import short_ids
-from sessiontree.catalog.places import ORDERS, Order, Selection, in_order
+from sessiontree.catalog.places import ORDERS, Order, Selection, in_order, without_imports
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions, store_at
@@ -91,6 +91,8 @@ def ls(
     For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
     characters. Every command that takes an id takes this start.
 
+    An import is listed only if its original is not, or if it has something later.
+
     On a terminal, each session is one row. The columns that do not fit are left out: first the
     size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
     agent reported.
@@ -104,7 +106,7 @@ def ls(
     """
     problems: list[str] = []
     looked_in, selection = places_at(places), Selection(**only)
-    every = read_sessions(looked_in, Selection(), problems.append)
+    every = without_imports(read_sessions(looked_in, Selection(), problems.append))
     found = in_order(filter(selection.takes, every), order)
     found = [with_counts(*each) for each in counts_of(found[:limit], AT_ONCE)]
     if branches:

@@ -16,7 +16,7 @@ from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import LATEST
-from sessiontree.catalog.places import OWN, Selection, sessions_in
+from sessiontree.catalog.places import OWN, Selection, sessions_in, without_imports
 from sessiontree.dispatch.guidance import Refusal, ambiguous, nearest
 from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report
@@ -123,8 +123,12 @@ class Scope:
         raise self._not_found(LATEST)
 
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
-        """The sessions that calls may reach, in no fixed order; `tell` gets what is left out."""
-        return sessions_in(self.places, selection, tell, self.reaching(tell))
+        """The sessions that calls may reach, in no fixed order; `tell` gets what is left out.
+
+        An import that has nothing later than its original is not listed beside it.
+        """
+        found = sessions_in(self.places, selection, tell, self.reaching(tell))
+        return iter(without_imports(list(found)))
 
     def missing(self, selection: Selection) -> str | None:
         """Why no session is selected: its agents or its project have none; and those that have.

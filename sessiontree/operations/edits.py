@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Final, Literal
 
 import msgspec
@@ -32,7 +33,8 @@ from sessiontree.operations.messages import with_messages
 from sessiontree.operations.work import message_of
 from sessiontree.storage.files import read_side_file
 from sessiontree.storage.fs import DISK
-from sessiontree.text.pattern import Pattern
+from sessiontree.storage.lines import Read, whole_lines
+from sessiontree.text.pattern import Pattern, lines_with
 
 _SNAPSHOT: Final = b'"claude-code:file-history-snapshot"'
 
@@ -44,9 +46,6 @@ _FOLDERS: Final = ("workdir", "cwd", "dir_path", "directory")
 
 _NEEDED: Final = (b"model_change", b"spilled", b"file-history-snapshot")
 """What an entry has that matters for other entries, or whose content is elsewhere."""
-
-_MANY_WAITING: Final = 8
-"""The calls from which on one whose result was read is looked for no more."""
 
 
 class FileEvent(msgspec.Struct, frozen=True):
@@ -107,25 +106,37 @@ def file_events(
 def _entries_about(cursor: Cursor, names: Collection[str]) -> Iterator[Entry]:
     """The entries that may have calls with some names, their results, and models, in order."""
     view = cursor.reader.ready()
-    plain = [name.encode("utf-8", "surrogatepass") for name in names]
     finders = [Pattern(name).candidates for name in names]
-    waiting: dict[bytes, None] = {}
-    for offset, line in view.entry_lines():
-        is_named = any(map(line.__contains__, plain)) or (
-            b"\\u" in line and any(next(find(line, len(line)), None) for find in finders)
-        )
-        answered = [id for id in waiting if id in line]
-        if not is_named and not answered and not any(map(line.__contains__, _NEEDED)):
-            continue
-        entry = view.read(offset)
-        if entry is None:  # damaged
-            continue
-        yield entry
-        if is_named:
-            calls = calls_of(message_of(entry, entry.as_stored) or {})
-            waiting |= {call.id.encode("utf-8", "replace"): None for call in calls}
-        for id in answered if len(waiting) > _MANY_WAITING else ():
+    finders += [partial(lines_with, needle) for needle in _NEEDED]
+    waiting: dict[bytes, int] = {}  # by the id of a call the place of its line
+    for start, block in _blocks(cursor.reader.log.read, view.size):
+        end = len(block)
+        found: dict[int, Entry | None] = {}
+        for find in finders:
+            for at, _ in find(block, end):
+                entry = found[at] = view.read(start + at)
+                calls = calls_of(message_of(entry, entry.as_stored) or {}) if entry else ()
+                ids = (call.id.encode("utf-8", "replace") for call in calls if call.id)
+                waiting |= dict.fromkeys(ids, start + at)
+        answered = []
+        for id, place in waiting.items():
+            results = [at for at, _ in lines_with(id, block, end) if start + at != place]
+            answered += [id] if results else []
+            for at in results:
+                found[at] = found[at] if at in found else view.read(start + at)
+        yield from (entry for _, entry in sorted(found.items()) if entry is not None)
+        for id in answered:
             del waiting[id]
+
+
+def _blocks(read: Read, size: int) -> Iterator[tuple[int, bytes]]:
+    """Blocks of whole lines with their offsets; the last line may lack its end."""
+    last = 0
+    for offset, block in whole_lines(read, 0, size):
+        yield offset, block
+        last = offset + len(block)
+    if last < size:
+        yield last, read(last, size - last)
 
 
 def _moment(event: FileEvent) -> float:

@@ -1,0 +1,63 @@
+"""An import beside its original is one session in lists, until it has something of its own."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session, Store
+from tests.support.terminal import done
+from tests.support.transcripts import folder_of_a_user
+
+
+@pytest.fixture
+def transcript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A session of Claude Code, with its import in the store."""
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path / ".claude"))
+    monkeypatch.setenv("SESSIONTREE_HOME", str(tmp_path / "store"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    for agent in ("CODEX_HOME", "PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"):
+        monkeypatch.setenv(agent, str(tmp_path / agent))
+    made = folder_of_a_user(tmp_path)
+    Store().backup([tmp_path / ".claude"])
+    return made
+
+
+def listed() -> list[str]:
+    return [one["file"] for one in json.loads(done("ls", "--json"))]
+
+
+def hits(words: str) -> list[str]:
+    return [hit["file"] for hit in json.loads(done("search", words, "--json"))]
+
+
+def test_a_session_and_its_import_are_one_row_and_one_hit(transcript: Path) -> None:
+    assert listed() == [str(transcript)]
+    assert len(hits("never waits")) == 1
+
+
+def test_an_import_whose_original_is_gone_is_listed(transcript: Path) -> None:
+    transcript.unlink()
+    (kept,) = Store().list()
+    assert listed() == [kept.file]
+    assert hits("never waits") == [kept.file]
+
+
+def test_an_import_that_went_on_is_listed_beside_its_original(transcript: Path) -> None:
+    (kept,) = Store().list()
+    with Session.open(kept.file) as session:
+        session.append_message({"role": "user", "content": "And a jitter"})
+    assert sorted(listed()) == sorted([str(transcript), kept.file])
+    assert hits("jitter") == [kept.file]
+
+
+def test_one_uuid_on_two_lines_of_a_file_is_two_hits(transcript: Path, tmp_path: Path) -> None:
+    file = tmp_path / "twice.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": "never waits"})
+    lines = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join([*lines, lines[-1]]))
+    assert len(json.loads(done("search", "never waits", file, "--json"))) == 2
