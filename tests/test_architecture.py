@@ -274,6 +274,7 @@ LATE: Final = {
     },
     "cli.opening": {
         "cli.screen": "slow to import, and few files are damaged",
+        "text.columns": "slow to import, and few files are damaged",
     },
     "context.context": {
         "context.providers.anthropic": "a program speaks to one provider",

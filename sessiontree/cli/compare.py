@@ -6,21 +6,22 @@ from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import Final, NamedTuple
 
-from sessiontree.cli.outline import (
-    Part,
-    asked_in,
-    outcome_parts,
-    outcomes_in,
-    styled_parts,
-    told_in,
-    work_in,
-)
-from sessiontree.cli.screen import Screen, columns_of, cut
+from sessiontree.cli.outline import styled_parts
+from sessiontree.cli.screen import Screen
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
 from sessiontree.core.moment import moment_of
 from sessiontree.operations.compare import Comparison, Side
+from sessiontree.operations.words import (
+    Part,
+    asked_in,
+    outcome_parts,
+    outcomes_in,
+    told_in,
+    work_in,
+)
 from sessiontree.text.amounts import ago
+from sessiontree.text.columns import columns_of, cut
 
 _BETWEEN: Final = " │ "
 _MOST_FILES: Final = 30

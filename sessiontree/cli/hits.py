@@ -12,11 +12,14 @@ from typing import Final
 from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.catalog.lookup import short_id
 from sessiontree.catalog.search import SearchHit, SessionsOfHits
+from sessiontree.catalog.titles import agent_of, title_of
 from sessiontree.cli.lookup import relative_path
-from sessiontree.cli.screen import Screen, columns_of, cut, filled
-from sessiontree.cli.table import agent_of, briefly_ago, time_of, title_of
+from sessiontree.cli.screen import Screen
+from sessiontree.cli.table import time_of
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line, printable
+from sessiontree.text.amounts import briefly_ago
+from sessiontree.text.columns import columns_of, cut, filled
 
 _TITLE: Final = 60
 _ROLES: Final = {"user": "prompt", "tool": "tool", "assistant": ""}

@@ -46,7 +46,8 @@ def _damage_line(file: str, found: Sequence[Damage]) -> str:
         return f"{start}{place}; see 'sessiontree verify {named}'"
     start += f"line {first.line}: "
     end = f"; see 'sessiontree verify {named if len(named) <= _LONGEST_FILE else 'FILE'}'"
-    from sessiontree.cli.screen import cut, screen  # few files are damaged
+    from sessiontree.cli.screen import screen  # few files are damaged
+    from sessiontree.text.columns import cut
 
     room = max(_LEAST_CAUSE, screen().width - len(start) - len(end))
     return start + cut(first.cause, room) + end

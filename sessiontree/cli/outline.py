@@ -8,22 +8,29 @@ Invariants: nothing here recurses; each line fits the screen.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from pathlib import PurePath
 from typing import Final, NamedTuple
 
-from sessiontree.cli.screen import Screen, columns_of, cut, cut_start, filled
+from sessiontree.cli.screen import Screen
 from sessiontree.cli.terminal import short
 from sessiontree.core.display import one_line
 from sessiontree.core.moment import moment_of
-from sessiontree.operations.outcome import Outcome
 from sessiontree.operations.turns import SessionOutline, Subagent, Turn
-from sessiontree.operations.work import TurnEvent, Work, total
-from sessiontree.text.amounts import ago, dollars, in_short, lasting
+from sessiontree.operations.words import (
+    EVENTS,
+    Part,
+    asked_in,
+    columns_of_parts,
+    outcome_parts,
+    outcomes_in,
+    told_in,
+    work_in,
+)
+from sessiontree.operations.work import TurnEvent, total
+from sessiontree.text.amounts import ago, in_short
+from sessiontree.text.columns import columns_of, cut, cut_start, filled
 
 HERE: Final = "← you are here"
 NO_PLACE: Final = -1  # above all turns
@@ -42,139 +49,6 @@ _LEAST_WORK: Final = 24  # columns
 _NARROW: Final = 100  # columns up to which the prompt gets a greater share
 _MOST_WORK: Final = 96
 _TIME: Final = 5  # columns of a time of day
-_SIGNS: Final = {
-    "compaction": ("⇣ compacted", "compaction"),
-    "summary": ("↩ summary of a branch that was left", "dim"),
-    "merge": ("⇠ merged", "branch"),
-    "error": ("✗ the answer failed", "failure"),
-}
-
-
-class Part(NamedTuple):
-    """A part of what is said about some work."""
-
-    text: str
-    role: str = ""
-    weight: int = 9  # the parts of the least weight are left out first
-
-
-def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]:
-    """What was done, in parts.
-
-    At most so many tools and changed files are named; with `words`, units are written out.
-    """
-    parts: list[Part] = []
-    if often := work.interruptions - work.stopped:
-        parts.append(Part(_went_on(often, words=words), weight=4))
-    if count := sum(work.calls.values()):
-        parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
-    if work.failed:
-        parts.append(Part(f"{work.failed:,} failed", "failure", 8))
-    if work.refused:
-        parts.append(Part(f"{work.refused:,} refused", "failure", 7))
-    if work.unanswered and words:
-        parts.append(Part(f"{work.unanswered:,} without a result", weight=2))
-    if work.files:
-        parts.append(Part(_files(work, files, words=words), weight=4))
-    if work.tokens:
-        parts.append(Part(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
-    if work.usage.cost:
-        parts.append(Part(dollars(work.usage.cost), weight=2))
-    if (seconds := work.seconds) is not None and seconds >= 1:
-        parts.append(Part(lasting(seconds), weight=3))
-    return parts
-
-
-def _went_on(often: int, *, words: bool) -> str:
-    """How often the user interrupted an agent that went on in the same turn."""
-    times = f" {often:,} times" if often > 1 else " once" if words else ""
-    return f"interrupted{times}, went on"
-
-
-_OUTCOMES: Final[dict[Outcome | None, tuple[str, str, int]]] = {
-    "given up": ("given up", "failure", 9),
-    "no output": ("without output", "failure", 6),
-    "no answer": ("without an answer", "failure", 6),
-    "unfinished": ("unfinished", "failure", 6),
-    "broke off": ("broke off", "failure", 6),
-    "interrupted": ("interrupted", "failure", 6),
-    "steered": ("steered", "", 6),
-}
-"""How turns end without an answer: what is said of many, the colour, the weight of that."""
-
-
-def outcome_parts(turn: Turn) -> list[Part]:
-    """How a turn ended, where that is not by an answer; a failed answer has a row of its own."""
-    if turn.subagent or turn.outcome is None or turn.outcome not in _OUTCOMES:
-        return []
-    _, role, _ = _OUTCOMES[turn.outcome]
-    return [Part(turn.outcome, role)]
-
-
-def outcomes_in(turns: Iterable[Turn]) -> list[Part]:
-    """How many turns ended without an answer, and how."""
-    counts = Counter(turn.outcome for turn in turns if not turn.subagent)
-    return [
-        Part(f"{counts[outcome]:,} {words}", role, weight)
-        for outcome, (words, role, weight) in _OUTCOMES.items()
-        if counts[outcome]
-    ]
-
-
-def _tools(work: Work, most: int) -> str:
-    if not most:
-        return ""
-    named = [f"{name} {count:,}" for name, count in work.calls.items()]
-    if len(work.calls) == 1:
-        named = list(work.calls)
-    return ": " + ", ".join(named[:most]) + (", …" if len(named) > most else "")
-
-
-def _files(work: Work, most: int, *, words: bool) -> str:
-    count = len(work.changed) or len(work.files)
-    files = f"{count:,} {'file' if count == 1 else 'files'}"
-    if not work.changed:
-        return f"{files} read" if words else f"{count:,} read"
-    if not most:
-        return f"{files} changed" if words else f"{count:,} changed"
-    names = [one_line(PurePath(path).name, 40) for path in work.changed]
-    more = f" +{len(names) - most:,}" if len(names) > most else ""
-    return "changed " + ", ".join(names[:most]) + more
-
-
-_DETAIL: Final = (
-    {"tools": 8, "files": 3, "words": True},
-    {"tools": 4, "files": 2, "words": True},
-    {"tools": 3, "files": 0, "words": True},
-    {"tools": 4, "files": 0, "words": False},
-    {"tools": 3, "files": 0, "words": False},
-    {"tools": 2, "files": 0, "words": False},
-    {"tools": 1, "files": 0, "words": False},
-    {"tools": 0, "files": 0, "words": False},
-)
-"""How much is said about some work, the most first."""
-
-_TOOLS_BEFORE_TOKENS: Final = 3  # from this one on, the tools' names are said rather than tokens
-
-
-def work_in(work: Work, width: int, first: Sequence[Part] = ()) -> list[Part]:
-    """What was done, in as many parts as fit in so many columns; the first ones at least."""
-    parts: list[Part] = []
-    for place, detail in enumerate(_DETAIL):
-        parts = [*first, *work_parts(work, **detail)]  # type: ignore[arg-type]
-        if _columns(parts) <= width:
-            return parts
-        if place >= _TOOLS_BEFORE_TOKENS:
-            parts = [part for part in parts if part.weight > 1]
-        if _columns(parts) <= width:
-            return parts
-    while len(parts) > 1 and _columns(parts) > width:
-        parts.remove(min(reversed(parts), key=lambda part: part.weight))
-    return parts
-
-
-def _columns(parts: Sequence[Part]) -> int:
-    return sum(columns_of(part.text) for part in parts) + 3 * max(0, len(parts) - 1)
 
 
 def styled_parts(parts: Sequence[Part], width: int, screen: Screen) -> str:
@@ -241,7 +115,7 @@ class Picture:
         most = max(least, min(_MOST_WORK, round(width * share)))
         longest = 10
         for turn in self._outline.turns[:_MOST_MEASURED]:
-            longest = max(longest, _columns(self._work_of(turn, most)))
+            longest = max(longest, columns_of_parts(self._work_of(turn, most)))
             if longest >= most:
                 return most
         return longest
@@ -388,7 +262,7 @@ class Picture:
         yield self._row(turn, columns, work, tells=not has_end_row)
         yield from self._rest_of_prompt(turn, columns, below, work)
         for event in turn.events:
-            if event.kind in _SIGNS:
+            if event.kind in EVENTS:
                 yield self._event(event, below)
             elif event.kind == "reply" and place in self._replied:
                 yield self._reply(event, below)
@@ -430,7 +304,7 @@ class Picture:
         """The columns of a row that are left for the prompt."""
         times = _TIME + 2 if self._has_times else 0
         before = columns_of(columns) + 2 + self._digits + 2
-        figures = min(self._work, _columns(work))
+        figures = min(self._work, columns_of_parts(work))
         return max(8, self._screen.width - before - figures - 2 - times)
 
     def _row(self, turn: Turn, columns: str, work: list[Part], *, tells: bool = False) -> str:
@@ -505,7 +379,7 @@ class Picture:
         yield self._screen.styled(cut(f"{columns}── {day}, {past}", self._screen.width), "dim")
 
     def _event(self, event: TurnEvent, columns: str) -> str:
-        sign, role = _SIGNS[event.kind]
+        sign, role = EVENTS[event.kind]
         if event.tokens:
             sign += f" at {in_short(event.tokens)} tokens"
         text = f"{sign}: {event.text}" if event.text else sign
@@ -544,7 +418,9 @@ class Picture:
         parts = work_in(agent.work, self._work)
         if agent.missing:
             parts = [Part("its transcript is missing", "failure")]
-        figures = _columns(parts) if agent.missing else min(self._work, _columns(parts))
+        figures = (
+            columns_of_parts(parts) if agent.missing else min(self._work, columns_of_parts(parts))
+        )
         room += self._work - figures
         work = styled_parts(parts, figures, screen)
         indent = " " * (4 + self._digits)
@@ -611,41 +487,6 @@ def reply_in(event: TurnEvent, width: int, screen: Screen) -> str:
     question = question if columns_of(question) <= least else cut(question[:-3], least - 3) + " — "
     reply = cut(event.text, max(8, width - columns_of(question)))
     return screen.styled(question, "dim") + screen.styled(reply, "prompt")
-
-
-def asked_in(turn: Turn) -> str:
-    """The prompt of a turn; of one without a prompt, what it is."""
-    if turn.prompt is not None:
-        return without_path(turn.prompt) or "(an empty prompt)"
-    if turn.subagent or turn.lane is not None:
-        what = ""
-    elif turn.part:
-        what = "(another try) " if turn.number else "(no prompt) "
-    else:
-        what = "(before the first prompt) "
-    return f"{what}{turn.answer}".rstrip() or "(no prompt)"
-
-
-def told_in(turn: Turn) -> str:
-    """The answer of a turn, without the marks of Markdown that a terminal does not draw."""
-    return _MARKS.sub(lambda found: " ↵ " if "↵" in found[0] else "", turn.answer).strip(" ↵")
-
-
-_MARKS: Final = re.compile(r"[ \t]*(?:↵[ \t]*)+(?:#+ )?|\*\*|^#+ ")
-
-_PASTED: Final = re.compile(
-    r"""(['"])(/[^'"↵]*/[^'"↵]*)\1|((?:/(?:\\.|[^/\s↵\\])+){3,})(?=\s|↵|$)"""
-)
-_NAME: Final = 16  # columns of the name of a pasted path
-
-
-def without_path(prompt: str) -> str:
-    """A prompt; of one that begins with a pasted path, the end of the path and what follows."""
-    found = _PASTED.match(prompt)
-    if found is None:
-        return prompt
-    rest, path = prompt[found.end() :].lstrip(" ↵"), found[2] or found[3]
-    return f"[{cut_start(PurePath(path).name, _NAME)}] {rest}" if rest else cut_start(path, 60)
 
 
 def _plain(parts: Sequence[Part]) -> str:

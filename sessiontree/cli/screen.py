@@ -19,10 +19,9 @@ from pathlib import PurePath
 from typing import Any, Final, NamedTuple
 
 import click
-from rich.cells import cell_len, set_cell_size
 
 from sessiontree.cli.terminal import is_terminal, write
-from sessiontree.core.display import printable
+from sessiontree.text.columns import cut_start
 
 PLAIN_WIDTH: Final = 100
 """Columns where the output is not a terminal and `COLUMNS` is not set."""
@@ -82,41 +81,10 @@ def _has_colour() -> bool:
     return is_terminal() and os.environ.get("TERM") != "dumb"
 
 
-def cut(text: str, width: int) -> str:
-    """A text of at most so many columns; a cut one ends with `…`."""
-    text = printable(text)
-    if len(text) <= width and text.isascii():
-        return text
-    if cell_len(text) <= width:
-        return text
-    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
-
-
-def cut_start(text: str, width: int) -> str:
-    """A text of at most so many columns; a cut one, such as a path, begins with `…`."""
-    text = printable(text)
-    if columns_of(text) <= width:
-        return text
-    end = text[-width:] if width > 1 else ""
-    while end and columns_of(end) > width - 1:
-        end = end[1:]
-    return f"…{end}" if width > 0 else ""
-
-
 def path_in(path: str, folder: str | None, width: int) -> str:
     """A path in at most so many columns, relative to a folder that it is in; its end stays."""
     inside = PurePath(path).is_relative_to(folder) if folder else False
     return cut_start(str(PurePath(path).relative_to(folder or "")) if inside else path, width)
-
-
-def filled(text: str, width: int) -> str:
-    """A text of exactly so many columns."""
-    text = cut(text, width)
-    return text + " " * (width - columns_of(text))
-
-
-def columns_of(text: str) -> int:
-    return len(text) if text.isascii() else cell_len(text)
 
 
 no_pager = click.option(

@@ -21,11 +21,12 @@ from sessiontree.cli.inspect import without_scratch
 from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
-from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, screen, show
+from sessiontree.cli.screen import Screen, no_pager, screen, show
 from sessiontree.cli.terminal import Progress, counted, is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.operations.prices import HOW_TO_GET, Prices, load
 from sessiontree.text.amounts import dollars, in_short
+from sessiontree.text.columns import columns_of, cut, filled
 
 _GAP: Final = 2
 _LEAST_BAR: Final = 12

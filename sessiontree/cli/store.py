@@ -18,12 +18,13 @@ from sessiontree.catalog.empty import RemovedSession
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import ORDERS, Order, Selection, in_order, without_imports
+from sessiontree.catalog.titles import agent_of, note_of, shown_id, title_of
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, screen, show
-from sessiontree.cli.table import agent_of, note_of, shown_id, table, time_of, title_of
+from sessiontree.cli.table import table, time_of
 from sessiontree.cli.terminal import (
     counted,
     end,

@@ -9,35 +9,33 @@ name one session; `ids` has the start of each.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Final, NamedTuple
 
 from sessiontree.catalog.listing import SessionInfo, moment
-from sessiontree.catalog.lookup import short_id
-from sessiontree.catalog.places import OWN
-from sessiontree.cli.screen import Screen, columns_of, cut, filled
+from sessiontree.catalog.titles import agent_of, model_of, note_of, shown_id, title_of
+from sessiontree.cli.screen import Screen
 from sessiontree.core.display import one_line
-from sessiontree.text.amounts import ago, dollars
+from sessiontree.text.amounts import ago, briefly_ago, dollars
+from sessiontree.text.columns import columns_of, cut, filled
 from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28
 _LEAST_MODEL: Final = 15
 _GAP: Final = 2
+_MOST: Final = 200
 _WIDE: Final = 140
 """Columns from which on times and agents are written out."""
 
 _VERY_WIDE: Final = 170
 """Columns from which on a project is a path."""
 
-_MOST: Final = 200
 _LONGEST_ID: Final = 24
 """Columns of an id; a longer one is shown by --json, and where there is no screen."""
 
 _DROPPED: Final = ("Size", "Cost", "Model", "Turns", "Project", "Id", "Agent")
 _SHORT_AGENTS: Final = {"claude-code": "claude"}
-_DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 _STYLES: Final = {
     "When": "dim",
     "Id": "number",
@@ -91,7 +89,7 @@ def _columns(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Scree
         "Project": [_project(one.cwd, cap, screen) for one in found],
         "Branches": ["" if one.branches is None else f"{one.branches:,}" for one in found],
         "Turns": [_turns(one) for one in found] if any(map(_is_counted, found)) else [""],
-        "Model": [cut(_model(one), max(screen.width // 8, _LEAST_MODEL)) for one in found],
+        "Model": [cut(model_of(one), max(screen.width // 8, _LEAST_MODEL)) for one in found],
         "Cost": [dollars(one.cost) if one.cost else "" for one in found],
         "Size": [size_in_short(one.bytes) for one in found],
     }
@@ -138,37 +136,9 @@ def _title_cell(
     return title + gap + screen.styled(note, "label") + rest
 
 
-def title_of(one: SessionInfo, width: int) -> str:
-    """The name of a session, or else its first prompt."""
-    return one_line(one.name or one.first_message or "(no messages)", width)
-
-
-def shown_id(id: str, ids: Mapping[str, str]) -> str:
-    """An id as a list shows it, and as commands take it."""
-    return one_line(ids.get(id) or short_id(id), _MOST)
-
-
-def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
-    """What is special about a session; empty for most."""
-    notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
-    notes += [f"copy of {shown_id(one.copy_of, ids)}"] if one.copy_of is not None else []
-    notes += ["imported"] if one.imported_from is not None else []
-    notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
-    return ", ".join(notes)
-
-
-def agent_of(one: SessionInfo) -> str:
-    """The short name of the agent that held the conversation."""
-    return one_line(one.made_by or OWN)
-
-
 def _agent(one: SessionInfo, screen: Screen) -> str:
     name = agent_of(one)
     return cut(name if screen.width >= _WIDE else _SHORT_AGENTS.get(name, name), 12)
-
-
-def _model(one: SessionInfo) -> str:
-    return _DATE.sub("", one_line((one.model or "").rpartition("/")[2]))
 
 
 def _project(cwd: str | None, cap: int, screen: Screen) -> str:
@@ -187,20 +157,6 @@ def _project(cwd: str | None, cap: int, screen: Screen) -> str:
 def _when(one: SessionInfo, screen: Screen) -> str:
     seconds = screen.now.timestamp() - moment(one.modified)
     return ago(seconds) if screen.width >= _WIDE else briefly_ago(seconds)
-
-
-_UNITS: Final = ((365, "y"), (30, "mo"), (7, "w"), (1, "d"))
-
-
-def briefly_ago(seconds: float) -> str:
-    """How long ago something was, in at most four characters, such as `5m` or `11mo`."""
-    if seconds < 60:
-        return "now"
-    if seconds < 86_400:
-        return f"{int(seconds // 60)}m" if seconds < 3600 else f"{int(seconds // 3600)}h"
-    days = int(seconds // 86_400)
-    size, unit = next((size, unit) for size, unit in _UNITS if days >= size)
-    return f"{days // size}{unit}"
 
 
 def time_of(timestamp: str | None) -> str:

@@ -14,7 +14,7 @@ from sessiontree.cli.compare import side_by_side
 from sessiontree.cli.opening import reading
 from sessiontree.cli.outline import Picture
 from sessiontree.cli.output import out_json, out_json_list
-from sessiontree.cli.screen import Screen, columns_of, cut, filled, no_pager, screen, show
+from sessiontree.cli.screen import Screen, no_pager, screen, show
 from sessiontree.cli.terminal import short, tell
 from sessiontree.cli.turn import opened_turn
 from sessiontree.core.display import one_line, printable
@@ -23,6 +23,7 @@ from sessiontree.operations.labels import Label
 from sessiontree.operations.turns import turns_named
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
+from sessiontree.text.columns import columns_of, cut, filled
 
 
 @arguments.file_command(

@@ -6,16 +6,9 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import Final
 
-from sessiontree.cli.outline import (
-    Part,
-    reply_in,
-    styled_parts,
-    without_path,
-    work_in,
-    work_parts,
-)
+from sessiontree.cli.outline import reply_in, styled_parts
 from sessiontree.cli.output import speaker
-from sessiontree.cli.screen import Screen, cut, path_in
+from sessiontree.cli.screen import Screen, path_in
 from sessiontree.cli.terminal import short
 from sessiontree.core.activity import as_typed
 from sessiontree.core.display import one_line, printable
@@ -24,9 +17,11 @@ from sessiontree.core.message import Message, text_of
 from sessiontree.core.moment import moment_of
 from sessiontree.operations.messages import is_typed, typed_in, with_messages
 from sessiontree.operations.turns import SessionOutline, Turn, turns_named
+from sessiontree.operations.words import Part, without_path, work_in, work_parts
 from sessiontree.operations.work import TurnEvent
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago
+from sessiontree.text.columns import cut
 from sessiontree.text.preview import is_unclear, preview
 
 _PROMPT_LINES: Final = 40

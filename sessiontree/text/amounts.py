@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+_BRIEF_UNITS: Final = ((365, "y"), (30, "mo"), (7, "w"), (1, "d"))
 _UNITS: Final = ((86_400 * 365, "year"), (86_400 * 30, "month"), (86_400, "day"))
 
 
@@ -48,3 +49,14 @@ def ago(seconds: float) -> str:
     size, unit = next((size, unit) for size, unit in _UNITS if seconds >= size)
     count = int(seconds // size)
     return f"{count} {unit}{'' if count == 1 else 's'} ago"
+
+
+def briefly_ago(seconds: float) -> str:
+    """How long ago something was, in at most four characters, such as `5m` or `11mo`."""
+    if seconds < 60:
+        return "now"
+    if seconds < 86_400:
+        return f"{int(seconds // 60)}m" if seconds < 3600 else f"{int(seconds // 3600)}h"
+    days = int(seconds // 86_400)
+    size, unit = next((size, unit) for size, unit in _BRIEF_UNITS if days >= size)
+    return f"{days // size}{unit}"

@@ -10,9 +10,11 @@ import pytest
 from rich.cells import cell_len
 
 from sessiontree import Session
-from sessiontree.cli.outline import Picture, without_path
-from sessiontree.cli.screen import Screen, cut_start, path_in
+from sessiontree.cli.outline import Picture
+from sessiontree.cli.screen import Screen, path_in
 from sessiontree.core.display import one_line, printable
+from sessiontree.operations.words import without_path
+from sessiontree.text.columns import cut_start
 from tests.cli.test_tree import in_terminal
 from tests.formats.test_claude_code_queue import NOTE
 from tests.support.conversation import HEADER, line, message, opened, write

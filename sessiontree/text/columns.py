@@ -1,0 +1,41 @@
+"""Text in columns of a terminal: cut to a width, or filled to it.
+
+Invariant: no text is wider than asked for, whatever characters it has.
+"""
+
+from __future__ import annotations
+
+from rich.cells import cell_len, set_cell_size
+
+from sessiontree.core.display import printable
+
+
+def cut(text: str, width: int) -> str:
+    """A text of at most so many columns; a cut one ends with `…`."""
+    text = printable(text)
+    if len(text) <= width and text.isascii():
+        return text
+    if cell_len(text) <= width:
+        return text
+    return set_cell_size(text, width - 1).rstrip() + "…" if width > 0 else ""
+
+
+def cut_start(text: str, width: int) -> str:
+    """A text of at most so many columns; a cut one, such as a path, begins with `…`."""
+    text = printable(text)
+    if columns_of(text) <= width:
+        return text
+    end = text[-width:] if width > 1 else ""
+    while end and columns_of(end) > width - 1:
+        end = end[1:]
+    return f"…{end}" if width > 0 else ""
+
+
+def filled(text: str, width: int) -> str:
+    """A text of exactly so many columns."""
+    text = cut(text, width)
+    return text + " " * (width - columns_of(text))
+
+
+def columns_of(text: str) -> int:
+    return len(text) if text.isascii() else cell_len(text)
