@@ -175,6 +175,7 @@ class Replay:
         text = text.replace("\r\n", "\n")
         self.unexplained = 0
         if self._state is not None and self._state.text == text:
+            self._versions[text] = self._state.writers
             return self._state.writers
         if text in self._starts:
             self.undone.update(range(self._starts[text], self._last + 1))
@@ -192,9 +193,8 @@ class Replay:
                 writers[at] = writer
                 open_lines.discard(at)
             self._note_gone(self._state, same)
-        if text in self._versions:
-            for at in open_lines:
-                writers[at] = self._versions[text][at]
+        if text in self._versions:  # it came back, and with it the writers of its lines
+            writers = list(self._versions[text])
         elif open_lines:
             self._explain(lines, writers, open_lines)
             self.unexplained = len(open_lines)
