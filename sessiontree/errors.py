@@ -20,6 +20,7 @@ Step = Literal[
     "see turns",
     "see states",
     "allow gaps",
+    "see history",
     "import",
     "repair",
     "keep nothing",

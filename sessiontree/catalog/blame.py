@@ -18,7 +18,7 @@ import msgspec
 
 from sessiontree.catalog.file_edits import SessionEdit, Target, edits_of
 from sessiontree.catalog.git import LineCommit, Repository, Version, repository_of
-from sessiontree.errors import StorageError, UsageError
+from sessiontree.errors import StorageError, UsageError, with_step
 from sessiontree.operations.replay import Replay, Writer, lines_of
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report, unreadable
@@ -137,9 +137,10 @@ def read_text(path: str) -> str:
         with open(path, "rb") as file:
             content = file.read()
     except FileNotFoundError:
-        raise StorageError(f"there is no file {path}; check the path", path) from None
-    except OSError as error:
-        raise unreadable(path, error) from error
+        error = StorageError(f"there is no file {path}; check the path", path)
+        raise with_step(error, "see history") from None
+    except OSError as fault:
+        raise unreadable(path, fault) from fault
     if b"\0" in content[:_BINARY_WITHIN]:
         raise UsageError(f"{path} is binary: it has no lines to tell")
     return content.decode("utf-8", "replace")
@@ -172,7 +173,9 @@ def blame(
     count = len(lines_of(text))
     first, last = lines if lines is not None else (1, count)
     if lines is not None and not 1 <= first <= last <= count:
-        raise UsageError(f"{path} has {count:,} lines; there is no line {first}-{last}")
+        is_one = first == last
+        wrong = f"there is no line {first}" if is_one else f"{first}-{last} is not a range of them"
+        raise UsageError(f"{path} has {count:,} lines; {wrong}")
     known = known_file(path)
     if known.repository is not None and known.repository.is_shallow:
         report("older commits, which this shallow clone lacks; 'git fetch --unshallow' gets them")

@@ -164,6 +164,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "see context": "'context --json' and 'path' show what is in the context",
     "see states": "'recover FILE' lists the states",
     "allow gaps": "--partial marks these lines",
+    "see history": "'history FILE' and 'recover FILE' also take a file that was deleted",
     "import": "'sessiontree import {file}'",
     "repair": "'sessiontree repair {file}'",
     "keep nothing": "--keep 0",

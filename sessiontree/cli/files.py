@@ -15,6 +15,7 @@ from sessiontree.catalog.blame import blame as blamed_lines
 from sessiontree.catalog.file_edits import SessionEdit
 from sessiontree.catalog.history import FileEdit
 from sessiontree.catalog.history import history as edits_in_history
+from sessiontree.catalog.listing import facts_of
 from sessiontree.catalog.places import Selection, files_to_search
 from sessiontree.catalog.reason import Reason
 from sessiontree.catalog.recover import FileState, state_at, states
@@ -25,6 +26,7 @@ from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.terminal import Progress, out_bytes, tell, tell_each, write
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.moment import moment_of
+from sessiontree.errors import NotASessionError, SessionExistsError, SessionTreeError
 from sessiontree.operations.files import files_of
 from sessiontree.operations.replay import lines_of
 from sessiontree.storage.atomic import create_file, swap_file
@@ -35,7 +37,18 @@ _MARKS: Final = {"exact": "=", "normalized": "~", "hunk": "?", "none": " "}
 
 
 def _sessions(places: Sequence[str], problems: list[str]) -> list[str]:
-    """The session files to look in."""
+    """The session files to look in.
+
+    Raises:
+        NotASessionError: a file that is named is not a session.
+    """
+    for place in filter(os.path.isfile, places):
+        try:
+            facts_of(place)
+        except NotASessionError:
+            raise
+        except SessionTreeError:  # a damaged session is reported when it is read
+            continue
     return files_to_search(places_at(places), Selection(), problems.append)
 
 
@@ -259,9 +272,18 @@ def recover(
     elif out is None:
         out_bytes([content])
     else:
-        save = swap_file if overwrite and os.path.exists(out) else create_file
-        save(DISK, out, iter([content]))
+        _save(out, content, overwrite=overwrite)
         tell(f"Wrote {len(lines_of(text)):,} lines to {out}")
+
+
+def _save(out: str, content: bytes, *, overwrite: bool) -> None:
+    save = swap_file if overwrite and os.path.exists(out) else create_file
+    try:
+        save(DISK, out, iter([content]))
+    except SessionExistsError as error:
+        if not os.path.isfile(out):
+            raise
+        raise SessionExistsError(f"{error}, or give --overwrite", out) from error
 
 
 def _out_states(found: Sequence[FileState], *, as_json: bool) -> None:

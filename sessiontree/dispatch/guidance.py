@@ -120,6 +120,7 @@ _STEPS: Final[Mapping[errors.Step | None, str]] = {
     "see turns": "Give a turn that session.outline lists.",
     "see states": "Call file.recover without `at`; it lists the states.",
     "allow gaps": "Give `partial`, or the `at` of an earlier state that file.recover lists.",
+    "see history": "Check `file`; give lines in `lines`. For a deleted file, call file.history.",
     "import": "Import it with session.import, and give the id of the import.",
     "repair": "Repair it with health.repair, then call again.",
     "keep nothing": "Go on without a compaction, or give `keep` 0 to replace the whole context.",
