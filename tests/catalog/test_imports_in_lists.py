@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -40,7 +41,7 @@ def test_a_session_and_its_import_are_one_row_and_one_hit(transcript: Path) -> N
 
 
 def test_an_import_whose_original_is_gone_is_listed(transcript: Path) -> None:
-    transcript.unlink()
+    shutil.rmtree(transcript.parent)
     (kept,) = Store().list()
     assert listed() == [kept.file]
     assert hits("never waits") == [kept.file]

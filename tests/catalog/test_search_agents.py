@@ -100,8 +100,9 @@ def test_a_folder_of_all_formats_hides_none_of_them(tmp_path: Path) -> None:
     files = {str(file) for kind in KINDS for file in written(tmp_path, kind)}
     assert set(session_files(str(tmp_path), pytest.fail)) == files
     assert {one.file for one in Store(tmp_path).list(report=pytest.fail)} == files
-    hits = search(Pattern("async"), sorted(files), Wanted(), pytest.fail)
-    assert {hit.file for hit in hits} == files
+    for file in files:  # by itself, as some have the same session
+        hits = search(Pattern("async"), [file], Wanted(), pytest.fail)
+        assert {hit.file for hit in hits} == {file}
 
 
 def claude(folder: Path) -> Path:
