@@ -69,6 +69,12 @@ def test_a_name_that_is_not_cut_tells_its_directory(directory: str) -> None:
     assert directory_of(folder_name(directory)) == (None if is_cut else directory)
 
 
+def test_the_name_of_a_long_path_is_as_long_as_it_may_be() -> None:
+    for length in (LONGEST - 9, LONGEST - 8, LONGEST, 3 * LONGEST):
+        name = folder_name("/" + "x" * (length - 1))
+        assert len(name) == (length if length <= LONGEST - 9 else LONGEST)
+
+
 def test_very_long_paths_that_end_alike_differ() -> None:
     ending = "/deep" * 100
     one, other = folder_name("/a" + ending), folder_name("/b" + ending)

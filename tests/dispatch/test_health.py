@@ -50,6 +50,17 @@ def test_namespaces_that_do_not_take_part_are_named(calls: Calls) -> None:
     assert "tree" in calls.value("health.check")["problems"][0]
 
 
+def test_plugins_of_handles_that_cannot_be_loaded_are_named(
+    calls: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    info = tmp_path / "plugins" / "gone-1.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: gone\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[sessiontree.handles]\ngone = no_such_module:gone\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "plugins"))
+    assert "the plugin 'gone' cannot be loaded" in calls.value("health.check")["problems"][0]
+
+
 def test_damage_is_told_a_page_at_a_time_with_the_next_step(calls: Calls, file: str) -> None:
     with Path(file).open("ab") as session:
         session.write(b"".join(b'{"broken %d\n' % number for number in range(100)))
