@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import shlex
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from tests.support.terminal import last, lines
+from tests.support.terminal import contents, last, lines
 
 COMMAND = [sys.executable, "-m", "sessiontree"]
 
@@ -73,6 +74,22 @@ def test_a_follower_on_a_terminal_says_how_to_end_it(long: Path) -> None:
     process.stderr.close()
     process.wait()
     os.close(terminal)
+
+
+def test_a_follower_of_an_old_file_does_not_migrate_it(version_1: Path) -> None:
+    before = contents(version_1.parent)
+    process = spawn("follow", version_1, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    for _ in range(600):  # it may not follow yet
+        with version_1.open("ab") as file:
+            file.write(b'{"type":"message","message":{"role":"user","content":"third"}}\n')
+        if select.select([process.stdout], [], [], 0.05)[0]:
+            break
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate()
+    assert b"third" in shown
+    assert contents(version_1.parent).keys() == before.keys()
+    assert version_1.read_bytes().startswith(before["old.jsonl"])
 
 
 def test_output_that_cannot_be_written_is_one_clear_line(long: Path) -> None:

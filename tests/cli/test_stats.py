@@ -49,6 +49,11 @@ def test_reported_and_estimated_costs_are_columns_and_keys_of_their_own(folder: 
     assert found["prices"].startswith("genai-prices ")
 
 
+def test_the_source_of_prices_is_named_only_where_a_cost_is_estimated(tmp_path: Path) -> None:
+    chat(tmp_path / "s.jsonl", answer("claude-opus-4-5", cost=0.5))
+    assert run("stats", tmp_path / "s.jsonl", "--by", "model").stderr == ""
+
+
 def test_without_the_package_a_line_says_how_to_get_it(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

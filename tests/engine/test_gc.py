@@ -14,6 +14,7 @@ import pytest
 
 from sessiontree import CorruptionError, Entry, Session, SessionNotFoundError, UsageError
 from sessiontree.core.handle import Handle
+from sessiontree.engine.gc import GcResult
 from sessiontree.storage.blobs import Blobs
 from tests.support.conversation import assistant, message, said, user
 from tests.support.faultydisk import FaultyDisk
@@ -194,6 +195,17 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(file: Path) -> None:
         told = main.gc(now=LATER, dry_run=True)
         assert {p: p.read_bytes() for p in file.parent.rglob("*") if p.is_file()} == before
         assert told.as_dict() == main.gc(now=LATER).as_dict()
+
+
+@pytest.mark.parametrize("removed", ["entries", "archives", "blobs", "unfinished", "aside"])
+def test_a_collection_is_empty_only_if_nothing_of_any_kind_was_removed(removed: str) -> None:
+    kinds: dict[str, Any] = {
+        **{key: [] for key in ("entries", "archives", "blobs", "unfinished", "aside")},
+        "archive": None,
+        "freed": 0,
+    }
+    assert GcResult(**kinds).is_empty
+    assert not GcResult(**kinds | {removed: [object()]}).is_empty
 
 
 def test_an_archive_goes_after_thirty_days_and_its_blobs_with_it(file: Path) -> None:

@@ -76,7 +76,9 @@ def test_nothing_is_written_for_it(here: Session, beside: Session, tmp_path: Pat
 def test_an_entry_of_a_version_1_session_is_found(here: Session, tmp_path: Path) -> None:
     with Session.open(version_1(tmp_path / "old.jsonl", "first"), readonly=True) as old:
         uuid = old.leaf.uuid
+    before = contents(tmp_path), sorted(os.listdir(tmp_path))
     assert found(here, Handle.entry("old", uuid)).data["content"] == "first"
+    assert (contents(tmp_path), sorted(os.listdir(tmp_path))) == before, "it is not migrated"
 
 
 def test_other_entries_resolve_to_what_they_say(here: Session) -> None:
