@@ -72,3 +72,8 @@ def test_the_strings_of_a_value_are_masked_as_texts_are(texts: list[str]) -> Non
     model = Model()
     masked = {"content": [model.text(text) for text in texts], "more": 1}
     assert Redaction(RULES).value({"content": texts, "more": 1}) == masked
+
+
+def test_homes_are_masked_only_with_the_rule_for_homes() -> None:
+    redaction = Redaction(RULES, homes=["/srv/mary"])
+    assert redaction.text("/srv/mary/xy") == "/srv/mary/[redacted:one:1]"
