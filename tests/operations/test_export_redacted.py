@@ -116,6 +116,20 @@ def test_the_report_names_rules_entries_and_what_was_left_out(made: Path) -> Non
     assert not any(secret in json.dumps(report) for secret in SECRETS)
 
 
+def test_attachments_are_messages_of_their_text_or_of_what_was_left_out(made: Path) -> None:
+    copy, _ = redacted_copy(made)
+    with Session.open(made, readonly=True) as old, Session.open(copy, readonly=True) as new:
+        handles = list(old.find(type="handle"))
+        attached = [new.entry(entry.uuid) for entry in handles if "blob@" in str(entry["handle"])]
+        assert [entry.type for entry in attached] == ["message"] * 3
+        said = [str(entry["message"]["content"]) for entry in attached]
+        assert {entry["message"]["role"] for entry in attached} == {"user"}
+        assert "image/png, 11 bytes, left out" in said[0]
+        assert "notes of [redacted:email:1]" in said[1]
+        assert "application/zip, 9 bytes, left out" in said[2]
+        assert new.context(strict=False).messages[-4:-1] == [entry["message"] for entry in attached]
+
+
 def test_redacting_a_redacted_copy_changes_no_entry(made: Path) -> None:
     copy, _ = redacted_copy(made)
     again = copy.with_name("again.jsonl")
