@@ -397,27 +397,50 @@ def _output_in(result: str) -> str | None:
     return result
 
 
-def told_of(keys: Mapping[str, Any], line: Mapping[str, Any], id: str) -> Mapping[str, Any]:
-    """What an agent keeps of a call beside its result; empty if nothing.
+class Told:
+    """What an agent keeps of calls beside their results, in one line of its file.
 
     Args:
-        keys: the keys of the entry that has the result.
-        line: the line of the agent that the entry was made of; of an import what it kept of it.
-        id: the id of the call.
+        line: the line of the agent that an entry was made of.
     """
-    for holder in (line, keys, keys.get("original")):
-        if isinstance(holder, Mapping) and isinstance(told := holder.get("toolUseResult"), Mapping):
+
+    def __init__(self, line: Mapping[str, Any]) -> None:
+        self._line = line
+        self._shown = _shown_by_id(line)  # a line may have very many calls, an entry for each
+        self._original: Any = None
+        self._shown_in_original: Mapping[str, Mapping[str, Any]] = {}
+
+    def of(self, keys: Mapping[str, Any], id: str) -> Mapping[str, Any]:
+        """What is kept of a call; empty if nothing.
+
+        Args:
+            keys: the keys of the entry that has the result; of an import also what it kept.
+            id: the id of the call.
+        """
+        original = keys.get("original")
+        for holder in (self._line, keys, original):
+            told = holder.get("toolUseResult") if isinstance(holder, Mapping) else None
+            if isinstance(told, Mapping):
+                return told
+        message = self._line.get("message", keys.get("message"))
+        if isinstance(message, Mapping) and isinstance(told := message.get("details"), Mapping):
             return told
-    message = line.get("message", keys.get("message"))
-    if isinstance(message, Mapping) and isinstance(told := message.get("details"), Mapping):
-        return told
-    for holder in (line, keys.get("original")):
-        calls = holder.get("toolCalls") if isinstance(holder, Mapping) else None
-        for call in calls if isinstance(calls, list) else ():
-            if isinstance(call, Mapping) and call.get("id") == id:
-                told = call.get("resultDisplay")
-                return told if isinstance(told, Mapping) else {}
-    return {}
+        if id in self._shown:
+            return self._shown[id]
+        if original is not self._original:
+            self._original, self._shown_in_original = original, _shown_by_id(original)
+        return self._shown_in_original.get(id, {})
+
+
+def _shown_by_id(holder: Any) -> dict[str, Mapping[str, Any]]:
+    """What Gemini CLI shows of the results of calls, by their ids."""
+    found: dict[str, Mapping[str, Any]] = {}
+    calls = holder.get("toolCalls") if isinstance(holder, Mapping) else None
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, Mapping) and isinstance(id := call.get("id"), str):
+            shown = call.get("resultDisplay")
+            found.setdefault(id, shown if isinstance(shown, Mapping) else {})
+    return found
 
 
 def after(edit: Edit, text: str | None) -> str | None:

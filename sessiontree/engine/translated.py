@@ -57,6 +57,7 @@ class Translated:
         self._first_of_others: dict[str, Damage] = {}
         self._starts = array("q")
         self._places = (array("l"), array("q"), array("q"))
+        self._last_original: tuple[Place, bytes] | None = None  # many entries may be of one line
         self.log = MemoryLog(original.name, self._blocks(), readonly=True)
         self.log.ended = (
             f"a file of {format.program} is read in place and never written; import it to go on "
@@ -118,6 +119,11 @@ class Translated:
 
     def original_line(self, entry: Entry) -> bytes:
         place = self._place(entry.offset)
+        if self._last_original is None or self._last_original[0] != place:
+            self._last_original = place, self._original_at(place)
+        return self._last_original[1]
+
+    def _original_at(self, place: Place) -> bytes:
         source = self._source.numbered(place.source)
         try:
             return source.value_at(place.offset)

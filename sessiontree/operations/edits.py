@@ -19,10 +19,10 @@ from sessiontree.core.activity import CallEnding, ended_calls, results_of
 from sessiontree.core.edits import (
     Edit,
     Seen,
+    Told,
     edits_of,
     paths_in,
     seen_in,
-    told_of,
 )
 from sessiontree.core.entry import CONTENT, Entry, decode_object
 from sessiontree.core.message import Call, Message, calls_of
@@ -156,6 +156,22 @@ class _Waiting(msgspec.Struct):
     model: str | None
 
 
+class _Line(msgspec.Struct):
+    """A line of an agent, decoded."""
+
+    raw: bytes
+    keys: Mapping[str, Any]
+    told: Told
+
+
+class _Results(msgspec.Struct):
+    """An entry with results of calls, whole, and the line that it was made of."""
+
+    entry: Entry
+    keys: Mapping[str, Any]
+    line: _Line
+
+
 class _Events:
     def __init__(
         self,
@@ -171,6 +187,7 @@ class _Events:
         self._model: str | None = None
         self._waiting: dict[str, _Waiting] = {}
         self._found: list[FileEvent] = []
+        self._line = _Line(b"", {}, Told({}))  # the last one: it may have many results
 
     def take(self, entry: Entry, message: Message | None) -> None:
         if entry.type == "model_change":
@@ -231,16 +248,24 @@ class _Events:
         return any(name in text for text in paths_in(call) for name in self._names)
 
     def _answer(self, entry: Entry, message: Message) -> None:
-        texts: dict[str, str] | None = None
+        texts: dict[str, str] = {}
+        results: _Results | None = None
         for id, ending in ended_calls(message):
             waiting = self._waiting.pop(id, None)
             if waiting is None:
                 continue
-            if texts is None:
+            if results is None:
                 whole = _whole(entry) if entry.has_spilled else entry.as_stored
                 texts = dict(results_of(message_of(entry, whole) or message))
-            text = texts.get(id, "")
-            self._found += self._events_of(waiting, entry, ending, text)
+                results = _Results(entry, whole, self._line_of(entry))
+            self._found += self._events_of(waiting, results, ending, texts.get(id, ""))
+
+    def _line_of(self, entry: Entry) -> _Line:
+        raw = self._original_line(entry)
+        if raw is not self._line.raw:
+            keys = decode_object(raw)
+            self._line = _Line(raw, keys, Told(keys))
+        return self._line
 
     def found(self) -> list[FileEvent]:
         for waiting in self._waiting.values():
@@ -249,15 +274,13 @@ class _Events:
         return self._found
 
     def _events_of(
-        self, waiting: _Waiting, result: Entry | None, ending: Ending, text: str
+        self, waiting: _Waiting, results: _Results | None, ending: Ending, text: str
     ) -> Iterator[FileEvent]:
-        line: Mapping[str, Any] = {}
+        result = None if results is None else results.entry
         told: Mapping[str, Any] = {}
-        if result is not None:
-            line = decode_object(self._original_line(result))
-            keys = _whole(result) if result.has_spilled else result.as_stored
-            told = told_of(keys, line, waiting.call.id)
-        folder = self._folder(waiting.call, line)
+        folder = self._folder(waiting.call, {} if results is None else results.line.keys)
+        if results is not None:
+            told = results.line.told.of(results.keys, waiting.call.id)
         for edit in edits_of(waiting.call, told if ending == "done" else {}):
             to = _at(folder, edit.to) if edit.to else None
             yield self._event(waiting, result, ending, _at(folder, edit.path), edit=edit, to=to)

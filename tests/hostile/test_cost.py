@@ -37,6 +37,7 @@ SQUARE: Final = (
     ("lanes", "branches", MEDIUM),
     ("calls_in_one_message", "context for anthropic", MEDIUM),
     ("gemini_calls_in_one_message", "context", MEDIUM),
+    ("gemini_calls_in_one_message", "files", MEDIUM),
     ("claude_sidechains", "convert to atif", MEDIUM),
     ("pi_compactions", "import", MEDIUM),
     ("merges_of_what_is_gone", "diff as JSON", LARGE),
