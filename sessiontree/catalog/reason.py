@@ -6,6 +6,7 @@ Invariant: what a subagent did belongs to the turn of the main agent that starte
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from typing import Any, Final
 
 import msgspec
@@ -51,52 +52,80 @@ def reasons_of(session: Session, uuids: Iterable[str]) -> dict[str, Reason]:
     cursor = session.cursor
     wanted = dict.fromkeys(uuids)
     is_small = bool(wanted) and cursor.reader.log.size() <= LARGEST
-    numbers = prompt_numbers(cursor) if is_small else {}
-    return {uuid: _reason_of(cursor, uuid, numbers) for uuid in wanted}
+    reasons = _Reasons(cursor, prompt_numbers(cursor) if is_small else {})
+    return {uuid: reasons.of(uuid) for uuid in wanted}
 
 
-def _reason_of(cursor: Cursor, uuid: str, numbers: dict[str, int]) -> Reason:
-    try:
-        entry = cursor.entry(uuid)
-    except RefError:  # the file was replaced meanwhile
-        return Reason()
-    messages = Messages(cursor.messages)
-    reasoning = ""
-    for above in _above(cursor, entry):
-        if not is_of_subagent(above.lane) and messages.begins_turn(above):
-            prompt = typed_in(above) or text_of(_message_in(above) or messages.of(above) or {})
-            number = numbers.get(above.uuid)
-            return Reason(
-                None if number is None else str(number),
-                before_cut(as_typed(prompt), 0, LONGEST)[:LONGEST],
-                reasoning or None,
-            )
-        if not reasoning and above.lane == entry.lane:
-            reasoning = _said_in(_message_in(above) or {})
-    return Reason(reasoning=reasoning or None)
+class _Reasons:
+    """The reasons of calls. An entry is passed once for each lane, however many calls it has below.
 
+    Args:
+        cursor: the session.
+        numbers: the numbers of its turns, by the uuids of their prompts.
+    """
 
-def _callers(cursor: Cursor) -> dict[str | None, str]:
-    """By the lane of each subagent the uuid of the entry with the call that started it."""
-    starts = filter(begins_subagent, cursor.reader.of_type("custom"))
-    facts = ((start.lane, start.as_stored.get("data")) for start in starts)
-    called = ((lane, data.get("calledBy")) for lane, data in facts if isinstance(data, dict))
-    return {lane: caller for lane, caller in called if isinstance(caller, str)}
+    def __init__(self, cursor: Cursor, numbers: dict[str, int]) -> None:
+        self._cursor = cursor
+        self._numbers = numbers
+        self._messages = Messages(cursor.messages)
+        self._known: dict[tuple[str, str | None], Reason] = {}  # by uuid and lane; texts uncut
 
-
-def _above(cursor: Cursor, entry: Entry) -> Iterator[Entry]:
-    """An entry and those above it; above those of a subagent, those above its call."""
-    yield from _with(entry, cursor.up(entry))
-    callers = _callers(cursor) if is_of_subagent(entry.lane) else {}
-    for _ in range(_MOST_AGENTS):
-        caller = callers.get(entry.lane)
-        if caller is None:
-            return
+    def of(self, uuid: str) -> Reason:
         try:
-            entry = cursor.entry(caller)
-        except RefError:  # its line is damaged
-            return
-        yield from _with(entry, cursor.up(entry))
+            entry = self._cursor.entry(uuid)
+        except RefError:  # the file was replaced meanwhile
+            return Reason()
+        found = self._from(entry)
+        said = before_cut(found.reasoning or "", 0, LONGEST)[:LONGEST]
+        return Reason(found.turn, found.prompt, said or None)
+
+    def _from(self, entry: Entry) -> Reason:
+        passed: list[tuple[str, str]] = []
+        reason = Reason()
+        for above in self._above(entry):
+            known = self._known.get((above.uuid, entry.lane))
+            if known is not None:
+                reason = known
+                break
+            if not is_of_subagent(above.lane) and self._messages.begins_turn(above):
+                reason = self._known[above.uuid, entry.lane] = self._turn(above)
+                break
+            is_own = above.lane == entry.lane
+            passed.append((above.uuid, _said_in(_message_in(above) or {}) if is_own else ""))
+        for uuid, said in reversed(passed):
+            if said:
+                reason = Reason(reason.turn, reason.prompt, said)
+            self._known[uuid, entry.lane] = reason
+        return reason
+
+    def _turn(self, entry: Entry) -> Reason:
+        """What is known at the entry of a prompt."""
+        message = _message_in(entry) or self._messages.of(entry) or {}
+        prompt = typed_in(entry) or text_of(message)
+        number = self._numbers.get(entry.uuid)
+        name = None if number is None else str(number)
+        return Reason(name, before_cut(as_typed(prompt), 0, LONGEST)[:LONGEST])
+
+    @cached_property
+    def _callers(self) -> dict[str | None, str]:
+        """By the lane of each subagent the uuid of the entry with the call that started it."""
+        starts = filter(begins_subagent, self._cursor.reader.of_type("custom"))
+        facts = ((start.lane, start.as_stored.get("data")) for start in starts)
+        called = ((lane, data.get("calledBy")) for lane, data in facts if isinstance(data, dict))
+        return {lane: caller for lane, caller in called if isinstance(caller, str)}
+
+    def _above(self, entry: Entry) -> Iterator[Entry]:
+        """An entry and those above it; above those of a subagent, those above its call."""
+        yield from _with(entry, self._cursor.up(entry))
+        for _ in range(_MOST_AGENTS):
+            caller = self._callers.get(entry.lane) if is_of_subagent(entry.lane) else None
+            if caller is None:
+                return
+            try:
+                entry = self._cursor.entry(caller)
+            except RefError:  # its line is damaged
+                return
+            yield from _with(entry, self._cursor.up(entry))
 
 
 def _with(entry: Entry, above: Iterator[Entry]) -> Iterator[Entry]:
@@ -119,7 +148,7 @@ def _said_in(message: Message) -> str:
     said = text_of(message).strip()
     if not said:
         said = "\n".join(filter(None, map(_thought_in, _parts(message)))).strip()
-    return before_cut(said, 0, LONGEST)[:LONGEST]
+    return said
 
 
 def _parts(message: Message) -> Iterator[Any]:

@@ -21,13 +21,18 @@ from sessiontree.catalog.file_edits import SessionEdit, edits_of
 from sessiontree.catalog.git import Version
 from sessiontree.core.edits import Edit, Seen, after
 from sessiontree.core.moment import moment_given
-from sessiontree.errors import RefError, UsageError, with_step
+from sessiontree.errors import RefError, TooMuchError, UsageError, with_step
 from sessiontree.operations.recover import Content
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report
 
 _MOST_NAMED: Final = 10
 """The gaps that a message names."""
+
+MOST_KEPT: Final = 200_000_000
+"""The characters of all states of a file, a line that may not be known counted as some."""
+
+_LINE: Final = 8
 
 _SHORTEST: Final = 4
 """The characters of a uuid that name a state."""
@@ -112,6 +117,7 @@ def states(
 
     Raises:
         UsageError, StorageError: git does not read the repository, or fails.
+        TooMuchError: the states have over 200 MB.
     """
     known = known_file(path)
     edits = edits_of(known.target, files(), report, each)
@@ -120,20 +126,24 @@ def states(
     content = Content()
     commit: str | None = None
     found: list[FileState] = []
+    kept = 0
     for edit in done:
         event = edit.event.edit or edit.event.seen
         assert event is not None
-        if isinstance(event, Edit) and not content.known() and content.is_there:
+        if isinstance(event, Edit) and not content.is_known():
             base = _base(event, versions, edit.seconds)
             if base is not None:
                 commit = base.commit
                 content.take(Seen("", base.text or "", is_whole=True))
         before = _snapshot(content)
         content.take(event)
-        if content.contradicted or not content.known() or _tells_all(event):
+        if content.contradicted or not content.is_known() or _tells_all(event):
             commit = None
         if isinstance(event, Edit) or _is_other(content, before):
             found.append(FileState(edit, _snapshot(content), commit))
+            kept += len(content.text or "") + _LINE * len(content.lines)
+            if kept > MOST_KEPT:
+                raise TooMuchError("the file had too many states to keep; name fewer sessions")
     return found
 
 

@@ -60,6 +60,9 @@ _OF_GEMINI: Final = re.compile(
     re.DOTALL,
 )
 _NUMBERED: Final = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
+MOST_GROWTH: Final = 1 << 20
+"""The characters by which a text that stands in many places may make a file longer."""
+
 _LEAST: Final = 8
 """The characters that a new text needs to be found in a file."""
 
@@ -498,6 +501,8 @@ def _swapped(text: str, swaps: Sequence[Swap]) -> str | None:
     for swap in swaps:
         count = text.count(swap.old) if swap.old else 0
         if not count or (count > 1 and not swap.every):
+            return None
+        if count > 1 and count * (len(swap.new) - len(swap.old)) > MOST_GROWTH:
             return None
         text = text.replace(swap.old, swap.new)
     return text

@@ -26,6 +26,9 @@ LONGEST: Final = 1 << 20
 """Characters of a script that is read."""
 
 _MOST_COMMANDS: Final = 200
+_LONGEST_LINE: Final = 8192
+"""Characters of a line that is taken apart; the text of a here-document is not."""
+
 _HERE: Final = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|([\w.]+))")
 _EXPANDS: Final = re.compile(r"[$`\\]")
 _PATTERN: Final = re.compile(r"[*?\[~]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
@@ -139,6 +142,8 @@ def _commands(script: str) -> Iterator[_Command]:
     for line in lines:
         if line.lstrip().startswith("#"):
             continue
+        if len(line) > _LONGEST_LINE:
+            return
         here: list[str] = []
         for mark in _HERE.finditer(line):
             body = _body_of(mark, lines)

@@ -12,12 +12,16 @@ its length where that is known.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
 from sessiontree.core.edits import Edit, Seen, after
 from sessiontree.core.patch import Hunk
 from sessiontree.operations.replay import lines_of
+
+_MOST_LINES: Final = 1_000_000
+"""The number of a line above which a part of a file is not kept."""
 
 
 class Gap(msgspec.Struct, frozen=True):
@@ -72,6 +76,10 @@ class Content(msgspec.Struct):
                 open_from = found.pop().first
             found.append(Gap(open_from, None))
         return found
+
+    def is_known(self) -> bool:
+        """Whether any line is known, or that the file is not there."""
+        return self.text is not None or not self.is_there or any(map(_is_known, self.lines))
 
     def known(self) -> int:
         """The number of lines that are known."""
@@ -130,6 +138,8 @@ class Content(msgspec.Struct):
             if lines_of(self.text.replace("\r\n", "\n"))[low:high] == _trimmed(shown):
                 return
             self._forget()
+        if high > _MOST_LINES:
+            return
         if not self.is_there:
             self._replace(Content())
         known = self.lines[low:high]
@@ -147,6 +157,9 @@ class Content(msgspec.Struct):
 
     def _patch(self, hunks: Sequence[Hunk]) -> None:
         """Replace lines at numbers that are told."""
+        if any((hunk.start or 0) > _MOST_LINES for hunk in hunks):
+            self._forget()
+            return
         lines = [] if self.text is None else lines_of(self.text.replace("\r\n", "\n"))
         made: list[str | None] = list(lines) if self.text is not None else list(self.lines)
         shift = 0

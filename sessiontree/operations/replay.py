@@ -19,11 +19,17 @@ import msgspec
 
 from sessiontree.core.edits import Edit, after, undone
 from sessiontree.core.line_diff import Run, pairs, runs
+from sessiontree.errors import TooMuchError
 
 Certainty = Literal["exact", "normalized", "hunk"]
 
 MOST_ASIDE: Final = 8
 """The states of the file that were left and are still looked at."""
+
+MOST_WORK: Final = 600_000_000
+"""The characters of all contents that are played back, a line counted as some more."""
+
+_LINE: Final = 8
 
 _MOST_FLOATING: Final = 100
 """The edits that did not fit that are still looked at."""
@@ -36,6 +42,9 @@ _SUBSTANCE: Final = 20
 
 _GAP: Final = 40_000
 """The most pairs of lines of a gap that are compared without regard to form."""
+
+_LONGEST_JOINED: Final = 4000
+"""The characters of lines that a formatter may have joined or broken."""
 
 _SPACE: Final = re.compile(r"\s+")
 _COMMA: Final = re.compile(r",(?=[)\]}])")
@@ -99,6 +108,7 @@ class Replay:
         self._gone: dict[str, list[_Gone]] = {}  # lines that were in states before, by their text
         self._starts: dict[str, int] = {}  # the first edit of each content
         self._last = -1
+        self._work = 0
         self.unexplained = 0
         self.undone: set[int] = set()
 
@@ -152,13 +162,13 @@ class Replay:
 
     def _become(self, text: str, state: _State | None, edit: Edit, number: int) -> None:
         if state is None:
-            lines = lines_of(text)
+            lines = self._lines(text)
             self._state = _State(text, lines, [Writer(number, "exact")] * len(lines))
             return
         if state is not self._state and self._state is not None:
             self._aside.append(self._state)
             del self._aside[:-MOST_ASIDE]
-        lines = lines_of(text)
+        lines = self._lines(text)
         if state is not self._state and self._state is not None:
             self._note_gone(self._state, runs(self._state.lines, lines))
         writers: Writers = [Writer(number, "exact")] * len(lines)
@@ -181,7 +191,7 @@ class Replay:
             self.undone.update(range(self._starts[text], self._last + 1))
         if self._floating:
             self._place_floating(text)
-        lines = lines_of(text)
+        lines = self._lines(text)
         writers: Writers = [None] * len(lines)
         open_lines = set(range(len(lines)))
         if self._state is not None:
@@ -283,12 +293,28 @@ class Replay:
         self._give_to_floating(self._state.lines, writers, open_lines)
         self._state = self._state._replace(writers=writers)
 
+    def _lines(self, text: str) -> list[str]:
+        """The lines of a further content.
+
+        Raises:
+            TooMuchError: there were too many, as of a huge file that is edited very often.
+        """
+        lines = lines_of(text)
+        self._work += len(text) + _LINE * len(lines)
+        if self._work > MOST_WORK:
+            raise TooMuchError(
+                "the file is too large for the number of its edits; name fewer sessions, or a "
+                "later time to begin at"
+            )
+        return lines
+
     def copy(self) -> Replay:
         """A replay that goes on from here by itself."""
         made = Replay()
         made._state, made._aside = self._state, list(self._aside)
         made._versions, made._floating = dict(self._versions), list(self._floating)
         made._starts, made._last = dict(self._starts), self._last
+        made._work = self._work
         made._gone = {line: list(places) for line, places in self._gone.items()}
         made.undone = set(self.undone)
         return made
@@ -414,6 +440,8 @@ def _same_text(
     first, second = before[one], behind[other]
     one, other = one + 1, other + 1
     while True:
+        if max(len(first), len(second)) > _LONGEST_JOINED:
+            return None
         left, right = _bare(first), _bare(second)
         if left == right and left:
             return one, other
