@@ -28,6 +28,7 @@ from sessiontree.core.moment import seconds_of
 from sessiontree.engine.translated import agent_files, history_files
 from sessiontree.errors import AgentRecordError, SessionTreeError
 from sessiontree.operations.edits import FileEvent
+from sessiontree.operations.outline import agent_of
 from sessiontree.operations.workers import Crew, Each, nothing
 from sessiontree.session import Session
 from sessiontree.storage.files import Report, unreadable
@@ -202,7 +203,7 @@ def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[Ses
         if not _may_have(names, scanner, file):
             return
         with Session.open(file, readonly=True) as session:
-            agent = facts_of(file).made_by
+            agent = agent_of(session.header) or facts_of(file).made_by
             events = [each for each in session.file_events(names) if _is_named(each, names)]
             edits = (event.uuid for event in events if event.edit is not None)
             reasons = reasons_of(session, edits)
