@@ -44,6 +44,8 @@ _CALLS: Final = (
 )
 """Bytes of which a line with a call has one."""
 
+_SHORTEST_CALL: Final = min(map(len, _CALLS))
+"""A file may have millions of shorter lines."""
 
 _Done = tuple[str, str | None, str, bool, bytes]
 
@@ -231,10 +233,13 @@ def _may_have(names: Sequence[str], scanner: Scanner, file: str) -> bool:
         for path in (file, *agent_files(file, lambda cause: None), *history_files(file)):
             lines = scanner.lines(path, find)
             try:
-                is_document = path.endswith(
-                    ".json"
-                )  # the name and the call have lines of their own
-                if any(is_document or any(map(line.__contains__, _CALLS)) for _, line in lines):
+                # In a document the name and the call have lines of their own.
+                is_document = path.endswith(".json")
+                if any(
+                    is_document
+                    or (len(line) >= _SHORTEST_CALL and any(map(line.__contains__, _CALLS)))
+                    for _, line in lines
+                ):
                     return True
             finally:
                 lines.close()
