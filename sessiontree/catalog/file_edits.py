@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import os
 import posixpath
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
-from functools import partial
-from itertools import chain
+from functools import cache, partial
 from typing import Final
 
 import msgspec
@@ -47,7 +46,7 @@ _CALLS: Final = (
 _SHORTEST_CALL: Final = min(map(len, _CALLS))
 """A file may have millions of shorter lines."""
 
-_Done = tuple[str, str | None, str, bool, bytes]
+_Which = tuple[str, str, str | None, str, bool, bytes]
 
 
 class Target(msgspec.Struct):
@@ -115,17 +114,15 @@ def edits_of(
     Paths that the file was moved from are added to the target. `each` is called with the number of
     each session file before it is read.
     """
-    found: dict[_Done, dict[str, dict[bytes, SessionEdit]]] = {}
+    found: dict[_Which, SessionEdit] = {}
     asked: set[str] = set()
     while new := [name for name in target.names if name not in asked]:
         asked.update(new)
         for edit in _events_with(new, files, report, each):
-            what = msgspec.msgpack.encode((edit.event.edit, edit.event.seen))
-            files_of_one = found.setdefault(_done_of(edit.event, what), {})
-            files_of_one.setdefault(edit.file, {}).setdefault(what, edit)
-        _add_moves(target, chain.from_iterable(map(_original, found.values())))
-    originals = chain.from_iterable(map(_original, found.values()))
-    kept = [edit for edit in originals if _is_about(target, edit.event)]
+            key = _which(edit.event, edit.file, edit.event.time, is_known=False)
+            found.setdefault(key, edit)  # a session may name a copy of a file more than once
+        _add_moves(target, found.values())
+    kept = [edit for edit in _told_once(found.values()) if _is_about(target, edit.event)]
     return sorted(kept, key=lambda edit: (edit.seconds, edit.file))
 
 
@@ -133,25 +130,48 @@ def _is_about(target: Target, event: FileEvent) -> bool:
     return target.has(event.path) or (event.to is not None and target.has(event.to))
 
 
-def _done_of(event: FileEvent, what: bytes) -> _Done:
-    """What the events of one call at a path share, also in a copy that tells less of them.
+def _told_once(edits: Iterable[SessionEdit]) -> list[SessionEdit]:
+    """The events without those of copies of their calls, which may tell less, or another time.
 
-    A call without a time is not known by its id, which may be short. A copy of a file that an agent
-    keeps has no call, and a session names it more than once. Both are known by their content.
+    Copies of one session have the ids of its calls. Copies with another id have the times too. An
+    id that one file has at several times is short, and is not known without its time.
     """
-    is_known = bool(event.call and event.time)
-    return (
-        event.call,
-        event.time,
-        event.path,
-        event.edit is not None,
-        b"" if is_known else what,
-    )
+    times: dict[tuple[str, str], set[str | None]] = {}
+    edits = list(edits)
+    for edit in edits:
+        times.setdefault((edit.file, edit.event.call), set()).add(edit.event.time)
+
+    def in_session(edit: SessionEdit) -> _Which:
+        event = edit.event
+        is_known = bool(event.call) and len(times[edit.file, event.call]) == 1
+        return _which(event, edit.session, "" if is_known else event.time, is_known=is_known)
+
+    def anywhere(edit: SessionEdit) -> _Which:
+        event = edit.event
+        return _which(event, "", event.time, is_known=bool(event.call and event.time))
+
+    return _originals(_originals(edits, in_session), anywhere)
 
 
-def _original(files: Mapping[str, Mapping[bytes, SessionEdit]]) -> Iterable[SessionEdit]:
-    """The events in that of several files which is rather the original."""
-    return files[min(files, key=_age) if len(files) > 1 else next(iter(files))].values()
+def _which(event: FileEvent, owner: str, time: str | None, *, is_known: bool) -> _Which:
+    """What all copies of an event have; also its content, unless the call is known by its id."""
+    content = b"" if is_known else msgspec.msgpack.encode((event.edit, event.seen))
+    return owner, event.call, time, event.path, event.edit is not None, content
+
+
+def _originals(
+    edits: Iterable[SessionEdit], which: Callable[[SessionEdit], _Which]
+) -> list[SessionEdit]:
+    """Of the events that are the same, those in the file that is rather the original."""
+    found: dict[_Which, dict[str, list[SessionEdit]]] = {}
+    for edit in edits:
+        found.setdefault(which(edit), {}).setdefault(edit.file, []).append(edit)
+    age = cache(_age)
+    return [
+        edit
+        for files in found.values()
+        for edit in files[min(files, key=age) if len(files) > 1 else next(iter(files))]
+    ]
 
 
 def _age(file: str) -> tuple[bool, float, str]:

@@ -1,4 +1,4 @@
-"""A backup, which has each session a second time, changes nothing of what is told of files."""
+"""A copy of a session changes nothing of what is told of files."""
 
 from __future__ import annotations
 
@@ -65,3 +65,12 @@ def test_a_backup_tells_who_wrote_a_line_when_the_agents_sessions_are_gone(
         file.unlink()
     after = writers()
     assert {name: rows for name, rows in after.items() if rows != before[name]} == {}
+
+
+def test_a_session_that_goes_on_in_another_agent_is_told_once(project: Project) -> None:
+    before = told(project)
+    for id, agent in project.sessions.items():
+        others = {"claude-code", "codex", "gemini", "pi"} - {agent.name}
+        for other in sorted(others):
+            printed_json("resume", id, "--in", other)
+    assert told(project) == before

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
+from sessiontree import Store
 from tests.support.edited import ask, project, write
 from tests.support.terminal import done, printed_json, run
 
@@ -81,3 +83,27 @@ def test_a_folder_is_never_replaced(file: Path, store: Path) -> None:
     result = run("recover", file, store, "--at", state["at"], "-o", file.parent)
     assert result.exit_code == 1
     assert "--overwrite" not in result.output
+
+
+def test_calls_of_one_id_are_all_told_once_also_with_a_copy(file: Path, store: Path) -> None:
+    """A model of one's own may number the calls of each turn from 1."""
+    text = TEXT
+    with Store(store).create(cwd=str(file.parent), durability="os", id="short") as session:
+        for name in ("third", "fourth"):
+            ask(session, name)
+            text += f"{name} = 0\n"
+            given = {"file_path": str(file), "content": text}
+            call = {"type": "tool_use", "id": "call_1", "name": "Write", "input": given}
+            session.append_message({"role": "assistant", "content": [call]})
+            result = {"type": "tool_result", "tool_use_id": "call_1", "content": "done"}
+            session.append_message({"role": "user", "content": [result]})
+    file.write_text(text)
+    for copy in (False, True):
+        if copy:
+            shutil.copytree(store, store.with_name("copy"))
+        edits = printed_json("history", file, store.parent)
+        assert [(edit["session"], edit["kept"]) for edit in edits] == [
+            ("first", 2),
+            ("short", 1),
+            ("short", 1),
+        ]
