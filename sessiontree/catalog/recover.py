@@ -135,7 +135,7 @@ def states(
             if base is not None:
                 commit = base.commit
                 content.take(Seen("", base.text or "", is_whole=True))
-        before = _snapshot(content)
+        before = content.text, content.lines
         content.take(event)
         if content.contradicted or not content.is_known() or _tells_all(event):
             commit = None
@@ -147,9 +147,10 @@ def states(
     return found
 
 
-def _is_other(content: Content, before: Content) -> bool:
-    """Whether a look showed more than was known, or something else."""
-    return (content.text, content.lines) != (before.text, before.lines)
+def _is_other(content: Content, before: tuple[str | None, list[str | None]]) -> bool:
+    """Whether a look showed more than was known, or something else; it makes a list of its own."""
+    text, lines = before
+    return content.text != text or (content.lines is not lines and content.lines != lines)
 
 
 def _snapshot(content: Content) -> Content:

@@ -1823,3 +1823,105 @@ def pi_version_1(size: int) -> Iterable[bytes]:
         yield b'{"type":"message","timestamp":"%b","message":{"role":"user","content":"x"}}' % (
             _TIME.encode()
         )
+
+
+# --- edits of a file ---------------------------------------------------------------------------
+
+EDITS: Final[list[str]] = []
+"""Those of the files of our own that edit a.py."""
+
+_PROJECT: Final = HEADER.replace(b',"cwd":"/work"', b"")
+
+
+def edited(calls: Callable[[int], Iterable[tuple[str, Any, Any]]]) -> Callable[[int], Any]:
+    """Register calls about a.py, each with what is kept beside its result; a.py lies beside it."""
+    name = calls.__name__.strip("_")
+
+    def lines(size: int) -> Iterator[bytes]:
+        yield _PROJECT
+        above = "h"
+        for i, (tool, given, told) in enumerate(calls(size)):
+            call = {"type": "tool_use", "id": f"t{i}", "name": tool, "input": given}
+            message = {"role": "assistant", "content": [call]}
+            yield entry("message", f"c{i}", above, message=message)
+            result = {"type": "tool_result", "tool_use_id": f"t{i}", "content": "done"}
+            message = {"role": "user", "content": [result]}
+            beside = {"toolUseResult": told} if told else {}
+            yield entry("message", f"r{i}", f"c{i}", message=message, **beside)
+            above = f"r{i}"
+
+    def build(folder: Path, size: int) -> Path:
+        (folder / "a.py").write_text("x\ny\n" * 5000)
+        return _written(folder / f"{name}.jsonl", lines(size))
+
+    STRUCTURES[name] = build
+    EDITS.append(name)
+    return calls
+
+
+def _edit(old: str, new: str, **more: Any) -> dict[str, Any]:
+    return {"file_path": "a.py", "old_string": old, "new_string": new, **more}
+
+
+@edited
+def edit_of_a_huge_text(size: int) -> Iterator[Any]:
+    yield "Edit", _edit("x\n" * (size // 6), "y\n" * (size // 6)), None
+
+
+@edited
+def edit_of_many_hunks(size: int) -> Iterator[Any]:
+    each = count(size, 60)
+    hunks = [{"oldStart": each - i, "lines": ["-x", "+y"]} for i in range(each)]
+    yield "Edit", _edit("a", "b"), {"structuredPatch": hunks, "originalFile": "x\n" * each}
+
+
+@edited
+def patch_of_many_hunks(size: int) -> Iterator[Any]:
+    hunks = "@@ x\n-y\n+x\n" * count(size, 30)
+    yield "Write", {"file_path": "a.py", "content": "x\ny\n" * (size // 12)}, None
+    yield "apply_patch", f"*** Begin Patch\n*** Update File: a.py\n{hunks}*** End Patch", None
+
+
+@edited
+def edit_of_a_long_path(size: int) -> Iterator[Any]:
+    yield "Edit", {**_edit("a", "b"), "file_path": "/" * (size // 2) + "a.py"}, None
+    yield "Edit", {**_edit("a", "b"), "file_path": "a/../" * (size // 12) + "a.py"}, None
+
+
+@edited
+def scripts_nested_deep(size: int) -> Iterator[Any]:
+    each = size // 20
+    for script in (
+        "cd a && " * (each // 2),
+        "((" * each,
+        "cat <<'A' " * (each // 3) + "\nA" * each,
+    ):
+        yield "Bash", {"command": f"{script} a.py\nrm a.py"}, None
+
+
+@edited
+def edits_of_a_large_file(size: int) -> Iterator[Any]:
+    yield "Write", {"file_path": "a.py", "content": "x\n" * (size // 6) + "start -1\n"}, None
+    for i in range(count(size // 2, 450)):
+        yield "Edit", _edit(f"start {i - 1}\n", f"start {i}\n"), None
+
+
+@edited
+def edits_of_what_is_not_there(size: int) -> Iterator[Any]:
+    for i in range(count(size, 450)):
+        yield "Edit", _edit(f"nothing of the file {i}\n", f"a line of some substance {i}\n"), None
+
+
+@edited
+def edits_that_multiply(size: int) -> Iterator[Any]:
+    yield "Write", {"file_path": "a.py", "content": "aaaaaaaaaa"}, None
+    for _ in range(20):
+        yield "Edit", _edit("a", "a" * 10, replace_all=True), None
+
+
+@edited
+def reads_far_below(size: int) -> Iterator[Any]:
+    for i in range(count(size, 500)):
+        numbers = {"startLine": i * 10**5 + 1, "numLines": 1, "totalLines": 10**15}
+        shown = {"filePath": "a.py", "content": "line", **numbers}
+        yield "Read", {"file_path": "a.py", "offset": 1}, {"file": shown}

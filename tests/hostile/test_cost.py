@@ -74,6 +74,17 @@ def test_a_cost_that_grew_with_the_square_stays_low(
     assert [*_faults(name, command, cost, seconds=3.0, megabytes=200.0)] == []
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", corpus.EDITS)
+def test_what_is_told_of_a_file_costs_little(runner: Runner, name: str) -> None:
+    of_edits = ("blame of an edited file", "history of an edited file", "recover an edited file")
+    wanted = {command: commands_for(name)[command] for command in (*of_edits, "files")}
+    faults: list[str] = []
+    for command, cost in runner.costs(name, MEDIUM, wanted).items():
+        faults += _faults(name, command, cost, MOST_SECONDS, MOST_MEGABYTES)
+    assert faults == []
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("name", STRUCTURES)
 def test_every_command_ends_within_the_bar_on_five_megabytes(runner: Runner, name: str) -> None:
