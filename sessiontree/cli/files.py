@@ -32,7 +32,7 @@ from sessiontree.operations.replay import lines_of
 from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.fs import DISK
 
-_LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?")
+_LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
 _MARKS: Final = {"exact": "=", "normalized": "~", "hunk": "?", "none": " "}
 
 
