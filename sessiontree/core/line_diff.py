@@ -11,7 +11,7 @@ the length of the texts, never with its square.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 _SHORT: Final = 40_000
@@ -78,32 +78,31 @@ def _joined(found: list[Run]) -> list[Run]:
 def _common(
     before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
 ) -> int:
-    """How many lines are the same from two lines on; slices are compared, in growing steps."""
-    most = min(high - low, end - start)
-    same, step = 0, 1
-    while same < most:
-        step = min(step, most - same)
-        one, other = low + same, start + same
-        if before[one : one + step] == after[other : other + step]:
-            same += step
-            step *= 2
-        elif step == 1:
-            break
-        else:
-            step = max(step // 4, 1)
-    return same
+    """How many lines are the same from two lines on."""
+
+    def is_same(first: int, last: int) -> bool:
+        return before[low + first : low + last] == after[start + first : start + last]
+
+    return _length(is_same, min(high - low, end - start))
 
 
 def _common_end(
     before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
 ) -> int:
     """How many lines are the same up to two ends."""
-    most = min(high - low, end - start)
+
+    def is_same(first: int, last: int) -> bool:
+        return before[high - last : high - first] == after[end - last : end - first]
+
+    return _length(is_same, min(high - low, end - start))
+
+
+def _length(is_same: Callable[[int, int], bool], most: int) -> int:
+    """How many lines are the same, at most `most`; slices are compared, in growing steps."""
     same, step = 0, 1
     while same < most:
         step = min(step, most - same)
-        one, other = high - same, end - same
-        if before[one - step : one] == after[other - step : other]:
+        if is_same(same, same + step):
             same += step
             step *= 2
         elif step == 1:
