@@ -36,7 +36,7 @@ _COMMANDS = {
 """The slash command `/look` and the skill `/greet` of each project."""
 
 _COMPACTS = "Respond with TEXT ONLY"
-_TOOLS = "Read,Agent,Task,Bash"
+_TOOLS = "Read,Agent,Task,Bash,Edit,Write"
 
 
 def program() -> Path | None:
@@ -64,6 +64,10 @@ class Conversation:
             (self._project / path).write_text(text)
         self._served = served
         self._is_new = True
+
+    @property
+    def project(self) -> Path:
+        return self._project
 
     @property
     def file(self) -> Path:
@@ -171,6 +175,12 @@ class _Model:
                 raise Refused
             if word == "READ":
                 return [self._text("reading"), *map(self._read, rest.split())]
+            if word == "EDIT":
+                name, old, new = rest.split()
+                return [self._call("Edit", file_path=f"{name}.txt", old_string=old, new_string=new)]
+            if word == "WRITE":
+                name, content = rest.split(maxsplit=1)
+                return [self._call("Write", file_path=f"{name}.txt", content=content + "\n")]
             if word == "ASK":
                 agents = rest.split()
                 return [self._agent("READ 0 1 2", agent) for agent in agents]

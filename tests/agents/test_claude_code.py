@@ -11,6 +11,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
+from sessiontree.catalog.blame import blame
+from sessiontree.catalog.history import history
+from sessiontree.catalog.recover import states
 from sessiontree.importing import import_session
 from tests.agents.claude_code import Conversation, conversation, program, seen, sent
 
@@ -62,6 +65,31 @@ def test_parallel_calls_subagents_forks_and_a_compaction(tmp_path: Path) -> None
         talk.say("HELLO again")
         assert read(talk.file) == sent(served)
         check(talk, tmp_path, branches=1)
+
+
+def test_its_edits_are_blamed_and_recovered(tmp_path: Path) -> None:
+    with conversation(tmp_path) as (talk, _):
+        talk.say("READ 0 1")
+        talk.say("EDIT 0 content changed")
+        talk.say("EDIT 1 nowhere changed")
+        talk.say("WRITE new one line")
+        talk.say("EDIT new one another")
+        project = talk.project
+
+        def blamed(name: str) -> list[tuple[str, str, str | None]]:
+            found = blame(str(project / name), lambda: [str(talk.file)], pytest.fail)
+            return [(line.text, line.certainty, line.prompt) for line in found]
+
+        def last_state(name: str) -> str:
+            return states(str(project / name), lambda: [str(talk.file)], pytest.fail)[-1].text()
+
+        assert blamed("0.txt") == [("changed 0", "exact", "EDIT 0 content changed")]
+        assert blamed("1.txt") == [("content 1", "none", None)]
+        assert blamed("new.txt") == [("another line", "exact", "EDIT new one another")]
+        for name in ("0.txt", "1.txt", "new.txt"):
+            assert last_state(name) == (project / name).read_text()
+        edits = history(str(project / "1.txt"), lambda: [str(talk.file)], pytest.fail)
+        assert [edit.outcome for edit in edits] == ["failed"]
 
 
 def test_each_recorded_request_is_the_one_that_was_sent(tmp_path: Path) -> None:
