@@ -1,36 +1,107 @@
-"""A file that comes back to a content that it had has the writers of that content."""
+"""A file that is played back has the writers that it truly has, where every change is told."""
 
 from __future__ import annotations
 
-import pytest
+from itertools import count
+from typing import Any
 
-from sessiontree.core.edits import Edit
-from sessiontree.operations.replay import Replay, Writer
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sessiontree.core.edits import Edit, Swap
+from sessiontree.core.patch import parse_unified
+from sessiontree.operations.replay import Replay, Writer, lines_of
+from tests.core.test_patch import unified
+
+Line = tuple[str, int | None]
+"""A line, and the number of the edit that wrote it; None for a person's."""
 
 
-def written(number: int, text: str, replay: Replay) -> None:
-    assert replay.edit(number, Edit("a.py", "write", content=text))
+class Play:
+    """A true file whose lines are all different, and what is played back of it."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = [(f"a line of a person {n}", None) for n in range(4)]
+        self.replay = Replay()
+        self.replay.see(self.text)
+        self._edits = count()
+        self._names = count(100)
+
+    @property
+    def text(self) -> str:
+        return "".join(f"{text}\n" for text, _ in self.lines)
+
+    def _changed(self, at: int, gone: int, new: int, writer: int | None) -> list[Line]:
+        at = min(at, len(self.lines))
+        made = [(f"def name_{next(self._names)}(): pass", writer) for _ in range(new)]
+        return [*self.lines[:at], *made, *self.lines[at + gone :]]
+
+    def person(self, at: int, gone: int, new: int, *_: Any) -> None:
+        self.lines = self._changed(at, gone, new, None)
+        self.replay.see(self.text)
+
+    def agent(self, at: int, gone: int, new: int, how: str) -> None:
+        number = next(self._edits)
+        before = self.text
+        self.lines = self._changed(at, gone, new, number)
+        edit = _edit(how, before, self.text)
+        if edit is not None:
+            assert self.replay.edit(number, edit)
+        else:
+            self.replay.see(self.text)
+            self.lines = [(text, None if who == number else who) for text, who in self.lines]
+
+    def is_true(self) -> None:
+        told = self.replay.writers
+        assert lines_of(self.replay.text or "") == [text for text, _ in self.lines]
+        truth = [None if who is None else Writer(who, "exact") for _, who in self.lines]
+        assert told == truth
 
 
-@pytest.mark.parametrize(
-    "made",
-    ["second = 2\nfirst = 1\n", "second = 2\nsecond = 2\nthird = 3\n", "third = 3\nfirst = 1\n"],
+def _edit(how: str, before: str, after: str) -> Edit | None:
+    """The change as a call tells it; None where the call would not be done so."""
+    if how == "write":
+        return Edit("f", "write", content=after, before=before)
+    if how == "hunks" and before != after:
+        return Edit("f", "edit", hunks=parse_unified(unified(lines_of(before), lines_of(after), 3)))
+    if how == "swap" and before:
+        return Edit("f", "edit", swaps=(Swap(before, after),))
+    return None
+
+
+steps = st.tuples(
+    st.sampled_from(["person", "agent", "agent"]),
+    st.integers(0, 8),
+    st.integers(0, 3),
+    st.integers(0, 3),
+    st.sampled_from(["write", "hunks", "swap"]),
 )
-def test_a_restored_file_has_no_line_of_the_edit_that_is_gone(made: str) -> None:
-    replay = Replay()
-    replay.see("first = 1\nsecond = 2\n")
-    written(0, made, replay)
-    replay.see("first = 1\nsecond = 2\n")
-    assert replay.writers == [None, None]
-    assert replay.undone == {0}
 
 
-def test_a_restored_file_has_the_writers_that_it_had() -> None:
+@settings(max_examples=300, deadline=None)
+@given(st.lists(steps, max_size=10))
+def test_no_line_of_a_person_is_an_agents_and_each_line_of_an_agent_is_its_edits(
+    plays: list[tuple[str, int, int, int, str]],
+) -> None:
+    play = Play()
+    for who, *change in plays:
+        getattr(play, who)(*change)
+        play.is_true()
+    play.replay.end()
+    play.is_true()
+
+
+def test_an_edit_that_does_not_fit_explains_nothing_short() -> None:
     replay = Replay()
-    replay.see("first = 1\n")
-    written(0, "first = 1\nsecond = 2\n", replay)
-    replay.see("first = 1\nsecond = 2\n")
-    written(1, "second = 2\nfirst = 1\n", replay)
-    replay.see("first = 1\nsecond = 2\n")
-    assert replay.writers == [None, Writer(0, "exact")]
-    assert replay.undone == {1}
+    replay.see("one\n")
+    assert not replay.edit(0, Edit("f", "edit", swaps=(Swap("two", "2"),)))
+    assert replay.see("one\n2\n") == [None, None]
+
+
+def test_content_that_comes_back_undoes_the_edits_between() -> None:
+    replay = Replay()
+    replay.see("one\n")
+    replay.edit(0, Edit("f", "write", content="two\n"))
+    replay.edit(1, Edit("f", "write", content="three\n"))
+    replay.see("one\n")
+    assert replay.undone == {0, 1}
