@@ -40,6 +40,9 @@ _SHELLS: Final = frozenset(
         *("shell_command", "execute_bash", "terminal", "run_terminal_cmd", "local_shell_call"),
     }
 )
+_REMOTE: Final = frozenset({"owner", "repo", "project_id"})
+"""Arguments of tools that change a file of a server, such as GitHub's `create_or_update_file`."""
+
 _WRITERS: Final = re.compile(r"write|create", re.IGNORECASE)
 _READERS: Final = re.compile(r"read|view|open", re.IGNORECASE)
 _CUT_OF_PI: Final = re.compile(
@@ -140,7 +143,7 @@ def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
     if _is_shell(call, name):
         return list(_of_shell(script_of(arguments)))
     path = _path_in(arguments)
-    if path is None:
+    if path is None or not arguments.keys().isdisjoint(_REMOTE):
         return []
     edit = _edit_of(name, path, arguments)
     return [] if edit is None else [_as_told(edit, told)]

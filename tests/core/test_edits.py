@@ -69,6 +69,11 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
     "Codex, a patch as JSON": ("apply_patch", json.dumps({"input": PATCH}), [HUNK]),
     "Codex, a patch in a shell": ("shell", {"command": ["apply_patch", PATCH]}, [HUNK]),
     "a script": ("Bash", {"command": "echo a > f"}, [Edit("f", "write", content="a\n")]),
+    "a file of a server": (
+        "mcp__github__create_or_update_file",
+        {"owner": "me", "repo": "app", "path": "f", "content": "a", "branch": "main"},
+        [],
+    ),
     "a look": ("Read", {"file_path": "f"}, []),
     "a search": ("Grep", {"path": "f", "pattern": "a"}, []),
     "no path": ("Edit", {"old_string": "a", "new_string": "b"}, []),
