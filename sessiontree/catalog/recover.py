@@ -201,7 +201,7 @@ def state_at(found: Sequence[FileState], at: str) -> FileState:
     try:
         moment = moment_given(at, datetime.now(UTC)).timestamp()
     except UsageError:
-        message = f"no edit or look of the file is {at!r:.100}, and it is no time"
+        message = f"{at!r:.100} is not a time, and no state of the file has this id"
         raise with_step(RefError(message, at), "see states") from None
     before = [state for state in found if state.edit.seconds <= moment]
     if not before:

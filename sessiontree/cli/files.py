@@ -172,8 +172,8 @@ def history(
     Each edit has an outcome:
       kept        lines of it are in the file
       replaced    later edits or commits took the place of its lines
-      reverted    the file had the content before the edit again
-      lost        the same, and no commit has the edit
+      reverted    later, the file had the content from before the edit again
+      lost        the same as reverted, but no commit has the edit
       failed, refused, unanswered    the edit changed nothing, as far as is known
       done        the edit added no line
     """
@@ -217,13 +217,15 @@ def _out_edit(found: FileEdit, *, prompts: bool, stat: bool) -> None:
 @arguments.places
 @click.option(
     "--at",
-    metavar="REF|TIME",
-    help="The state to print: after the edit or the look REF, or at this time.",
+    metavar="ID|TIME",
+    help="The state to print: the id in its row, or a time for the last state until then.",
 )
 @click.option("-o", "--out", metavar="OUT", help="Write the state to this file.")
 @click.option("--overwrite", is_flag=True, help="Let -o replace a file that exists.")
 @click.option(
-    "--partial", is_flag=True, help="Print a state of which lines are not known; mark these lines."
+    "--partial",
+    is_flag=True,
+    help="Print a state although some lines are not known; mark these lines.",
 )
 def recover(
     file: str,
