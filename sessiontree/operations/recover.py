@@ -102,12 +102,22 @@ class Content(msgspec.Struct):
             self._replace(_whole(made))
         elif event.kind == "move" and not event.hunks:
             return
+        elif (made := self._edited(event)) is not None:
+            self.lines = list(lines_of(made))
         elif event.kind == "append":
             self._open_end()
         elif event.hunks and all(hunk.start is not None for hunk in event.hunks):
             self._patch(event.hunks)
         elif not self._swap(event):
             self._forget()
+
+    def _edited(self, edit: Edit) -> str | None:
+        """The content after an edit of lines that are all known, but for the end of the last."""
+        lines = [line for line in self.lines if line is not None]
+        is_known = self.text is None and self.is_there and self.is_end_known
+        if not is_known or not lines or len(lines) < len(self.lines) or edit.kind != "edit":
+            return None
+        return after(edit, "".join(f"{line}\n" for line in lines))
 
     def _replace(self, other: Content) -> None:
         self.text, self.lines = other.text, other.lines
