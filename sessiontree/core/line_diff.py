@@ -14,7 +14,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Final
 
-_SHORT: Final = 40_000
+_SHORT: Final = 10_000
 """The most cells of a table that compares two runs line by line."""
 
 
