@@ -142,7 +142,7 @@ def read_text(path: str) -> str:
     except OSError as fault:
         raise unreadable(path, fault) from fault
     if b"\0" in content[:_BINARY_WITHIN]:
-        raise UsageError(f"{path} is a binary file; name a file of text")
+        raise UsageError(f"{path} is binary; name a file of text")
     return content.decode("utf-8", "replace")
 
 
