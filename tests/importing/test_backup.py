@@ -445,6 +445,12 @@ def test_the_store_is_no_source_of_itself(home: Path) -> None:
     assert content_of(home / "store") == kept
 
 
+def test_a_session_in_two_of_the_paths_counts_once(home: Path) -> None:
+    paths = [home / folder for folder in FOLDERS.values()]
+    found = sum(counts(backed_up(home, *paths)))
+    assert counts(backed_up(home, *paths, *paths)) == (0, 0, found, 0)
+
+
 def test_two_backups_at_once_make_each_session_once(home: Path) -> None:
     results: list[BackupResult] = []
     threads = [threading.Thread(target=lambda: results.append(backed_up(home))) for _ in range(4)]
