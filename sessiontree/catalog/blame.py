@@ -100,9 +100,12 @@ def known_file(path: str) -> KnownFile:
     """What is known of a file, which need not be there.
 
     Raises:
+        UsageError: it is a folder.
         UsageError, StorageError: git does not read the repository, or fails.
     """
     path = os.path.abspath(path)
+    if os.path.isdir(path):
+        raise UsageError(f"{path} is a folder; name a file of text")
     repository = repository_of(path)
     if repository is None:
         folder, name = os.path.split(path)

@@ -19,7 +19,17 @@ from sessiontree.core.edit_diff import counts_of, diff_of
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report
 
-Outcome = Literal["kept", "replaced", "reverted", "lost", "failed", "refused", "unanswered", "done"]
+Outcome = Literal[
+    "kept",
+    "replaced",
+    "deleted",
+    "reverted",
+    "lost",
+    "failed",
+    "refused",
+    "unanswered",
+    "done",
+]
 
 
 class FileEdit(msgspec.Struct, frozen=True):
@@ -28,9 +38,10 @@ class FileEdit(msgspec.Struct, frozen=True):
     Attributes:
         edit: the edit with its session.
         outcome: `kept`: lines of it are in the file; `replaced`: other edits or commits took their
-            place; `reverted`: the file had the content before it again; `lost`: the same, and no
-            commit has it; `done`: it wrote no line, such as one that deletes the file; `failed`,
-            `refused` and `unanswered`: it changed nothing, as far as is known.
+            place; `deleted`: the file is not there any more; `reverted`: the file had the content
+            before it again; `lost`: the same, and no commit has it; `done`: it wrote no line, such
+            as one that deletes the file; `failed`, `refused` and `unanswered`: it changed nothing,
+            as far as is known.
         kept: how many lines of the file are the edit's.
         added, removed: how many lines it added and took away, as far as it tells.
         diff: the lines of its diff, each with a mark.
@@ -106,6 +117,8 @@ def history(
         assert edit.event.edit is not None
         counts = counts_of(edit.event.edit)
         outcome = _outcome(edit, kept[number], number in result.undone, number in result.committed)
+        if outcome == "replaced" and not os.path.exists(path):
+            outcome = "deleted"
         diff = tuple(diff_of(edit.event.edit))
         found.append(FileEdit(edit, outcome, kept[number], *counts, diff))
     return found

@@ -62,9 +62,11 @@ class FileState(msgspec.Struct, frozen=True):
         gaps = self.content.gaps()
         return {
             "at": self.name,
+            "uuid": self.name,
             "time": event.time,
             "agent": self.edit.agent,
             "session": self.edit.session,
+            "turn": self.edit.reason.turn,
             "file": self.edit.file,
             "kind": event.edit.kind if event.edit is not None else "read",
             "path": event.to or event.path,

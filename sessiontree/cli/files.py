@@ -88,6 +88,8 @@ def blame(
         out_json_list(line.as_dict() for line in found)
     else:
         _out_lines(found, prompts)
+        if all(line.session is None for line in found):
+            tell(f"No session explains a line of {path}: the persons are those of the commits")
     tell_each("Left out", problems)
 
 
@@ -172,6 +174,7 @@ def history(
     Each edit has an outcome:
       kept        lines of it are in the file
       replaced    later edits or commits took the place of its lines
+      deleted     the file is not there any more
       reverted    later, the file had the content from before the edit again
       lost        the same as reverted, but no commit has the edit
       failed, refused, unanswered    the edit changed nothing, as far as is known
@@ -301,7 +304,7 @@ def _out_states(found: Sequence[FileState], *, as_json: bool) -> None:
             known += ", …" if len(gaps) > 3 else ""
         based = f", based on commit {state.commit[:8]}" if state.commit else ""
         changed = ", changed outside before" if content.contradicted else ""
-        who = _named(edit.agent, edit.session, None)
+        who = _named(edit.agent, edit.session, edit.reason.turn)
         write(f"{_time(edit.event.time)}  {state.name[:8]}  {who}  {known}{based}{changed}\n")
 
 

@@ -46,6 +46,9 @@ _GAP: Final = 40_000
 _LONGEST_JOINED: Final = 4000
 """The characters of lines that a formatter may have joined or broken."""
 
+_MOST_BARE: Final = 3
+"""The lines of the longest run without a letter that is taken for brackets and blank lines."""
+
 _SPACE: Final = re.compile(r"\s+")
 _COMMA: Final = re.compile(r",(?=[)\]}])")
 _LETTERS: Final = re.compile(r"\w")
@@ -195,7 +198,7 @@ class Replay:
         writers: Writers = [None] * len(lines)
         open_lines = set(range(len(lines)))
         if self._state is not None:
-            same = runs(self._state.lines, lines)
+            same = _anchored(runs(self._state.lines, lines), lines)
             _keep(self._state, same, writers)
             for _, other, length in same:
                 open_lines.difference_update(range(other, other + length))
@@ -350,6 +353,15 @@ def _new_lines(edit: Edit) -> list[str]:
         same = {other for _, other in pairs(old, new)}
         found += (line for at, line in enumerate(new) if at not in same)
     return [line.removesuffix("\r") for line in found]
+
+
+def _anchored(same: Iterable[Run], lines: Sequence[str]) -> list[Run]:
+    """The runs with a letter: a lone bracket between changes may be the twin of another one."""
+    return [
+        (one, other, length)
+        for one, other, length in same
+        if length > _MOST_BARE or any(map(_LETTERS.search, lines[other : other + length]))
+    ]
 
 
 def _keep(state: _State, same: Iterable[Run], writers: Writers) -> None:

@@ -106,6 +106,12 @@ def test_an_edit_that_no_commit_has_and_that_was_taken_back_is_lost(project: Pro
     assert project.outcomes() == ["lost"]
 
 
+def test_an_edit_of_a_file_that_is_gone_is_deleted(project: Project) -> None:
+    project.edit(1, "one", "another line of the file")
+    project.file.unlink()
+    assert project.outcomes() == ["deleted"]
+
+
 def test_edits_that_changed_nothing_say_why(project: Project) -> None:
     project.edit(1, "nowhere", "another", "String to replace not found in file.")
     project.edit(2, "one", "another", REFUSED)

@@ -224,8 +224,9 @@ class EditRow(Author, kw_only=True, omit_defaults=True):
         str,
         Meta(
             description="'kept': lines of it are in the file; 'replaced': not any more; "
-            "'reverted': the file had the content before it again; 'lost': the same, and no commit "
-            "has it; 'failed', 'refused', 'unanswered': nothing changed; 'done': it adds no line."
+            "'deleted': the file is gone; 'reverted': the file had the content before it again; "
+            "'lost': the same, and no commit has it; 'failed', 'refused', 'unanswered': nothing "
+            "changed; 'done': it adds no line."
         ),
     ]
     kept: Annotated[int, Meta(description="How many lines of the file are of it.")] = 0
