@@ -22,6 +22,7 @@ FLOORS: Final = (
     *(
         "cli",
         "mcp",
+        "tui",
         "dispatch",
         "__init__",
         "aio",
@@ -259,6 +260,15 @@ LATE: Final = {
     "cli.arguments": {
         "cli.lookup": "heavy, and not needed for a path",
     },
+    "cli": {
+        "tui.frame": "only a command line without a command needs it",
+    },
+    "cli.browse": {
+        "catalog.places": "slow to import, and a frame is shown before",
+        "cli.lookup": "slow to import, and a frame is shown before",
+        "tui.app": "its package is an extra, and slow to import",
+        "tui.first": "slow to import, and a frame is shown before",
+    },
     "cli.copy": {
         "cli.lookup": "heavy, and only a copy in the store needs it",
         "operations.own_rules": "slow: it compiles all rules",
@@ -290,6 +300,14 @@ LATE: Final = {
     "dispatch.scope": {
         "handles.builtin": "slow to import, few calls resolve handles",
         "handles.registry": "slow to import, few calls resolve handles",
+    },
+    "tui.outline": {
+        "tui.hits": "slow to import, few need it",
+        "tui.places": "few need it",
+        "tui.reading": "not needed for the outline",
+    },
+    "tui.picker": {
+        "tui.outline": "slow to import, and not needed for the list",
     },
     "engine.header": {
         "core.salvage": "few headers share their line",

@@ -37,6 +37,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "edit-context": ("write:edit_context", "Drop or replace an entry in the context."),
     },
     "Look": {
+        "browse": ("browse:browse", "Browse all sessions in the terminal."),
         "show": ("inspect:show", "Show facts about a session, or one entry."),
         "tree": ("tree:tree", "Outline the turns of all branches."),
         "diff": ("tree:diff", "Compare what two branches did since they separated."),
@@ -112,6 +113,13 @@ class Commands(click.Group):
         command = getattr(importlib.import_module(f"sessiontree.cli.{module}"), attribute)
         assert isinstance(command, click.Command)
         return command
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        if not args and terminal.is_terminal():
+            from sessiontree.tui.frame import can_run  # only the bare command needs it
+
+            args = ["browse"] if can_run() else args
+        return super().parse_args(ctx, args)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]

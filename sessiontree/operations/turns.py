@@ -19,6 +19,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from heapq import heapify, heappop, heappush
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -335,6 +336,54 @@ def entries_of(cursor: Cursor, turn: Turn) -> list[Entry]:
                 break
         found.reverse()
         return found
+
+
+def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
+    """The last turns of the current path, from at most so many entries: what `outline` reads last.
+
+    The cost does not depend on the size of the session. These turns have no numbers, names, labels,
+    subagents and outcomes, and no place of a turn above. A turn that begins before the entries that
+    were read is left out, unless it is the only one.
+    """
+    with cursor.alone():
+        entries = list(islice(cursor.up(), most))[::-1]
+        is_cut = len(entries) == most
+        messages, answers = Messages(cursor.messages), Answers()
+        groups: list[list[Entry]] = [[]]
+        for entry in entries:
+            if messages.begins_turn(entry):
+                groups.append([])
+            groups[-1].append(entry)
+        if len(groups) > 1 and (is_cut or not any(e.is_content for e in groups[0])):
+            del groups[0]
+        found = [_read_alone(group, messages, answers) for group in groups if group]
+        return [turn for turn in found if turn.prompt is not None or turn.answer]
+
+
+def _read_alone(entries: list[Entry], messages: Messages, answers: Answers) -> Turn:
+    first, tally, events = entries[0], Tally(), []
+    is_asked = messages.begins_turn(first)
+    for entry in entries:
+        events += tally.take(entry, messages.of(entry) if is_unclear(entry) else None, answers)
+    return Turn(
+        number=0,
+        part=0,
+        uuid=first.uuid,
+        leaf=entries[-1].uuid,
+        prompt=_prompt(first, messages.of(first)) if is_asked else None,
+        answer=one_line(tally.answer, TEXT),
+        above=None,
+        fork=None,
+        leaves=False,
+        lane=first.lane,
+        subagent=False,
+        current=True,
+        names=(),
+        labels=(),
+        events=tuple(events),
+        subagents=(),
+        work=tally.work(),
+    )
 
 
 class _Node:

@@ -56,7 +56,7 @@ def screens() -> Iterator[tuple[str, str]]:
     """The name and the content of each screen."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
-        _make_home(home)
+        make_home(home)
         problems: list[str] = []
         found = sorted(
             sessions_in([folder], Selection(), problems.append), key=by_time, reverse=True
@@ -102,7 +102,8 @@ def _drawn(spent: dict[By, Spending], screen: Screen | None) -> str:
     return "\n\n".join(tables).replace("\x1b", "␛") + "\n"
 
 
-def _make_home(home: Path) -> None:
+def make_home(home: Path) -> None:
+    """Put the sessions of a user into a folder."""
     shutil.copytree(AGENTS, home / "agents")
     for number, (at, cwd, text) in enumerate(ASKED):
         _make_session(home / f"{number}.jsonl", number, at, cwd, text)

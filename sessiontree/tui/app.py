@@ -1,0 +1,43 @@
+"""The browser: its first view, and what it gives back when it ends."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any, ClassVar
+
+from textual.app import App
+
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.tui.outline import OutlineView
+from sessiontree.tui.picker import Clock, Find, Picker
+
+
+class Browser(App[None]):
+    """Shows all sessions, or at once the only one in `file`."""
+
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[Any]] = []
+    CSS = "* { scrollbar-size: 0 0; }"
+
+    def __init__(
+        self,
+        sessions: Sequence[SessionInfo] | None,
+        find: Find,
+        file: str | None = None,
+        clock: Clock = lambda: datetime.now(UTC),
+    ) -> None:
+        no_colour = os.environ.get("NO_COLOR")
+        super().__init__(ansi_color=True)
+        if no_colour is not None:  # textual takes it away from programs that run later
+            os.environ["NO_COLOR"] = no_colour
+        self._sessions, self._find, self._file = sessions, find, file
+        self._clock = clock
+
+    def on_mount(self) -> None:
+        self.theme = "ansi-dark"
+        if self._file is None:
+            self.push_screen(Picker(self._sessions, self._find, self._clock))
+        else:
+            self.push_screen(OutlineView(self._file), lambda _: self.exit())

@@ -1,0 +1,156 @@
+"""A list of lines with a cursor, of which only those on the screen are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rich.segment import Segment
+from rich.style import Style
+from textual import events
+from textual.geometry import Size
+from textual.message import Message
+from textual.scroll_view import ScrollView
+from textual.strip import Strip
+from textual.widget import Widget
+
+from sessiontree.tui.line import CODES, Line, fitted
+
+Draw = Callable[[int, int], Line]
+"""Gives the line of a number in so many columns."""
+
+_COLOURS = {"31": "red", "32": "green", "33": "yellow", "34": "blue", "35": "magenta", "36": "cyan"}
+
+
+def _style(code: str) -> Style:
+    codes = code.split(";")
+    return Style(
+        bold="1" in codes or None,
+        dim="2" in codes or None,
+        reverse="7" in codes or None,
+        color=next((_COLOURS[each] for each in codes if each in _COLOURS), None),
+    )
+
+
+STYLES = {role: _style(code) for role, code in CODES.items()}
+_CURSOR = Style(reverse=True)
+
+
+def strip_of(line: Line, width: int, *, is_chosen: bool = False) -> Strip:
+    """A line on the screen; the chosen one is reversed, which needs no colour."""
+    segments = [Segment(text, STYLES[role]) for text, role in fitted(line, width)]
+    if is_chosen:
+        segments = [Segment(text, _CURSOR) for text, _, _ in segments]
+    return Strip(segments).adjust_cell_length(width, _CURSOR if is_chosen else Style())
+
+
+class Bar(Widget):
+    """One line at the top or at the bottom."""
+
+    DEFAULT_CSS = "Bar { height: 1; }"
+
+    def __init__(self, id: str, role: str = "") -> None:
+        super().__init__(id=id)
+        self._line: Line = ()
+        self._is_reversed = role == "bar"
+
+    def show(self, line: Line) -> None:
+        self._line = line
+        self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        return strip_of(self._line, self.size.width, is_chosen=self._is_reversed)
+
+
+class Page(Widget):
+    """A few lines without a cursor, such as a preview."""
+
+    def __init__(self, id: str) -> None:
+        super().__init__(id=id)
+        self._draw: Callable[[int], list[Line]] = lambda width: []
+        self._lines: list[Line] = []
+
+    def show(self, draw: Callable[[int], list[Line]]) -> None:
+        """Show the lines that a function makes for the width."""
+        self._draw = draw
+        self._lines = draw(self.size.width)
+        self.refresh()
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.show(self._draw)
+
+    def render_line(self, y: int) -> Strip:
+        line = self._lines[y] if y < len(self._lines) else ()
+        return strip_of(line, self.size.width)
+
+
+class Lines(ScrollView, can_focus=False, inherit_bindings=False):
+    """Lines with a cursor on one of them."""
+
+    DEFAULT_CSS = "Lines { height: 1fr; scrollbar-size: 0 0; overflow-x: hidden; }"
+
+    class Moved(Message):
+        """The cursor is on another line."""
+
+    class Chosen(Message):
+        """A line was clicked that has the cursor."""
+
+    def __init__(self, id: str = "lines") -> None:
+        super().__init__(id=id)
+        self.count = 0
+        self.at = 0
+        self._draw: Draw = lambda number, width: ()
+
+    def fill(self, count: int, draw: Draw, at: int = 0) -> None:
+        """Show other lines, with the cursor on one of them."""
+        self.count, self._draw = count, draw
+        self.virtual_size = Size(self.size.width, count)
+        self.go(at)
+        self.refresh()
+
+    def go(self, at: int) -> None:
+        """Put the cursor on a line, or on the nearest that there is."""
+        self.at = max(0, min(at, self.count - 1))
+        height = self.size.height
+        top = self.scroll_offset.y
+        if height and not top <= self.at < top + height:
+            top = self.at if self.at < top else self.at - height + 1
+        top = max(0, min(top, self.count - height))
+        self.scroll_to(y=top, animate=False)
+        self.refresh()
+        self.post_message(self.Moved())
+
+    def move(self, by: int) -> None:
+        self.go(self.at + by)
+
+    @property
+    def page(self) -> int:
+        """The number of lines of a screen, less one."""
+        return max(1, self.size.height - 1)
+
+    def on_resize(self, event: events.Resize) -> None:
+        self.virtual_size = Size(event.size.width, self.count)
+        self.go(self.at)
+
+    def on_click(self, event: events.Click) -> None:
+        clicked = event.y + self.scroll_offset.y
+        if clicked >= self.count:
+            return
+        if clicked == self.at:
+            self.post_message(self.Chosen())
+        else:
+            self.go(clicked)
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        event.stop()
+        self.move(3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        event.stop()
+        self.move(-3)
+
+    def render_line(self, y: int) -> Strip:
+        number, width = y + self.scroll_offset.y, self.size.width
+        if number >= self.count:
+            return Strip.blank(width)
+        line = self._draw(number, width)
+        return strip_of(line, width, is_chosen=number == self.at)

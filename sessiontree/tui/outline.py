@@ -1,0 +1,247 @@
+"""The outline of one session: turns, branches and subagents, which fold.
+
+The last turns are there at once; the whole outline replaces them when the file is read.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from sessiontree.catalog.about import with_agent
+from sessiontree.core.damage import Damage
+from sessiontree.operations.turns import SessionOutline, Turn, latest, outline, turns_named
+from sessiontree.operations.words import work_in
+from sessiontree.operations.work import total
+from sessiontree.session import Session
+from sessiontree.tui.asking import Ask
+from sessiontree.tui.line import Line, Piece
+from sessiontree.tui.reader import Reader
+from sessiontree.tui.turns import Row, row_line, rows_of
+from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+
+
+class OutlineView(View, inherit_bindings=False):
+    """The turns of one session."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        *MOVING,
+        *(each for each in LETTERS if each.key != "space"),
+        key("enter", "choose", "read the turn", "Enter"),
+        key("space,left,right", "fold", "fold or unfold the branch or the subagent", "Space ← →"),
+        key("z", "fold_all", "fold or unfold all branches"),
+        key("right_square_bracket", "branch_point(1)", "the next branch point", "]"),
+        key("left_square_bracket", "branch_point(-1)", "the branch point before", "["),
+        key("at", "here", "the turn where the session is", "@"),
+        key("slash", "search", "search the session", "/"),
+        key("L", "labels", "list the labels"),
+        key("dollar_sign", "costs", "list the turns by cost", "$"),
+        key("f5", "read", "read the session again", "F5"),
+        HELP,
+        BACK,
+    ]
+    HINTS = "Enter read  Space fold  / search  L labels  $ costs  ? keys  Esc back"
+
+    def __init__(self, file: str, entry: str | None = None) -> None:
+        super().__init__()
+        self.file = file
+        self.reader = Reader(file)
+        self.outline: SessionOutline | None = None
+        self._entry = entry
+        self._last: list[Turn] = []
+        self._rows: list[Row] = []
+        self._folded: set[str] = set()
+        self._opened: set[str] = set()
+        self._progress = "reading …"
+
+    def opened(self) -> None:
+        self.action_read()
+
+    def on_unmount(self) -> None:
+        self.reader.close()
+
+    def action_read(self) -> None:
+        self.reader.close()
+        self.reader = Reader(self.file)
+        self.run_worker(self._read(), exclusive=True)
+
+    async def _read(self) -> None:
+        self._progress = "reading …"
+        self.refresh_title()
+        if self.outline is None:
+            last = await self.tried(self.reader.ask(_latest))
+            if last is None:
+                self._progress = "not readable"
+                self.refresh_title()
+                return
+            self._show_last(last)
+        app = self.app
+
+        def show(done: int, size: int) -> None:
+            self.reader.check()
+            app.call_from_thread(self._show_progress, done, size)
+
+        read = await self.tried(self.reader.ask(lambda session: _whole(session, show)))
+        self._progress = ""
+        if read is not None:
+            found, damage = read
+            self._show(found)
+            if damage:
+                self.tell(f"{len(damage):,} damaged: {damage[0]}", "failure")
+        self.refresh_title()
+
+    def _show_progress(self, done: int, size: int) -> None:
+        self._progress = f"reading {100 * done // max(1, size)} %"
+        self.refresh_title()
+
+    def _show_last(self, last: list[Turn]) -> None:
+        self._last = last
+        self.lines.fill(len(last), self._line, len(last) - 1)
+
+    def _show(self, found: SessionOutline) -> None:
+        before = self.turn
+        is_first = self.outline is None
+        self.outline = found
+        uuid = None if before is None else before.uuid
+        if is_first and (uuid is None or uuid == self._last[-1].uuid) and found.here is not None:
+            uuid = found.turns[found.here].uuid
+        self._refill(uuid)
+        if self._entry is not None:
+            entry, self._entry = self._entry, None
+            self.open_entry(entry)
+
+    def _refill(self, uuid: str | None) -> None:
+        assert self.outline is not None
+        turns = self.outline.turns
+        self._rows = rows_of(self.outline, self._folded, self._opened)
+        at = next((n for n, row in enumerate(self._rows) if turns[row.turn].uuid == uuid), 0)
+        self.lines.fill(len(self._rows), self._line, at)
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn that the cursor is on."""
+        at = self.lines.at
+        if self.outline is None:
+            return self._last[at] if self._last else None
+        return self.outline.turns[self._rows[at].turn] if self._rows else None
+
+    def title_line(self) -> tuple[Line, Line]:
+        found = self.outline
+        if found is None:
+            return [Piece(self.file.rpartition("/")[2])], [Piece(self._progress)]
+        name = found.name or found.id[:8] or "a session without id"
+        facts = [name, found.agent or "sessiontree", found.cwd or ""]
+        did = " · ".join(part.text for part in work_in(found.work, self.size.width // 3))
+        return [Piece(" · ".join(filter(None, facts)))], [Piece(self._progress or did)]
+
+    def _line(self, number: int, width: int) -> Line:
+        if self.outline is not None:
+            return row_line(self.outline, self._rows[number], width)
+        shown = SessionOutline("", None, None, None, tuple(self._last), None, None, total(()))
+        return row_line(shown, Row("turn", number), width)
+
+    def action_choose(self) -> None:
+        turn = self.turn
+        if turn is None:
+            return
+        uuid = None
+        if self.outline is not None:
+            row = self._rows[self.lines.at]
+            if row.kind == "subagent":
+                agent = turn.subagents[row.item]
+                if not agent.turns:
+                    self.tell("the transcript of the subagent is missing", "failure")
+                    return
+                turn = self.outline.turns[agent.turns[0]]
+            elif row.kind == "event":
+                uuid = turn.events[row.item].uuid
+        self._open(turn, uuid)
+
+    def _open(self, turn: Turn, uuid: str | None) -> None:
+        from sessiontree.tui.reading import ReadingView
+
+        self.app.push_screen(ReadingView(self.reader, turn, uuid))
+
+    def open_entry(self, uuid: str) -> None:
+        """Open the turn of an entry, with the cursor on the entry."""
+        self.run_worker(self._open_entry(uuid))
+
+    async def _open_entry(self, uuid: str) -> None:
+        found = self.outline
+        if found is None:
+            self.tell("the session is still being read; try again when it is done", "failure")
+            return
+        named = await self.tried(self.reader.ask(lambda s: turns_named(s.cursor, found, uuid)))
+        if named:
+            self._open(named[0][1], uuid)
+
+    def action_fold(self) -> None:
+        if self.outline is None or not self._rows:
+            return
+        row = self._rows[self.lines.at]
+        if row.key is None:
+            self.tell("nothing folds here: Space folds a branch at its first turn, and a subagent")
+            return
+        keys = self._opened if row.kind == "subagent" else self._folded
+        keys ^= {row.key}
+        at = self.lines.at
+        self._refill(None)
+        self.lines.go(at)
+
+    def action_fold_all(self) -> None:
+        if self.outline is None:
+            return
+        turn = self.turn
+        turns = self.outline.turns
+        starts = {turns[row.turn].uuid for row in self._rows if row.starts}
+        self._folded = set() if self._folded else starts
+        self._refill(None if turn is None else turn.uuid)
+
+    def action_branch_point(self, by: int) -> None:
+        places = [n for n, row in enumerate(self._rows) if row.starts]
+        ahead = [n for n in places if (n - self.lines.at) * by > 0]
+        if ahead:
+            self.lines.go(min(ahead, key=lambda n: abs(n - self.lines.at)))
+        else:
+            self.tell("there is no other branch that way")
+
+    def action_here(self) -> None:
+        if self.outline is not None and self.outline.here is not None:
+            self._refill(self.outline.turns[self.outline.here].uuid)
+
+    def action_search(self) -> None:
+        self.app.push_screen(Ask("Search the session for"), self._search)
+
+    def _search(self, words: str | None) -> None:
+        if words:
+            from sessiontree.tui.hits import HitsView
+
+            self.app.push_screen(HitsView(words, lambda: [self.file]), self._open_hit)
+
+    def _open_hit(self, hit: Any) -> None:
+        if hit is not None:
+            self.open_entry(hit.ref)
+
+    def action_labels(self) -> None:
+        from sessiontree.tui.places import LabelsView
+
+        self.app.push_screen(LabelsView(self.reader), self._open_named)
+
+    def action_costs(self) -> None:
+        if self.outline is None:
+            self.tell("the session is still being read; try again when it is done", "failure")
+            return
+        from sessiontree.tui.places import CostsView
+
+        self.app.push_screen(CostsView(self.outline), self._open_named)
+
+    def _open_named(self, uuid: str | None) -> None:
+        if uuid is not None:
+            self.open_entry(uuid)
+
+
+def _latest(session: Session) -> list[Turn]:
+    return latest(session.cursor)
+
+
+def _whole(session: Session, shown: Any) -> tuple[SessionOutline, list[Damage]]:
+    return with_agent(outline(session.cursor, shown), session), session.damage

@@ -1,0 +1,159 @@
+"""The list of all sessions: typing filters it, Enter opens one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Any, ClassVar
+
+from textual import events
+from textual.app import ComposeResult
+
+from sessiontree.catalog.counts import Counter, cache_folder, with_counts
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.places import ORDERS, Order, in_order
+from sessiontree.tui.line import Line, Piece
+from sessiontree.tui.lines import Bar, Lines, Page
+from sessiontree.tui.sessions import matching, preview_lines, session_line, title_lines
+from sessiontree.tui.view import HELP, MOVING, View, key
+
+Find = Callable[[], list[SessionInfo]]
+"""Reads the list of all sessions."""
+
+Clock = Callable[[], datetime]
+
+
+class Picker(View, inherit_bindings=False):
+    """All sessions."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        key("any", "nothing", "filter the list by what you type", "a-z"),
+        *MOVING,
+        key("enter", "choose", "open the session", "Enter"),
+        key("ctrl+s", "sort", "sort by the next of: modified, created, size, name", "Ctrl-S"),
+        key("f5", "read", "read the list again", "F5"),
+        HELP,
+        key("escape", "clear", "clear the filter; without a filter, end", "Esc"),
+        key("ctrl+q", "app.quit", "end", "Ctrl-Q"),
+    ]
+    HINTS = "type to filter  Enter open  Ctrl-S sort  ? keys  Esc end"
+    CSS = """
+    Picker #preview { height: 7; border-top: solid ansi_bright_black; }
+    """
+
+    def __init__(self, sessions: Sequence[SessionInfo] | None, find: Find, clock: Clock) -> None:
+        super().__init__()
+        self._all = list(sessions or ())
+        self._is_read = sessions is not None
+        self._find = find
+        self._words = ""
+        self._order: Order = "modified"
+        self._shown: list[SessionInfo] = []
+        self._clock = clock
+        self.now = clock()
+
+    def compose(self) -> ComposeResult:
+        yield Bar("title", "bar")
+        yield Bar("filter")
+        yield Lines()
+        yield Page("preview")
+        yield Page("foot")
+
+    def opened(self) -> None:
+        if self._is_read:
+            self._refill(0)
+            self.run_worker(self._count())
+        else:
+            self.action_read()
+
+    @property
+    def chosen(self) -> SessionInfo | None:
+        """The session that the cursor is on."""
+        return self._shown[self.lines.at] if self._shown else None
+
+    def title_line(self) -> tuple[Line, Line]:
+        return title_lines(len(self._shown), len(self._all), self._words, self._order)
+
+    def _refill(self, at: int) -> None:
+        self._shown = matching(self._all, self._words)
+        self.query_one("#filter", Bar).show([Piece("> ", "dim"), Piece(self._words, "prompt")])
+        self.lines.fill(len(self._shown), self._line, at)
+        if not self._shown:
+            text = "no session has all these words" if self._words else "there is no session"
+            self.query_one("#preview", Page).show(lambda width: [[Piece(text, "dim")]])
+
+    def _line(self, number: int, width: int) -> Line:
+        return session_line(self._shown[number], width, self.now)
+
+    def moved(self) -> None:
+        if (one := self.chosen) is not None:
+            self.query_one("#preview", Page).show(lambda width: preview_lines(one, width, self.now))
+
+    def on_key(self, event: events.Key) -> None:
+        if event.key == "backspace":
+            self._filter(self._words[:-1])
+        elif event.character is not None and event.is_printable and event.character != "?":
+            self._filter(self._words + event.character)
+        else:
+            return
+        event.stop()
+
+    def on_paste(self, event: events.Paste) -> None:
+        self._filter(self._words + " ".join(event.text.split()))
+
+    def _filter(self, words: str) -> None:
+        self._words = words
+        self.hint()
+        self._refill(0)
+
+    def action_nothing(self) -> None:
+        """Typing is not a key of its own."""
+
+    def action_clear(self) -> None:
+        if self._words:
+            self._filter("")
+        else:
+            self.app.exit()
+
+    def action_sort(self) -> None:
+        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
+        self._all = in_order(self._all, self._order)
+        self._refill(0)
+
+    def action_read(self) -> None:
+        self.run_worker(self._read(), exclusive=True)
+
+    async def _read(self) -> None:
+        found = await self.tried(asyncio.to_thread(self._find))
+        if found is None:
+            return
+        one, self._all, self.now = self.chosen, in_order(found, self._order), self._clock()
+        self._refill(0)
+        self._go_to(one)
+        await self._count()
+
+    def _go_to(self, one: SessionInfo | None) -> None:
+        files = [each.file for each in self._shown]
+        if one is not None and one.file in files:
+            self.lines.go(files.index(one.file))
+
+    async def _count(self) -> None:
+        """Count the turns and the costs of the newest sessions, as `ls` does."""
+        counted = await self.tried(asyncio.to_thread(_counted, list(self._all)))
+        known = {one.file: one for one in counted or ()}
+        self._all = [known.get(one.file, one) for one in self._all]
+        self._refill(self.lines.at)
+
+    def action_choose(self) -> None:
+        if (one := self.chosen) is not None:
+            from sessiontree.tui.outline import OutlineView
+
+            self.app.push_screen(OutlineView(one.file))
+
+
+def _counted(sessions: list[SessionInfo]) -> list[SessionInfo]:
+    counter = Counter(cache_folder())
+    found = [with_counts(*each) for each in counter.counted(sessions)]
+    counter.save()
+    return found

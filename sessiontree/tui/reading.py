@@ -1,0 +1,234 @@
+"""A turn in full: each entry below a line that says who speaks and when. Long parts fold."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Final, NamedTuple
+
+from sessiontree.core.moment import moment_of
+from sessiontree.operations.reading import ReadEntry, read_turn
+from sessiontree.operations.turns import Turn
+from sessiontree.text.parts import Part
+from sessiontree.tui.asking import Ask
+from sessiontree.tui.line import Line, Piece, beside, text_of, wrapped
+from sessiontree.tui.reader import Reader
+from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+
+_OPEN: Final = 12  # lines of a part that are shown unfolded
+_INDENT: Final = "  "
+_ROLES: Final = {
+    "thinking": "dim",
+    "call": "tool",
+    "result": "dim",
+    "error": "failure",
+    "summary": "compaction",
+    "other": "dim",
+}
+
+
+class Shown(NamedTuple):
+    """A line of the turn: its entry, the part that folds here, and the text."""
+
+    entry: int
+    part: int | None
+    line: Line
+
+
+def lines_of(entries: list[ReadEntry], unfolded: set[tuple[int, int]], width: int) -> list[Shown]:
+    """The lines of a turn in so many columns."""
+    found: list[Shown] = []
+    for at, entry in enumerate(entries):
+        if at:
+            found.append(Shown(at - 1, None, ()))
+        found.append(Shown(at, None, _heading(entry, width)))
+        for number, part in enumerate(entry.parts):
+            is_open = (at, number) in unfolded
+            found += (
+                Shown(at, number, line)
+                for line in part_lines(part, width - len(_INDENT), is_open=is_open)
+            )
+    return found
+
+
+def _heading(entry: ReadEntry, width: int) -> Line:
+    moment = moment_of(entry.time)
+    when = "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    label = [Piece(f"  [{entry.label}]", "label")] if entry.label else []
+    left = [Piece(entry.speaker, "here" if entry.speaker == "user" else "number"), *label]
+    if entry.type not in ("message", entry.speaker):
+        left.append(Piece(f"  {entry.type}", "dim"))
+    return beside(left, [Piece(f"{when}  {entry.uuid[:8]}", "dim")], width)
+
+
+def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
+    """The lines of a part; of a long one that is folded, the first lines and how many more."""
+    role = _ROLES.get(part.kind, "")
+    text = part.text.rstrip()
+    if part.kind == "call":
+        text = f"{part.title} {text}".rstrip() if "\n" not in text else f"{part.title}\n{text}"
+    if part.kind == "thinking" and not is_open:
+        start = " ".join(text[: 4 * width].split())
+        return [[Piece(_INDENT), Piece(f"▸ thinking: {start}", role)]]
+    lines = wrapped(text or "(empty)", width)
+    if part.kind == "text" or is_open or len(lines) <= _OPEN + 1:
+        return [[Piece(_INDENT), Piece(line, role)] for line in lines]
+    more = f"▸ {len(lines) - _OPEN:,} more lines"
+    return [
+        *([Piece(_INDENT), Piece(line, role)] for line in lines[:_OPEN]),
+        [Piece(_INDENT), Piece(more, "branch")],
+    ]
+
+
+class ReadingView(View, inherit_bindings=False):
+    """One turn in full."""
+
+    BINDINGS: ClassVar[list[Any]] = [
+        *MOVING,
+        *(each for each in LETTERS if each.key != "space"),
+        key("space,enter", "fold", "fold or unfold the part", "Space Enter"),
+        key("z", "fold_all", "fold or unfold all parts"),
+        key("right_square_bracket", "entry(1)", "the next entry", "]"),
+        key("left_square_bracket", "entry(-1)", "the entry before", "["),
+        key("slash", "search", "search the text", "/"),
+        key("n", "match(1)", "the next match"),
+        key("N", "match(-1)", "the match before"),
+        key("y", "copy", "copy the text of the entry"),
+        HELP,
+        BACK,
+    ]
+    HINTS = "Space unfold  ] next entry  / search  n next match  y copy  ? keys  Esc back"
+
+    def __init__(self, reader: Reader, turn: Turn, uuid: str | None = None) -> None:
+        super().__init__()
+        self._reader, self._turn, self._uuid = reader, turn, uuid
+        self._entries: list[ReadEntry] = []
+        self._shown: list[Shown] = []
+        self._unfolded: set[tuple[int, int]] = set()
+        self._words = ""
+        self._matches: list[int] = []
+
+    def opened(self) -> None:
+        self.run_worker(self._read())
+
+    async def _read(self) -> None:
+        found = await self.tried(
+            self._reader.ask(lambda session: list(read_turn(session.cursor, self._turn)))
+        )
+        self._entries = found or []
+        at = next((n for n, e in enumerate(self._entries) if e.uuid == self._uuid), 0)
+        self._lay_out()
+        self._go_to_entry(at)
+
+    def resized(self) -> None:
+        at = self._shown[self.lines.at].entry if self._shown else 0
+        self._lay_out()
+        self._go_to_entry(at)
+
+    def _lay_out(self) -> None:
+        self._shown = lines_of(self._entries, self._unfolded, self.size.width)
+        self._find()
+        self.lines.fill(len(self._shown), self._line, self.lines.at)
+
+    def _line(self, number: int, width: int) -> Line:
+        line = self._shown[number].line
+        if not self._words:
+            return line
+        return [piece for each in line for piece in _marked(each, self._words)]
+
+    @property
+    def entry(self) -> ReadEntry | None:
+        """The entry that the cursor is on."""
+        return self._entries[self._shown[self.lines.at].entry] if self._shown else None
+
+    def title_line(self) -> tuple[Line, Line]:
+        turn = self._turn
+        name = f"turn {turn.name}" if turn.number else "the turn"
+        if turn.subagent:
+            name = f"subagent in {name}"
+        count = len(self._entries)
+        at = self._shown[self.lines.at].entry + 1 if self._shown else 0
+        end = f"entry {at:,} of {count:,}"
+        if self._words:
+            place = sum(match <= self.lines.at for match in self._matches)
+            end = f"match {place:,} of {len(self._matches):,} · {end}"
+        return [Piece(f"{name} · {turn.prompt or turn.answer}")], [Piece(end)]
+
+    def _go_to_entry(self, at: int) -> None:
+        self.lines.go(next((n for n, line in enumerate(self._shown) if line.entry == at), 0))
+
+    def action_choose(self) -> None:
+        self.action_fold()
+
+    def action_fold(self) -> None:
+        if not self._shown:
+            return
+        at = self._shown[self.lines.at]
+        if at.part is None:
+            return
+        self._unfolded ^= {(at.entry, at.part)}
+        self._lay_out()
+        first = next(n for n, line in enumerate(self._shown) if line[:2] == at[:2])
+        self.lines.go(first)
+
+    def action_fold_all(self) -> None:
+        at = self._shown[self.lines.at].entry if self._shown else 0
+        everything = {(n, p) for n, e in enumerate(self._entries) for p in range(len(e.parts))}
+        self._unfolded = set() if self._unfolded else everything
+        self._lay_out()
+        self._go_to_entry(at)
+
+    def action_entry(self, by: int) -> None:
+        if self._shown:
+            at = self._shown[self.lines.at].entry + by
+            self._go_to_entry(max(0, min(at, len(self._entries) - 1)))
+
+    def action_search(self) -> None:
+        self.app.push_screen(Ask("Search the turn for"), self._search)
+
+    def _search(self, words: str | None) -> None:
+        if words is None:
+            return
+        self._words = words.casefold()
+        self._unfolded = {
+            (n, p)
+            for n, entry in enumerate(self._entries)
+            for p, part in enumerate(entry.parts)
+            if self._words and self._words in part.text.casefold()
+        }
+        self._lay_out()
+        if self._words and not self._matches:
+            self.tell(f"nothing in this turn matches {words}", "failure")
+        elif self._words:
+            self.action_match(1 if self.lines.at not in self._matches else 0)
+
+    def _find(self) -> None:
+        self._matches = (
+            [
+                n
+                for n, line in enumerate(self._shown)
+                if self._words in text_of(line.line).casefold()
+            ]
+            if self._words
+            else []
+        )
+
+    def action_match(self, by: int) -> None:
+        ahead = [n for n in self._matches if (n - self.lines.at) * by > 0]
+        if ahead:
+            self.lines.go(min(ahead, key=lambda n: abs(n - self.lines.at)))
+        elif by and self._matches:
+            self.lines.go(self._matches[0 if by > 0 else -1])
+
+    def action_copy(self) -> None:
+        if (entry := self.entry) is not None:
+            self.app.copy_to_clipboard("\n".join(part.text for part in entry.parts))
+            self.tell(f"copied the text of {entry.uuid[:8]}, as far as the terminal allows it")
+
+
+def _marked(piece: Piece, words: str) -> list[Piece]:
+    """A piece with what matches in another role."""
+    at = piece.text.casefold().find(words)
+    if at < 0 or len(piece.text.casefold()) != len(piece.text):
+        return [piece]
+    end = at + len(words)
+    before, found, after = piece.text[:at], piece.text[at:end], piece.text[end:]
+    return [Piece(before, piece.role), Piece(found, "found"), Piece(after, piece.role)]

@@ -1,0 +1,87 @@
+"""Drives the browser by keys, and takes what is on the screen as text."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+from textual.pilot import Pilot
+
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.places import Selection, in_order, sessions_in
+from sessiontree.tui.app import Browser
+from sessiontree.tui.lines import Lines
+from tests.cli.screens import NOW
+
+Steps = Callable[["Driven"], Awaitable[None]]
+
+
+class Driven:
+    """A browser that runs without a terminal."""
+
+    def __init__(self, app: Browser, pilot: Pilot[Any]) -> None:
+        self.app, self.pilot = app, pilot
+
+    async def press(self, *keys: str) -> str:
+        """Press keys one by one, each when what the one before started is done; the screen."""
+        for key in keys:
+            await self.pilot.press(key)
+            await self.settled()
+        return self.text
+
+    async def type(self, text: str) -> str:
+        return await self.press(*("space" if c == " " else c for c in text))
+
+    async def settled(self) -> str:
+        for _ in range(2):
+            await self.app.workers.wait_for_complete()
+            await self.pilot.pause()
+        return self.text
+
+    @property
+    def rows(self) -> list[str]:
+        """The lines of the screen, without spaces at their ends."""
+        strips = self.app.screen._compositor.render_strips()
+        return [strip.text.rstrip() for strip in strips]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.rows)
+
+    @property
+    def foot(self) -> str:
+        """The message or the hint, on one line."""
+        height = self.app.screen.query_one("#foot").size.height
+        return " ".join(self.rows[-height:])
+
+    @property
+    def chosen(self) -> str:
+        """The line with the cursor."""
+        lines = self.app.screen.query_one("#lines", Lines)
+        return lines.render_line(lines.at - lines.scroll_offset.y).text.strip()
+
+
+def drive(
+    steps: Steps,
+    *places: Path,
+    file: Path | None = None,
+    size: tuple[int, int] = (80, 24),
+) -> Browser:
+    """Run a browser over the sessions in some places, through all steps; the browser, ended."""
+
+    def find() -> list[SessionInfo]:
+        found = sessions_in([str(place) for place in places], Selection(), lambda problem: None)
+        return in_order(found, "modified")
+
+    app = Browser(None, find, None if file is None else str(file), lambda: NOW)
+
+    async def run() -> None:
+        async with app.run_test(size=size) as pilot:
+            driven = Driven(app, pilot)
+            await driven.settled()
+            await steps(driven)
+
+    asyncio.run(run())
+    return app

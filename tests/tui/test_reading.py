@@ -1,0 +1,203 @@
+"""Each key that reads does what the sheet of keys says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session
+from tests.tui.driving import Driven, drive
+from tests.tui.sessions import branched, saying
+
+
+def test_typing_filters_and_esc_clears_and_ends(tmp_path: Path) -> None:
+    for name in ("apples", "pears"):
+        saying(tmp_path / f"{name}.jsonl", f"Count the {name}")
+
+    async def steps(driven: Driven) -> None:
+        assert "2 sessions" in driven.rows[0]
+        assert "Count the pears" in await driven.type("PEARS count")
+        assert "1 of 2 sessions" in driven.rows[0]
+        assert "no session has all these words" in await driven.type("x")
+        assert "1 of 2" in await driven.press("backspace")
+        assert "2 sessions" in await driven.press("escape")
+        await driven.press("escape")
+        assert not driven.app.is_running
+
+    drive(steps, tmp_path)
+
+
+def test_sorting_goes_through_the_orders_of_ls(tmp_path: Path) -> None:
+    saying(tmp_path / "large.jsonl", *map(str, range(9)))
+    saying(tmp_path / "small.jsonl", "small")
+
+    async def steps(driven: Driven) -> None:
+        orders = [(await driven.press("ctrl+s")).splitlines()[0].split()[-1] for _ in range(4)]
+        assert orders == ["created", "size", "name", "modified"]
+        await driven.press("ctrl+s", "ctrl+s")
+        assert driven.rows[2].endswith("KB")
+        assert driven.rows[3].endswith(" B")
+
+    drive(steps, tmp_path)
+
+
+def test_the_list_is_read_again(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        assert "there is no session" in driven.text
+        await driven.press("enter")  # opens nothing
+        saying(tmp_path / "new.jsonl", "Something new")
+        assert "Something new" in await driven.press("f5")
+
+    drive(steps, tmp_path)
+
+
+def test_the_outline_has_the_branches_and_folds_them(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        rows = [row.split("  →")[0].rstrip() for row in driven.rows[1:4]]
+        assert rows == ["● 1   Build a CLI", "│ ○ 2   In Go", "● 3   [rust] ◀ In Rust"]
+        assert "In Rust" in driven.chosen  # where the session is
+        assert "In Go" in (await driven.press("left_square_bracket"), driven.chosen)[1]
+        assert "▸ 1 turn" in (await driven.press("space"), driven.chosen)[1]
+        assert "▸" not in (await driven.press("space"), driven.chosen)[1]
+        assert "▸ 1 turn" in await driven.press("z")
+        assert "▸" not in await driven.press("z")
+        assert "In Rust" in (await driven.press("at"), driven.chosen)[1]
+        assert "nothing folds here" in await driven.press("space")
+        assert "no other branch" in await driven.press("right_square_bracket")
+
+    drive(steps, file=branched(tmp_path / "s.jsonl"))
+
+
+def test_a_turn_is_shown_in_full_and_folds(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        text = await driven.press("enter")
+        assert "line 11" in text
+        assert "line 12" not in text
+        assert "▸ 28 more lines" in text
+        assert "entry 2 of 4" in await driven.press("right_square_bracket")
+        assert "entry 1 of 4" in await driven.press("left_square_bracket")
+        await driven.press("right_square_bracket", "right_square_bracket", "j", "space")
+        assert "line 39" in await driven.press("G", "k", "k", "k")
+        await driven.press("z")
+        assert "more lines" in await driven.press("g")
+        assert "more lines" not in await driven.press("z")
+
+    drive(steps, file=branched(tmp_path / "s.jsonl"))
+
+
+def test_a_search_in_a_turn_unfolds_and_counts_its_matches(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        await driven.press("enter", "slash")
+        assert "match 1 of 11" in await driven.press(*"LINE", "space", "3", "enter")
+        assert "line 3" in driven.chosen
+        assert "match 2 of 11" in await driven.press("n")
+        assert "match 1 of 11" in await driven.press("N")
+        assert "match 11 of 11" in await driven.press("N")
+        await driven.press("slash")
+        assert "nothing in this turn matches" in await driven.press(*"zebra", "enter")
+
+    size = (100, 60)
+    drive(steps, file=branched(tmp_path / "s.jsonl"), size=size)
+
+
+def test_a_search_finds_entries_on_all_branches_and_opens_them(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        await driven.press("slash")
+        text = await driven.press(*"in", "space", *"gop", "backspace", "enter")
+        assert "2 hits" in text
+        assert "Here it is in Go." in await driven.press("down", "enter")
+        assert "entry 2 of 2" in driven.rows[0]
+        await driven.press("escape", "slash", *"zebra", "enter")
+        assert "nothing matches zebra" in driven.foot
+        await driven.press("escape", "slash", "x", "escape")  # asks, and is not answered
+        assert "Branched" in driven.rows[0]
+
+    drive(steps, file=branched(tmp_path / "s.jsonl"))
+
+
+def test_labels_and_costs_lead_to_their_turns(tmp_path: Path) -> None:
+    file = branched(tmp_path / "s.jsonl")
+    with Session.open(file, durability="os") as session:
+        session.append_message(
+            {
+                "role": "assistant",
+                "content": "Dear.",
+                "usage": {"input": 1000, "output": 10, "cost": {"total": 0.5}},
+            }
+        )
+
+    async def steps(driven: Driven) -> None:
+        assert "● rust" in await driven.press("L")
+        assert "turn 3 · In Rust" in await driven.press("enter")
+        assert "$0.50" in await driven.press("escape", "dollar_sign")
+        assert "turn 3 · In Rust" in await driven.press("enter")
+
+    drive(steps, file=file)
+
+
+def test_the_text_of_an_entry_is_copied(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        assert "copied" in await driven.press("enter", "y")
+
+    assert drive(steps, file=branched(tmp_path / "s.jsonl")).clipboard == "In Rust"
+
+
+@pytest.mark.parametrize("keys", [("question_mark",), ("f1",)])
+def test_the_sheet_lists_each_key_of_its_view(tmp_path: Path, keys: tuple[str, ...]) -> None:
+    async def steps(driven: Driven) -> None:
+        described = {binding.description for binding in driven.app.screen.BINDINGS}  # type: ignore[union-attr]
+        text = await driven.press(*keys)
+        assert all(each in text for each in described)
+
+    drive(steps, file=branched(tmp_path / "s.jsonl"), size=(100, 50))
+
+
+def test_moving_keys_reach_each_line_and_stop_at_the_ends(tmp_path: Path) -> None:
+    file = saying(tmp_path / "s.jsonl", *(f"prompt {n}" for n in range(100)))
+
+    async def steps(driven: Driven) -> None:
+        for keys, number in (
+            (("home",), 0),
+            (("down", "j"), 2),
+            (("up", "k", "k"), 0),
+            (("pagedown",), 21),
+            (("pageup",), 0),
+            (("end",), 99),
+            (("g",), 0),
+            (("G", "down"), 99),
+        ):
+            await driven.press(*keys)
+            assert f" prompt {number} " in f"{driven.chosen} ", keys
+
+    drive(steps, file=file)
+
+
+def test_the_view_follows_the_size_of_the_terminal(tmp_path: Path) -> None:
+    async def steps(driven: Driven) -> None:
+        for width, height in ((40, 10), (20, 5), (1, 1), (200, 50)):
+            await driven.pilot.resize_terminal(width, height)
+            await driven.settled()
+            assert len(driven.rows) == height
+        assert "In Rust" in driven.text
+        await driven.press("enter")
+        await driven.pilot.resize_terminal(30, 12)
+        assert "In Rust" in await driven.settled()
+
+    drive(steps, file=branched(tmp_path / "s.jsonl"))
+
+
+def test_reading_changes_nothing(tmp_path: Path) -> None:
+    file = branched(tmp_path / "s.jsonl")
+    before = {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()}
+
+    async def steps(driven: Driven) -> None:
+        await driven.press("enter", "enter", "escape", "L", "escape", "dollar_sign", "escape")
+        await driven.press("slash", "g", "o", "enter", "enter")
+
+    drive(steps, tmp_path)
+    assert {
+        path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()
+    } == before
+    assert os.listdir(tmp_path) == [file.name] or len(before) == len(os.listdir(tmp_path))
