@@ -25,9 +25,11 @@ from sessiontree.core.patch import (
     added_content,
     applied,
     hunks_of,
+    parse_numbered,
     parse_patch,
     parse_unified,
     structured_hunks,
+    taken_back,
 )
 from sessiontree.core.shell import ShellEffect, effects, script_of
 
@@ -341,6 +343,8 @@ def _as_told(edit: Edit, told: Mapping[str, Any]) -> Edit:
     hunks = structured_hunks(told.get("structuredPatch"))
     if not hunks and isinstance(diff := told.get("fileDiff"), str):
         hunks = parse_unified(diff)
+    elif not hunks and isinstance(diff := told.get("diff"), str):
+        hunks = parse_numbered(diff)
     return msgspec.structs.replace(edit, swaps=swaps, hunks=hunks or edit.hunks, before=before)
 
 
@@ -485,8 +489,7 @@ def undone(edit: Edit) -> Edit | None:
         return Edit(edit.path, "edit", swaps=swaps)
     if any(sum(map(len, hunk.after)) < _LEAST for hunk in edit.hunks):
         return None
-    hunks = (Hunk(hunk.after, hunk.before, None, hunk.above, hunk.ends) for hunk in edit.hunks)
-    return Edit(edit.path, "edit", hunks=tuple(hunks))
+    return Edit(edit.path, "edit", hunks=taken_back(edit.hunks))
 
 
 def _wanted(edit: Edit) -> str:

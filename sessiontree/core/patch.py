@@ -25,6 +25,7 @@ _HEADING: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE: Final = "*** Move to: "
 _END_OF_FILE: Final = "*** End of File"
 _RANGE: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
+_NUMBERED: Final = re.compile(r"([ +-]) *(\d{1,9}) ?(.*)")
 _NO_NEWLINE: Final = "\\"
 MOST_FILES: Final = 1000
 """The files of one patch that are read."""
@@ -162,6 +163,35 @@ def parse_unified(text: str) -> tuple[Hunk, ...]:
     return () if olds or news else tuple(found)
 
 
+def parse_numbered(text: str) -> tuple[Hunk, ...]:
+    """The hunks of a diff whose lines have numbers, as pi shows an edit; empty for another text.
+
+    A line is a mark, the number of the line and its text; the numbers of lines that are added are
+    those after the edit, all others those before it.
+    """
+    found: list[Hunk] = []
+    start: int | None = None
+    before: list[str] = []
+    after: list[str] = []
+    for line in text.replace("\r\n", "\n").split("\n"):
+        numbered = _NUMBERED.fullmatch(line)
+        if numbered is None:
+            if line.strip() not in ("", "..."):
+                return ()
+            if start is not None:
+                found.append(Hunk(tuple(before), tuple(after), start))
+            start, before, after = None, [], []
+            continue
+        mark, number, rest = numbered[1], int(numbered[2]), numbered[3]
+        if start is None:
+            shift = sum(len(hunk.after) - len(hunk.before) for hunk in found)
+            start = max(number - shift if mark == "+" else number, 1)
+        _take(mark + rest, before, after)
+    if start is not None:
+        found.append(Hunk(tuple(before), tuple(after), start))
+    return tuple(found)
+
+
 def structured_hunks(value: Any) -> tuple[Hunk, ...]:
     """The hunks in a `structuredPatch` of Claude Code; empty for any other value."""
     found: list[Hunk] = []
@@ -201,6 +231,31 @@ def applied(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[str] | None:
         grown = len(hunk.after) - len(hunk.before)
         least, shift = at + len(hunk.after), shift + grown
     return made
+
+
+def are_applied(hunks: Sequence[Hunk], lines: Sequence[str]) -> bool:
+    """Whether the new lines of hunks stand at the numbers told, and the old ones do not."""
+    if not hunks or any(hunk.start is None for hunk in hunks):
+        return False
+    flipped = taken_back(hunks)
+    new = all(_stands(hunk, lines) for hunk in flipped)
+    return new and not all(_stands(hunk, lines) for hunk in hunks)
+
+
+def _stands(hunk: Hunk, lines: Sequence[str]) -> bool:
+    at = (hunk.start or 1) - 1
+    return tuple(lines[at : at + len(hunk.before)]) == hunk.before
+
+
+def taken_back(hunks: Sequence[Hunk]) -> tuple[Hunk, ...]:
+    """The hunks that take others back, at the numbers that those had left their lines at."""
+    shift = 0
+    found: list[Hunk] = []
+    for hunk in hunks:
+        start = None if hunk.start is None else hunk.start + shift
+        found.append(Hunk(hunk.after, hunk.before, start, hunk.above, hunk.ends))
+        shift += len(hunk.after) - len(hunk.before)
+    return tuple(found)
 
 
 def _with_own_context(hunk: Hunk, found: Sequence[str]) -> list[str]:

@@ -19,6 +19,7 @@ import msgspec
 
 from sessiontree.core.edits import Edit, after, undone
 from sessiontree.core.line_diff import Run, pairs, runs
+from sessiontree.core.patch import are_applied
 from sessiontree.errors import TooMuchError
 
 Certainty = Literal["exact", "normalized", "hunk"]
@@ -156,9 +157,11 @@ class Replay:
         if self._state is None:
             return
         fits = after(_plain(edit), self._state.text) is not None
-        if fits and not _is_known_by_itself(_new_lines(edit)):
+        is_there = are_applied(edit.hunks, self._state.lines)
+        if fits and not is_there and not _is_known_by_itself(_new_lines(edit)):
             return
-        back = undone(_plain(edit))
+        plain = _plain(edit)
+        back = undone(msgspec.structs.replace(plain, swaps=()) if is_there else plain)
         made = None if back is None else after(back, self._state.text)
         if made is not None and after(_plain(edit), made) == self._state.text:
             self.see(made)

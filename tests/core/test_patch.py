@@ -14,7 +14,9 @@ from sessiontree.core.patch import (
     Hunk,
     added_content,
     applied,
+    are_applied,
     hunks_of,
+    parse_numbered,
     parse_patch,
     parse_unified,
     structured_hunks,
@@ -178,3 +180,20 @@ def test_a_diff_ends_where_its_numbers_say() -> None:
 @pytest.mark.parametrize("value", [None, "x", [None], [{"lines": "x"}], [{"lines": ["-a"]}]])
 def test_what_is_no_list_of_hunks_has_none(value: Any) -> None:
     assert structured_hunks(value) == ()
+
+
+def test_a_diff_with_numbers_is_read_as_pi_shows_it() -> None:
+    shown = "   1 one\n-  2 two\n+  2 2\n+  3 2.5\n   3 three\n     ...\n  10 ten\n- 11 eleven\n"
+    assert parse_numbered(shown) == (
+        Hunk(("one", "two", "three"), ("one", "2", "2.5", "three"), 1),
+        Hunk(("ten", "eleven"), ("ten",), 10),
+    )
+    assert parse_numbered("no diff at all") == parse_numbered("") == ()
+
+
+def test_hunks_are_applied_if_their_new_lines_stand_and_the_old_ones_do_not() -> None:
+    change = (Hunk(("a", "b"), ("a", "c"), 1),)
+    assert are_applied(change, ["a", "c"])
+    assert not are_applied(change, ["a", "b"])
+    assert not are_applied((Hunk(("a", "b"), ("a",), 1),), ["a", "b"])  # a is there before, too
+    assert not are_applied((Hunk(("a",), ("b",)),), ["b"])  # without a number
