@@ -1244,6 +1244,20 @@ class Session:
         leaf = self.leaf if ref is None else self.entry(ref)
         return transcript(self.cursor, leaf, redact, beside, remote_images=remote_images)
 
+    def to_html(self, at: Ref | None = None, *, redact: Redaction | None = None) -> Iterator[str]:
+        """Yield the parts of an HTML file with the whole session: all branches, and every entry.
+
+        The file loads nothing from elsewhere. A note replaces missing content.
+
+        Args:
+            at: the entry that the page opens at, by default the beginning.
+            redact: the object that masks secrets in the file, and reports what it masked.
+        """
+        from sessiontree.page.document import document  # few sessions become a page
+
+        opened = None if at is None else self.entry(at)
+        return document(self.cursor, self._file.original_line, opened, redact)
+
     def convert(
         self,
         to: Literal["pi", "claude-code", "codex", "gemini", "atif"],

@@ -326,6 +326,7 @@ class AsyncSession:
     fork = _awaited(Session.fork)
     export_branch = _awaited(Session.export_branch)
     to_markdown = _items(Session.to_markdown)
+    to_html = _items(Session.to_html)
     convert = _awaited(Session.convert)
 
     # Lanes

@@ -72,7 +72,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "merge": ("write:merge", "Add the content of another branch to the current path."),
         "fork": ("copy:fork", "Copy an entry and all entries above it into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
-        "export": ("copy:export", "Print a transcript for people to read."),
+        "export": ("copy:export", "Write a session for people to read: Markdown, or a page."),
         "resume": ("resume:resume", "Continue a session in its agent, or in another agent."),
         "convert": ("copy:convert_command", "Write a file that another program can open."),
     },

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sessiontree.redact.rule import Rule
 
 _MOST_PLACES: Final = 8
-_FORMATS: Final = click.Choice(["markdown"])
+_FORMATS: Final = click.Choice(["markdown", "html"])
 _EXPORT_BRANCH: Final = (
     "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF NEWFILE'; "
     "to write the transcript to a file, use '-o OUT'"
@@ -126,6 +126,7 @@ def _tell_redaction(redaction: Redaction) -> None:
     "--format", "to", type=_FORMATS, default="markdown", show_default=True, help="The format."
 )
 @click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
+@click.option("--html", "to", flag_value="html", help="The same as --format html.")
 @arguments.path_option("-o", "--output", metavar="OUT", help="Write the transcript to this file.")
 @click.option(
     "--remote-images",
@@ -144,9 +145,13 @@ def export(
     root: str | None,
     as_json: bool,
 ) -> None:
-    """The transcript has every message on the path to REF [default: the current leaf], also
-    the messages that a compaction replaced in the context. To share the session file with
-    masked secrets, use 'export-branch --redact'.
+    """With --format html, the file is a page with the whole session: all branches and every entry.
+    It opens at REF [default: the beginning]. The page loads nothing from elsewhere: open it from
+    disk, or send it to somebody. Its key ? lists the keys.
+
+    With --format markdown, the transcript has every message on the path to REF [default: the
+    current leaf], also the messages that a compaction replaced in the context. To share the session
+    file with masked secrets, use 'export-branch --redact'.
 
     If a message refers to an image by its address, the transcript has a link instead of the
     image. With --remote-images, the image stays: a viewer loads it, which tells the image's server
@@ -158,16 +163,21 @@ def export(
             "--json needs -o OUT, as it prints the path of the transcript and what --redact "
             "masked; for the conversation as JSON, use 'context' or 'path'"
         )
+    if to == "html" and remote_images:
+        raise click.UsageError("--remote-images is for --format markdown: a page loads no images")
     with reading(file, root) as session:
         end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
+        beside = None if output is None else os.path.dirname(os.path.abspath(output))
+        if to == "html":
+            parts = session.to_html(end, redact=redaction)
+        else:
+            parts = session.to_markdown(
+                end, redact=redaction, beside=beside, remote_images=remote_images
+            )
         if output is None:
-            for part in session.to_markdown(end, redact=redaction, remote_images=remote_images):
+            for part in parts:
                 out(part.removesuffix("\n"))
             return
-        folder = os.path.dirname(os.path.abspath(output))
-        parts = session.to_markdown(
-            end, redact=redaction, beside=folder, remote_images=remote_images
-        )
         create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
     tell(f"Exported {file} as {to} to {output}")
     report = None if redaction is None else redaction.report()

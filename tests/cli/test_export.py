@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.page.reading import Page
 from tests.support.terminal import contents, done, last, lines, printed_json, refused, run, said
 
 KEY = "ghp_" + "a1B2" * 9
@@ -173,3 +174,24 @@ def test_remote_images_stay_images_only_when_asked(chat: Path) -> None:
             shown = done("export", chat, *words, *how)
             assert (image in (out.read_text() if words else shown)) == is_there
             out.unlink(missing_ok=True)
+
+
+def test_export_writes_a_page_that_opens_at_a_ref(chat: Path) -> None:
+    target = chat.with_name("chat.html")
+    assert done("export", chat, "@~2", "--format", "html", "-o", target) == f"{target}\n"
+    page = Page(target.read_text())
+    assert page.index["at"] in page.index["uuids"]
+    assert page.said("u") == ["User hello", "User more"]
+    assert Page(done("export", chat, "--html")).index["at"] == ""
+
+
+def test_an_exported_page_is_redacted(secret: Path) -> None:
+    result = run("export", secret, "--html", "--redact")
+    page = Page(result.stdout)
+    assert KEY not in repr(page.rows)
+    assert page.said("u")[-1] == "User use [redacted:github-token:1] for [redacted:email:1]"
+    assert f"Masked github-token: 1, in {last(secret)['uuid'][:8]}\n" in result.stderr
+
+
+def test_a_page_refuses_the_option_that_loads_images(chat: Path) -> None:
+    assert "--format markdown" in refused("export", chat, "--html", "--remote-images", status=2)

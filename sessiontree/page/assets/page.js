@@ -1,0 +1,669 @@
+// The script of the page. It shows a window of the rows, and opens the chunks with them when they
+// are needed. Everything it inserts as HTML was made and escaped by sessiontree.
+'use strict';
+(() => {
+const $ = (id) => document.getElementById(id);
+const main = $('main'), list = $('list'), above = $('above'), below = $('below');
+const HIDDEN = 'z';
+const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 6;
+
+// ---- data
+
+let index, owners, chunkOf = new Map();
+
+async function unpack(id) {
+  const bytes = Uint8Array.from(atob($(id).textContent), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'));
+  return JSON.parse(await new Response(stream).text());
+}
+
+function summed(differences) {
+  let sum = 0;
+  return Int32Array.from(differences, (one) => (sum += one));
+}
+
+function chunkNumber(row) {
+  let low = 0, high = index.chunks.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (index.chunks[middle] <= row) low = middle; else high = middle - 1;
+  }
+  return low;
+}
+
+function loaded(row) {
+  const number = chunkNumber(row), chunk = chunkOf.get(number);
+  if (!chunk || chunk instanceof Promise) return null;
+  chunkOf.delete(number); chunkOf.set(number, chunk);  // the one used last is let go last
+  return chunk[row - index.chunks[number]];
+}
+
+async function load(row) {
+  const number = chunkNumber(row);
+  if (!chunkOf.has(number)) chunkOf.set(number, unpack('c' + number));
+  const chunk = await chunkOf.get(number);
+  chunkOf.set(number, chunk);
+  for (const old of chunkOf.keys()) {
+    if (chunkOf.size <= KEPT_CHUNKS) break;
+    if (!(chunkOf.get(old) instanceof Promise) && old !== number) chunkOf.delete(old);
+  }
+  return chunk[row - index.chunks[number]];
+}
+
+async function bodyOf(row) {
+  const [, body] = await load(row);
+  return typeof body === 'number' ? (await load(body))[1] : body;
+}
+
+const NAME = 0, ABOVE = 1, FORK = 2, CURRENT = 3, SUB = 4, FIRST = 5, END = 6, DID = 7, NAMES = 8;
+let children, entryRow, rowEntry, entryNumber, turnOf;
+
+function prepare() {
+  index.times = summed(index.times);
+  index.rowOf = summed(index.rowOf);
+  index.endOf = summed(index.endOf);
+  entryNumber = new Map();
+  rowEntry = new Int32Array(index.kinds.length).fill(-1);
+  index.uuids.forEach((uuid, n) => {
+    entryNumber.set(uuid, n);
+    const row = index.rowOf[n];
+    if (rowEntry[row] < 0) rowEntry[row] = n;
+  });
+  turnOf = new Int32Array(index.kinds.length).fill(-1);
+  children = new Map();
+  index.turns.forEach((turn, n) => {
+    turnOf.fill(n, turn[FIRST], turn[END]);
+    if (!turn[SUB]) children.set(turn[ABOVE], [...(children.get(turn[ABOVE]) || []), n]);
+    let entry = -1;
+    for (let row = turn[END] - 1; row >= turn[FIRST]; row--) {  // a turn's head is of its prompt
+      if (rowEntry[row] >= 0) entry = rowEntry[row];
+      if (row === turn[FIRST] && rowEntry[row] < 0) rowEntry[row] = entry;
+    }
+  });
+  for (let row = 1; row < rowEntry.length; row++) {
+    if (rowEntry[row] < 0 && !'OF'.includes(index.kinds[row])) rowEntry[row] = rowEntry[row - 1];
+  }
+}
+
+const uuidOf = (row) => (rowEntry[row] >= 0 ? index.uuids[rowEntry[row]] : '');
+
+function labelOf(row) {
+  const uuid = uuidOf(row);
+  return uuid && index.labels[uuid] && index.rowOf[rowEntry[row]] === row ? index.labels[uuid] : '';
+}
+
+// ---- what the list shows: numbers of rows, and notes of branches
+
+let shown = [], depths = [], heights = [], notes = new Map();
+let tip = -1, mode = {kind: 'all'}, preset = 'default';
+const open = new Set(), spread = new Set();
+
+function pathTo(turn) {
+  const path = [];
+  for (let at = turn; at >= 0 && path.length <= index.turns.length; at = index.turns[at][ABOVE]) path.push(at);
+  return path.reverse();
+}
+
+function newestBelow(turn) {
+  for (let found; (found = children.get(turn)); turn = found[found.length - 1]);
+  return turn;
+}
+
+function endOfFork(turn, child) {
+  const fork = entryNumber.get(index.turns[child][FORK]);
+  const [, , , , , first, end] = index.turns[turn];
+  if (fork === undefined) return end;
+  const at = index.endOf[fork];
+  return at > first && at <= end ? at : end;
+}
+
+function place(row, depth) {
+  if (index.kinds[row] === HIDDEN && preset !== 'all') return;
+  shown.push(row); depths.push(Math.min(depth, 4));
+  if (!spread.has(row)) return;
+  for (const turn of index.agents[row] || []) {
+    for (let r = index.turns[turn][FIRST]; r < index.turns[turn][END]; r++) place(r, depth + 1);
+  }
+  for (const call of index.files[row] || []) place(call, depth + 1);
+}
+
+function note(text, turns, depth) {
+  const id = -2 - notes.size;
+  notes.set(id, {text, turns});
+  shown.push(id); depths.push(depth);
+}
+
+function build() {
+  shown = []; depths = []; notes = new Map();
+  const rows = index.kinds.length;
+  if (mode.kind === 'changes') {
+    for (let row = 0; row < rows; row++) if (index.kinds[row] === 'F') place(row, 0);
+  } else {
+    if (mode.kind === 'all') shown.push(rows - 1), depths.push(0);
+    const preface = index.turns.length ? index.turns[0][FIRST] : index.kinds.search(/[FO]/);
+    for (let row = 0; row < preface; row++) place(row, 0);
+    const path = pathTo(tip);
+    path.forEach((turn, at) => buildTurn(turn, path[at + 1]));
+  }
+  heights = new Float32Array(shown.length);
+  shown.forEach((row, at) => (heights[at] = estimate(row)));
+}
+
+function buildTurn(turn, next) {
+  const [, , , , , first, end] = index.turns[turn];
+  const stop = next === undefined ? end : endOfFork(turn, next);
+  const others = (children.get(turn) || []).filter((one) => one !== next);
+  const at = new Map();
+  for (const one of others) {
+    const where = Math.min(endOfFork(turn, one), stop);
+    at.set(where, [...(at.get(where) || []), one]);
+  }
+  for (let row = first; row < stop; row++) {
+    place(row, 0);
+    if (at.has(row + 1)) note('Other branches from here', at.get(row + 1), 0);
+  }
+  if (stop < end && index.kinds.slice(stop, end).replace(/z/g, '')) {
+    note('This turn goes on on another branch', [turn], 0);
+  }
+}
+
+function estimate(row) {
+  if (row < 0) return 34;
+  const kind = index.kinds[row], length = index.gists[row].length;
+  return {u: 60, a: 40 + length, O: 500, T: 46, k: 50, y: 50}[kind] || 30;
+}
+
+// ---- the window of the list that is in the page
+
+let from = 0, to = 0, anchor = 0, delta = 0, elements = new Map(), isPlacing = false;
+
+function top_(at) {
+  let sum = 0;
+  for (let i = 0; i < at; i++) sum += heights[i];
+  return sum;
+}
+
+function noteAnchor() {
+  let y = 0, at = 0;
+  const scrolled = main.scrollTop - above.offsetTop;
+  while (at < shown.length - 1 && y + heights[at] <= scrolled) y += heights[at++];
+  anchor = at; delta = scrolled - y;
+}
+
+function draw() {
+  if (!shown.length) { list.replaceChildren(); above.style.height = below.style.height = '0'; return; }
+  anchor = Math.min(anchor, shown.length - 1);
+  let room = main.clientHeight + BEYOND - Math.max(0, -delta);
+  from = anchor;
+  for (let before = BEYOND - delta; from > 0 && before > 0;) before -= heights[--from];
+  to = anchor;
+  for (let left = room + delta; to < shown.length && left > 0;) left -= heights[to++];
+  const drawn = new Map();
+  let nodes = 0;
+  for (let at = from; at < to; at++) {
+    const key = shown[at] + '/' + at, element = elements.get(key) || rowElement(at);
+    drawn.set(key, element);
+    nodes += element.nodes;
+    if (nodes > MOST_NODES && at > anchor && to - at > 1) { to = at + 1; break; }
+  }
+  elements = drawn;
+  const wanted = [...drawn.values()];
+  wanted.forEach((element, at) => {
+    if (list.children[at] !== element) list.insertBefore(element, list.children[at] || null);
+  });
+  while (list.children.length > wanted.length) list.lastChild.remove();
+  for (let at = from; at < to; at++) heights[at] = wanted[at - from].getBoundingClientRect().height || heights[at];
+  above.style.height = top_(from) + 'px';
+  let rest = 0;
+  for (let at = to; at < shown.length; at++) rest += heights[at];
+  below.style.height = rest + 'px';
+  const goal = Math.max(0, above.offsetTop + top_(anchor) + delta);
+  if (Math.abs(main.scrollTop - goal) > 1) main.scrollTop = goal;
+  drawHits();
+  markTree();
+}
+
+let isWaiting = false;
+function soon() {
+  if (isWaiting) return;
+  isWaiting = true;
+  requestAnimationFrame(() => { isWaiting = false; draw(); });
+}
+
+main.addEventListener('scroll', () => {
+  noteAnchor();
+  const end = main.scrollTop + main.clientHeight - above.offsetTop;
+  const first = top_(from), last = top_(to);
+  const isInside = (from === 0 || first < end - main.clientHeight - 150) && (to === shown.length || last > end + 150);
+  if (!isInside) soon(); else markTree();
+}, {passive: true});
+addEventListener('resize', () => { noteAnchor(); soon(); });
+
+function make(tag, kind, text) {
+  const element = document.createElement(tag);
+  if (kind) element.className = kind;
+  if (text !== undefined) element.textContent = text;
+  return element;
+}
+
+function rowElement(at) {
+  const row = shown[at];
+  if (row < 0) return noteElement(notes.get(row));
+  const element = make('div', `row k-${index.kinds[row]} d${depths[at]}`);
+  element.dataset.row = row;
+  element.nodes = 8;
+  if (mode.kind === 'model' && !mode.has(row)) element.classList.add('gone');
+  if (row === targeted) element.classList.add('target');
+  const packed = loaded(row);
+  if (packed) fill(element, row, packed);
+  else {
+    element.textContent = index.gists[row];
+    element.style.minHeight = estimate(row) + 'px';
+    load(row).then((found) => { element.style.minHeight = ''; fill(element, row, found); noteAnchor(); soon(); });
+  }
+  return element;
+}
+
+function fill(element, row, [head, body]) {
+  element.replaceChildren();
+  const uuid = uuidOf(row), seconds = index.times[row];
+  if (uuid) {
+    const link = make('a', 'at', seconds ? clock(seconds) : '#');
+    link.href = '#' + encodeURIComponent(uuid);
+    link.title = (seconds ? new Date(seconds * 1000).toLocaleString() + ' · ' : '') + uuid;
+    element.append(link);
+  }
+  const isFolder = row in index.agents || row in index.files;
+  if (body === undefined && !isFolder) {
+    const holder = make('div', 'head');
+    holder.innerHTML = head;
+    element.append(holder);
+  } else {
+    const details = make('details'), summary = make('summary'), inside = make('div', 'body');
+    summary.innerHTML = head;
+    details.append(summary, inside);
+    details.open = open.has(row) || spread.has(row);
+    if (details.open && body !== undefined) show(row, inside);
+    details.addEventListener('toggle', () => toggled(row, details, inside, body !== undefined, isFolder));
+    element.append(details);
+  }
+  const label = labelOf(row);
+  if (label) element.firstChild.after(make('span', 'chip label', label));
+  element.nodes = element.querySelectorAll('*').length + 1;
+}
+
+async function show(row, inside) {
+  inside.innerHTML = await bodyOf(row);
+  noteAnchor(); soon();
+}
+
+function toggled(row, details, inside, hasBody, isFolder) {
+  if (details.open === (open.has(row) || spread.has(row))) return;
+  if (details.open) open.add(row); else { open.delete(row); inside.replaceChildren(); }
+  if (details.open && hasBody) show(row, inside);
+  noteAnchor();
+  if (isFolder) {
+    if (details.open) spread.add(row); else spread.delete(row);
+    rebuild();
+  } else soon();
+}
+
+function noteElement({text, turns}) {
+  const element = make('div', 'row k-z');
+  element.append(make('span', 'who', text + ': '));
+  for (const turn of turns.slice(0, 12)) {
+    const link = make('a', '', `○ ${index.turns[turn][NAMES][0] || index.turns[turn][NAME]} ${index.gists[index.turns[turn][FIRST]]}`.slice(0, 90));
+    link.href = '#' + encodeURIComponent(uuidOf(index.turns[turn][FIRST]));
+    link.addEventListener('click', (event) => { event.preventDefault(); showPath(newestBelow(turn)); jump(index.turns[turn][FIRST]); });
+    element.append(link, ' ');
+  }
+  element.nodes = 3 + turns.length;
+  return element;
+}
+
+const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'});
+
+function rebuild() {
+  const kept = shown[anchor];
+  build();
+  const at = shown.indexOf(kept);
+  if (at >= 0) anchor = at;
+  elements = new Map();
+  draw();
+}
+
+function showPath(turn) {
+  if (turn === tip) return;
+  tip = turn;
+  rebuild(); drawTree();
+}
+
+// ---- going to a row
+
+let targeted = -1;
+
+function reach(row) {
+  if (shown.includes(row)) return;
+  if (index.kinds[row] === HIDDEN && preset !== 'all') choose('all');
+  const turn = turnOf[row];
+  if (turn < 0) { setMode({kind: index.kinds[row] === 'F' ? 'changes' : 'all'}); return; }
+  if (mode.kind !== 'all') setMode({kind: 'all'});
+  const holder = Object.keys(index.agents).find((one) => index.agents[one].includes(turn));
+  if (holder !== undefined && index.turns[turn][SUB]) {
+    if (!spread.has(+holder)) { spread.add(+holder); reach(+holder); rebuild(); }
+    return;
+  }
+  if (!pathTo(tip).includes(turn) || !shown.includes(row)) showPath(newestBelow(turn));
+  if (!shown.includes(row)) { tip = turn; rebuild(); }
+}
+
+function jump(row, opened) {
+  reach(row);
+  if (opened) open.add(row);
+  const at = shown.indexOf(row);
+  if (at < 0) return;
+  targeted = row;
+  anchor = at; delta = -Math.min(60, main.clientHeight / 5);
+  elements = new Map();
+  draw();
+  load(row).then(() => { anchor = shown.indexOf(row); delta = -60; draw(); });
+}
+
+function followHash() {
+  const wanted = decodeURIComponent(location.hash.slice(1));
+  if (!wanted) return false;
+  let found = entryNumber.get(wanted);
+  if (found === undefined && wanted.length >= 4) found = index.uuids.findIndex((uuid) => uuid.startsWith(wanted));
+  if (found === undefined || found < 0) return false;
+  jump(index.rowOf[found], true);
+  return true;
+}
+addEventListener('hashchange', followHash);
+
+// ---- what the model saw, and what changed
+
+function setMode(wanted) {
+  mode = wanted;
+  $('state').hidden = mode.kind === 'all';
+  $('statetext').textContent = mode.text || '';
+  rebuild();
+}
+
+function modelAt(turn) {
+  const found = index.contexts[turn];
+  if (!found) {
+    setMode({kind: 'model', has: () => true, text: `What the model had at the end of turn ${index.turns[turn][NAME]} is not in this page: it has the contexts of the last turns only.`});
+    return;
+  }
+  const has = new Set();
+  for (let i = 0; i < found.rows.length; i += 2) for (let row = found.rows[i]; row <= found.rows[i + 1]; row++) has.add(row);
+  const text = `As the model saw it at the end of turn ${index.turns[turn][NAME]}: ${found.messages.toLocaleString()} messages, about ${found.tokens.toLocaleString()} tokens. Pale rows were not in its context.` + (found.warnings ? ` ${found.warnings} corrections were made.` : '');
+  if (!pathTo(tip).includes(turn)) tip = newestBelow(turn);
+  mode = {kind: 'model', has: (row) => has.has(row) || 'TAF'.includes(index.kinds[row]), text};
+  tip = turn;
+  setMode(mode); drawTree();
+}
+
+const actions = {
+  all() { setMode({kind: 'all'}); },
+  changes() { setMode({kind: 'changes', text: 'What the session changed, file by file. Open a file for its edits.'}); anchor = 0; delta = 0; draw(); },
+  help() { $('help').showModal(); },
+  before() { step(-1); },
+  after() { step(1); },
+};
+document.addEventListener('click', (event) => {
+  const button = event.target.closest('[data-do]');
+  if (!button) return;
+  event.preventDefault();
+  const row = button.closest('[data-row]');
+  if (button.dataset.do === 'model' && row) modelAt(turnOf[+row.dataset.row]);
+  else if (actions[button.dataset.do]) actions[button.dataset.do]();
+});
+
+// ---- search
+
+let hits = [], hit = -1, pattern = null, searching = 0;
+const plainOf = (html) => html.replace(/<[^>]*>/g, ' ').replace(/&(?:lt|gt|quot|#34|#39|amp);/g,
+  (name) => ({'&lt;': '<', '&gt;': '>', '&quot;': '"', '&#34;': '"', '&#39;': "'", '&amp;': '&'}[name]));
+
+function patternOf(query) {
+  const given = /^\/(.+)\/$/.exec(query);
+  try { return new RegExp(given ? given[1] : query.replace(/[.*+?^${}()|[\]\\]/g, '\\$&'), 'giu'); } catch { return null; }
+}
+
+async function search(query) {
+  const turn = ++searching;
+  hits = []; hit = -1; pattern = query ? patternOf(query) : null;
+  $('hits').textContent = '';
+  if (!pattern) { drawHits(); return; }
+  const at = shown[anchor], start = at >= 0 && index.kinds[at] !== 'O' ? at : 0;
+  for (let number = 0; number < index.chunks.length; number++) {
+    const chunk = await (chunkOf.get(number) || unpack('c' + number));
+    if (turn !== searching) return;
+    chunk.forEach(([head, body], at) => {
+      pattern.lastIndex = 0;
+      if (index.kinds[index.chunks[number] + at] === 'O') return;
+      if (pattern.test(plainOf(head + (typeof body === 'string' ? body : '')))) hits.push(index.chunks[number] + at);
+    });
+    $('hits').textContent = `${hits.length.toLocaleString()}…`;
+  }
+  hit = Math.max(0, hits.findIndex((row) => row >= start)) - 1;
+  if (hits.length) step(1); else { $('hits').textContent = 'none'; drawHits(); }
+}
+
+function step(by) {
+  if (!hits.length) return;
+  hit = (hit + by + hits.length) % hits.length;
+  $('hits').textContent = `${(hit + 1).toLocaleString()} of ${hits.length.toLocaleString()}`;
+  const row = hits[hit];
+  load(row).then(([head]) => {
+    pattern.lastIndex = 0;
+    jump(row, !pattern.test(plainOf(head)));
+  });
+}
+
+function drawHits() {
+  if (!self.CSS || !CSS.highlights) return;
+  CSS.highlights.delete('hit');
+  if (!pattern) return;
+  const ranges = [];
+  const texts = document.createTreeWalker(list, NodeFilter.SHOW_TEXT);
+  for (let node; (node = texts.nextNode()) && ranges.length < 500;) {
+    pattern.lastIndex = 0;
+    for (let found; (found = pattern.exec(node.data)) && found[0] && ranges.length < 500;) {
+      const range = new Range();
+      range.setStart(node, found.index); range.setEnd(node, found.index + found[0].length);
+      ranges.push(range);
+    }
+  }
+  if (ranges.length) CSS.highlights.set('hit', new Highlight(...ranges));
+}
+
+let timer = 0;
+$('query').addEventListener('input', () => { clearTimeout(timer); timer = setTimeout(() => search($('query').value), 250); });
+$('find').addEventListener('submit', (event) => { event.preventDefault(); step(1); });
+
+// ---- the tree
+
+const PRESETS = {
+  default: ['Default', (kind) => 'Tuackymgebir'.includes(kind)],
+  'no tools': ['No tools', (kind) => 'Tuakygei'.includes(kind)],
+  prompts: ['Prompts', (kind) => kind === 'T'],
+  labelled: ['Labelled', (kind, row) => Boolean(labelOf(row))],
+  all: ['All', () => true],
+};
+const SIGNS = {u: '›', a: '', c: '⚙', t: '…', k: '⇣', y: '↩', e: '✗', i: '✗', m: '·', g: '⇥', A: '↳', r: '⚙', b: '$', x: '?', o: '·', z: '·', s: '·'};
+let treePreset = 'prompts', treeRows = [], onPath = new Set();
+
+function choose(name) {
+  const was = preset;
+  treePreset = name;
+  preset = name === 'all' ? 'all' : 'default';
+  for (const button of $('presets').children) button.setAttribute('aria-pressed', button.dataset.preset === name);
+  if (was !== preset) rebuild();
+  drawTree();
+}
+
+for (const [name, [words]] of Object.entries(PRESETS)) {
+  const button = make('button', '', words);
+  button.type = 'button'; button.dataset.preset = name;
+  button.addEventListener('click', () => choose(name));
+  $('presets').append(button);
+}
+
+function drawTree() {
+  const wanted = PRESETS[treePreset][1], words = $('filter').value.toLowerCase();
+  onPath = new Set(pathTo(tip));
+  treeRows = [];
+  const current = new Set(index.here >= 0 ? pathTo(index.here) : []);
+  const waiting = [[-1, 0]];
+  while (waiting.length) {
+    const [turn, depth] = waiting.pop();
+    if (turn >= 0) {
+      const [, , , , , first, end] = index.turns[turn];
+      for (let row = first; row < end; row++) {
+        const kind = index.kinds[row];
+        if (kind === 'T' ? treePreset !== 'prompts' && treePreset !== 'all' : !wanted(kind, row)) continue;
+        if (words && !(index.gists[row] + ' ' + labelOf(row)).toLowerCase().includes(words)) continue;
+        treeRows.push([row, turn, depth]);
+      }
+    }
+    const below = [...(children.get(turn) || [])];
+    const last = below.findIndex((one) => current.has(one));
+    if (last >= 0) below.push(...below.splice(last, 1));
+    below.forEach((one, at) => (below[at] = [one, at === below.length - 1 ? depth : depth + 1]));
+    waiting.push(...below.reverse());
+  }
+  $('treesize').style.height = treeRows.length * rowHeight() + 'px';
+  markTree();
+}
+
+const rowHeight = () => (treePreset === 'prompts' ? 44 : 24);
+
+function markTree() {
+  const tree = $('tree'), height = rowHeight();
+  const first = Math.max(0, Math.floor(tree.scrollTop / height) - 2);
+  const last = Math.min(treeRows.length, first + Math.ceil((tree.clientHeight || 600) / height) + 5);
+  const here = shown[anchor] >= 0 ? turnOf[shown[anchor]] : -1;
+  const made = [];
+  for (let at = first; at < last; at++) {
+    const [row, turn, depth] = treeRows[at], link = make('a', height === 24 ? 'one' : '');
+    if (!onPath.has(turn)) link.classList.add('off');
+    if (turn === here) link.classList.add('here');
+    link.role = 'listitem';
+    link.href = '#' + encodeURIComponent(uuidOf(row));
+    link.dataset.go = row;
+    link.style.top = at * height + 'px';
+    link.style.paddingLeft = 8 + Math.min(depth, 10) * 12 + 'px';
+    const kind = index.kinds[row];
+    link.append(make('i', '', kind === 'T' ? (onPath.has(turn) ? '● ' : '○ ') : SIGNS[kind] + ' '));
+    if (labelOf(row)) link.append(make('span', 'chip label', labelOf(row)), ' ');
+    link.append((kind === 'T' ? index.turns[turn][NAME] + '  ' : '') + index.gists[row]);
+    if (kind === 'T' && height !== 24) link.append(make('small', '', index.turns[turn][DID]));
+    made.push(link);
+  }
+  $('treesize').replaceChildren(...made);
+}
+$('tree').addEventListener('scroll', markTree, {passive: true});
+$('tree').addEventListener('click', (event) => {
+  const link = event.target.closest('a');
+  if (!link) return;
+  event.preventDefault();
+  history.replaceState(null, '', link.href);
+  $('side').classList.remove('open');
+  jump(+link.dataset.go);
+});
+$('filter').addEventListener('input', drawTree);
+$('menu').addEventListener('click', () => {
+  $('menu').setAttribute('aria-expanded', $('side').classList.toggle('open'));
+  markTree();
+});
+
+// ---- keys
+
+function next(isWanted, by) {
+  for (let at = anchor + by; at >= 0 && at < shown.length; at += by) {
+    if (isWanted(shown[at])) { goTo(at); return; }
+  }
+}
+
+function goTo(at) {
+  const row = shown[at];
+  if (row >= 0) { history.replaceState(null, '', '#' + encodeURIComponent(uuidOf(row))); targeted = row; }
+  anchor = at; delta = 0;
+  elements = new Map();
+  draw();
+}
+
+const is = (kinds) => (row) => row >= 0 && kinds.includes(index.kinds[row]);
+const KEYS = {
+  j: ['Next prompt', () => next(is('T'), 1)],
+  k: ['Prompt before', () => next(is('T'), -1)],
+  c: ['Next compaction', () => next(is('k'), 1)],
+  C: ['Compaction before', () => next(is('k'), -1)],
+  b: ['Next branch point', () => next((row) => row < -1, 1)],
+  B: ['Branch point before', () => next((row) => row < -1, -1)],
+  x: ['Next error or interruption', () => next(is('ei'), 1)],
+  o: ['Open or close what is on the screen', toggleShown],
+  m: ['As the model saw it, at the end of this turn', () => { const row = shown[anchor]; if (row >= 0 && turnOf[row] >= 0) (mode.kind === 'model' ? actions.all() : modelAt(turnOf[row])); }],
+  d: ['What the session changed', () => (mode.kind === 'changes' ? actions.all() : actions.changes())],
+  '/': ['Search; /…/ is a regular expression', () => $('query').focus()],
+  n: ['Next hit', () => step(1)],
+  N: ['Hit before', () => step(-1)],
+  f: ['Filter the tree', () => $('filter').focus()],
+  t: ['What the tree shows: the next preset', () => { const names = Object.keys(PRESETS); choose(names[(names.indexOf(treePreset) + 1) % names.length]); }],
+  g: ['The beginning', () => goTo(0)],
+  G: ['The end', () => goTo(shown.length - 1)],
+  P: ['Print all of this path', printAll],
+  '?': ['This sheet', () => $('help').showModal()],
+};
+for (const [key, [words]] of Object.entries(KEYS)) $('keys').append(make('dt', '', key), make('dd', '', words));
+$('keys').append(make('dt', '', 'Esc'), make('dd', '', 'Back to the conversation'));
+
+document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape') {
+    if (document.activeElement !== document.body) document.activeElement.blur();
+    $('side').classList.remove('open');
+    if (mode.kind !== 'all') actions.all();
+    return;
+  }
+  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, dialog')) return;
+  const action = KEYS[event.key];
+  if (action) { event.preventDefault(); action[1](); }
+});
+
+function toggleShown() {
+  const found = [...list.querySelectorAll('details')];
+  const wanted = !found.some((one) => one.open);
+  for (const one of found) one.open = wanted;
+}
+
+async function printAll() {
+  const made = [];
+  for (let at = 0; at < shown.length; at++) {
+    if (shown[at] >= 0) await load(shown[at]);
+    made.push(rowElement(at));
+  }
+  list.replaceChildren(...made);
+  above.style.height = below.style.height = '0';
+  print();
+  elements = new Map();
+  draw();
+}
+
+// ---- begin
+
+(async () => {
+  index = await unpack('index');
+  prepare();
+  tip = index.here >= 0 ? index.here : newestBelow(-1);
+  build();
+  choose('prompts');
+  list.replaceChildren();
+  const first = shown.findIndex((row) => row >= 0);
+  if (first >= 0) await load(shown[first]);
+  draw();
+  if (!followHash() && index.at && entryNumber.has(index.at)) jump(index.rowOf[entryNumber.get(index.at)], true);
+  document.body.dataset.ready = 'yes';
+})();
+})();

@@ -1,0 +1,241 @@
+"""Markup: the texts of a session as HTML.
+
+Invariants: what a session holds is text in the HTML, never markup; nothing is loaded from
+elsewhere, for an image that a text names is a link; no link leads anywhere but to the web or to
+mail; control characters and bidirectional marks are left out.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
+
+from markupsafe import Markup, escape
+
+from sessiontree.text.markdown import plain
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.token import Token
+    from markdown_it.utils import OptionsDict
+
+_LONGEST_PROSE: Final = 100_000
+"""Characters parsed as Markdown; a longer text is shown as it is."""
+
+_LONGEST_CODE: Final = 8_000
+"""Characters of a block of code that is coloured: each colour is an element of the page."""
+
+_CACHED: Final = 4_000
+"""Characters of a text whose HTML is kept, as programs repeat short texts."""
+
+_SCHEMES: Final = ("http://", "https://", "mailto:")
+_MARKS: Final = re.compile(r"[\\`*_\[\]<>#~|&!=+-]|^ {4}|^\d+[.)]|\t", re.MULTILINE)
+"""Without one of these, Markdown is a text of paragraphs."""
+
+_SEQUENCE: Final = re.compile(
+    r"\x1b\[([0-9;:]*)m|\x1b\[[0-9;?]*[A-Za-ln-z]|\x1b\][^\x07\x1b]*\x07?"
+)
+_COLOURS: Final = {
+    **{30 + n: f"f{n}" for n in range(8)},
+    **{90 + n: f"f{n}" for n in range(8)},
+    **{40 + n: f"g{n}" for n in range(8)},
+}
+_DIFF_CLASSES: Final = {"+": "add", "-": "del", "@": "place", " ": "same"}
+
+
+def prose(text: str) -> Markup:
+    """Markdown as HTML; its own HTML is text."""
+    text = plain(text).strip("\n")
+    if len(text) > _LONGEST_PROSE:
+        return pre(text)
+    return _cached_prose(text) if len(text) <= _CACHED else _prose(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _cached_prose(text: str) -> Markup:
+    return _prose(text)
+
+
+def _prose(text: str) -> Markup:
+    if not _MARKS.search(text):
+        paragraphs = (escape(part.strip("\n")) for part in re.split(r"\n\n+", text))
+        return Markup("").join(Markup("<p>%s</p>") % part for part in paragraphs)
+    try:
+        return Markup(_parser().render(text))
+    except RecursionError:
+        return pre(text)
+
+
+def typed(text: str) -> Markup:
+    """A text that a person typed, with its line breaks, and without markup."""
+    return Markup('<div class="typed">%s</div>') % plain(text).strip("\n")
+
+
+def pre(text: str) -> Markup:
+    """A text as it is, with the colours of a terminal."""
+    return Markup("<pre>%s</pre>") % coloured(text)
+
+
+def code(text: str, language: str = "") -> Markup:
+    """A block of code, coloured where its language is known."""
+    text = plain(text).strip("\n")
+    if language and len(text) <= _LONGEST_CODE:
+        return Markup("<pre><code>%s</code></pre>") % _highlighted(text, language)
+    return Markup("<pre><code>%s</code></pre>") % text
+
+
+def coloured(text: str) -> Markup:
+    """A text with the colours that a program gave it for a terminal."""
+    if "\x1b[" not in text:
+        return escape(plain(text))
+    parts: list[Markup] = []
+    classes: tuple[str, ...] = ()
+    at = 0
+    for found in _SEQUENCE.finditer(text):
+        parts.append(_spanned(text[at : found.start()], classes))
+        at = found.end()
+        if found[1] is not None:
+            classes = _classes(classes, found[1])
+    parts.append(_spanned(text[at:], classes))
+    return Markup("").join(parts)
+
+
+def _spanned(text: str, classes: tuple[str, ...]) -> Markup:
+    shown = escape(plain(text))
+    return Markup('<span class="%s">%s</span>') % (" ".join(classes), shown) if classes else shown
+
+
+def _classes(before: tuple[str, ...], codes: str) -> tuple[str, ...]:
+    """The classes of a text after a change of its colours; 256 colours are not shown."""
+    found = list(before)
+    numbers = [int(part[:6]) if part.isdigit() else 0 for part in re.split("[;:]", codes)]
+    if 38 in numbers or 48 in numbers:
+        return before
+    for number in numbers:
+        if number == 0:
+            found = []
+        elif number == 1:
+            found.append("bold")
+        elif number in _COLOURS:
+            kind = _COLOURS[number][0]
+            found = [one for one in found if not one.startswith(kind) or one == "bold"]
+            found.append(_COLOURS[number])
+        elif number in (39, 49):
+            kind = "f" if number == 39 else "g"
+            found = [one for one in found if not one.startswith(kind)]
+        elif number == 22:
+            found = [one for one in found if one != "bold"]
+    return tuple(dict.fromkeys(found))
+
+
+def diff(lines: Iterable[str]) -> Markup:
+    """The lines of a diff, each with its mark."""
+    parts = (
+        Markup('<span class="%s">%s\n</span>') % (kind, plain("\n".join(run)))
+        for kind, run in groupby(lines, lambda line: _DIFF_CLASSES.get(line[:1], "same"))
+    )
+    return Markup('<pre class="diff">%s</pre>') % Markup("").join(parts)
+
+
+@functools.lru_cache(maxsize=512)
+def _highlighted(text: str, language: str) -> Markup:
+    from pygments import highlight
+    from pygments.formatters import HtmlFormatter
+    from pygments.util import ClassNotFound
+
+    try:
+        lexer = _lexer(language)
+    except ClassNotFound:
+        return escape(text)
+    return Markup(highlight(text, lexer, HtmlFormatter(nowrap=True)).rstrip("\n"))
+
+
+@functools.lru_cache(maxsize=128)
+def _lexer(language: str) -> Any:
+    from pygments.lexers import get_lexer_by_name
+
+    return get_lexer_by_name(language)
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    parser = MarkdownIt("commonmark", {"html": False, "breaks": True})
+    parser.enable(["table", "strikethrough"])
+    parser.validateLink = _is_safe_link  # type: ignore[method-assign]
+    rules = {
+        "fence": _fence,
+        "code_block": _fence,
+        "image": _image,
+        "link_open": _link,
+        "th_open": _cell,
+        "td_open": _cell,
+    }
+    for name, rule in rules.items():
+        parser.add_render_rule(name, rule)
+    return parser
+
+
+def _cell(
+    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: Any
+) -> str:
+    """A cell without its alignment: the page allows no styles in elements."""
+    return f"<{tokens[at].tag}>"
+
+
+def _is_safe_link(url: str) -> bool:
+    return url.strip().lower().startswith(_SCHEMES)
+
+
+def _fence(
+    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: Any
+) -> str:
+    token = tokens[at]
+    return code(token.content, token.info.strip().split(" ")[0][:40].lower())
+
+
+def _link(
+    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: Any
+) -> str:
+    return Markup('<a rel="noopener noreferrer nofollow" target="_blank" href="%s" title="%s">') % (
+        (tokens[at].attrGet("href") or ""),
+        (tokens[at].attrGet("href") or ""),
+    )
+
+
+def _image(
+    renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: Any
+) -> str:
+    return remote_image(str(tokens[at].attrGet("src") or ""), tokens[at].content)
+
+
+def remote_image(url: str, words: str = "") -> Markup:
+    """An image elsewhere as a link, because who loads it tells its server so."""
+    if not _is_safe_link(url):
+        return Markup('<span class="note">[image %s]</span>') % plain(words)
+    try:
+        host = urlsplit(url).hostname or ""
+    except ValueError:
+        host = ""
+    link = Markup('<a class="remote" rel="noopener noreferrer nofollow" target="_blank" href="%s">')
+    return link % url + Markup("[image%s at %s]</a>") % (
+        f" {plain(words)}" if words else "",
+        plain(host),
+    )
+
+
+def shortened(text: str, most: int) -> Iterator[str]:
+    """A text as it is; of a longer one the start, how much is left out, and the end."""
+    if len(text) <= most:
+        yield text
+        return
+    start, end = most * 3 // 4, most // 4
+    yield text[:start]
+    yield f"{len(text) - start - end:,} characters are left out of this page"
+    yield text[-end:]

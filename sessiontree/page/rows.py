@@ -1,0 +1,531 @@
+"""The rows of a turn: each entry as what a reader sees of it, a call with its result inside.
+
+Invariants: every entry of a turn has a row, or is within one; a result is in the row of its call,
+wherever in the turn it stands; texts are masked before they come here, whole, so that no cut leaves
+a part of a secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from markupsafe import Markup
+
+from sessiontree.core.activity import (
+    as_typed,
+    ended_calls,
+    error_of,
+    is_note_of_program,
+)
+from sessiontree.core.display import one_line
+from sessiontree.core.edit_diff import counts_of, diff_of
+from sessiontree.core.edits import Told, edits_of
+from sessiontree.core.entry import ANNOTATIONS, SUMMARIES
+from sessiontree.core.media import IMAGES, base_type
+from sessiontree.core.message import (
+    CALL_BLOCKS,
+    IMAGE_BLOCKS,
+    Call,
+    Message,
+    block_text,
+    blocks_of,
+    calls_of,
+    indented_text,
+    is_generated,
+    is_item,
+    is_partial,
+    is_result_block,
+    is_typed_command,
+    kind_of,
+    result_ids,
+    role_of,
+    says_interrupted,
+    system_text,
+    typed_text,
+)
+from sessiontree.core.moment import moment_of
+from sessiontree.page import markup
+from sessiontree.page.templates import Templates
+from sessiontree.text.amounts import lasting
+from sessiontree.text.passage import noted
+
+if TYPE_CHECKING:
+    from sessiontree.core.edits import Edit
+
+NOTHING: Final = Markup("")
+_GIST: Final = 90
+_MOST_TEXT: Final = 200_000
+"""Characters of a result or an argument that the page has; of a longer one its start and end."""
+
+_OPEN_TEXT: Final = 12_000
+"""Characters of a prompt that are shown unfolded."""
+
+_THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
+_TARGETS: Final = (
+    *("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "command"),
+    *("cmd", "pattern", "query", "url", "description", "skill", "prompt", "subject", "name"),
+)
+_REMINDER: Final = re.compile(r"<system-reminder>(.*?)(?:</system-reminder>|\Z)", re.DOTALL)
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
+_DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,\s]{0,100};base64,")
+_HIDDEN: Final = ANNOTATIONS | {"custom", "branch", "stack_push"}
+
+PROMPT, ANSWER, THOUGHT, CALL, RESULT = "u", "a", "t", "c", "r"
+PROGRAM, SYSTEM, SHELL, COMPACTION, SUMMARY = "m", "s", "b", "k", "y"
+ERROR, INTERRUPTION, CHANGE, UNKNOWN, ANNOTATION = "e", "i", "o", "x", "z"
+TURN, AGENT, FILE, OVERVIEW = "T", "A", "F", "O"
+
+
+class Row(msgspec.Struct):
+    """A row of the page.
+
+    Attributes:
+        kind: what it is, by one of the letters above.
+        gist: its text in short, for the tree.
+        head: what is shown of it.
+        body: what is shown when it is opened; empty if there is nothing more.
+        time: the timestamp as stored, or None.
+    """
+
+    kind: str
+    gist: str
+    head: Markup
+    body: Markup = NOTHING
+    time: str | None = None
+
+
+class FileChange(msgspec.Struct, frozen=True):
+    """An edit that was done, with the place of the row of its call."""
+
+    place: int
+    edit: Edit
+
+
+class _Open(msgspec.Struct):
+    """A call whose result has not come yet."""
+
+    row: Row
+    place: int
+    call: Call
+    together: int
+
+
+class TurnRows:
+    """Makes the rows of one turn; takes its entries in order.
+
+    `told` gives what the agent keeps beside the results of an entry; `cwd` shortens paths.
+    """
+
+    def __init__(
+        self,
+        templates: Templates,
+        told: Callable[[str], Told],
+        cwd: str | None,
+        *,
+        is_subagent: bool,
+        model: str | None = None,
+    ) -> None:
+        self._templates = templates
+        self._told = told
+        self._cwd = cwd.rstrip("/") + "/" if cwd else None
+        self._is_subagent = is_subagent
+        self._open: dict[str, _Open] = {}
+        self._rows: list[Row] = []
+        self._time: str | None = None
+        self.model = model
+        self.changes: list[FileChange] = []
+        self.unanswered = 0
+
+    @property
+    def rows(self) -> list[Row]:
+        """The rows so far; those of calls without a result say so."""
+        for waiting in self._open.values():
+            self._close(waiting, "no result", Markup(""), [])
+            self.unanswered += 1
+        self._open.clear()
+        return self._rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def place_of_result(self, id: str) -> int | None:
+        """The place of the row of an open call."""
+        waiting = self._open.get(id)
+        return None if waiting is None else waiting.place
+
+    def add(self, row: Row) -> None:
+        """Add a row that is not made of an entry."""
+        self._rows.append(row)
+
+    def _add(
+        self,
+        kind: str,
+        gist: str,
+        head: Markup,
+        body: Markup = NOTHING,
+    ) -> Row:
+        row = Row(kind, one_line(gist, _GIST), head, body, self._time)
+        self._rows.append(row)
+        return row
+
+    def take(self, kind: str, fields: Mapping[str, Any], time: str | None, uuid: str) -> None:
+        """Take an entry that is not a message."""
+        self._time = time
+        if (text := typed_text(fields)) is not None:
+            self._say(PROMPT, "User, typed while the agent worked", text)
+        elif kind == "custom_message":
+            message = {"role": "custom", "content": fields.get("content")}
+            self._asked(message, PROGRAM, str(fields.get("customType") or "custom"))
+        elif kind in _HIDDEN:
+            self._annotation(kind, fields)
+        elif kind == "compaction" or kind in SUMMARIES or kind == "merge":
+            self._summary(kind, fields)
+        elif noted(kind, fields) is not None:
+            self._setting(kind, fields)
+        else:
+            body = markup.pre(self._json(fields))
+            head = self._templates.note(f"Unknown type {plain_line(kind, 60)}", "", "unknown")
+            self._add(UNKNOWN, f"unknown type {kind}", head, body)
+
+    def _annotation(self, kind: str, fields: Mapping[str, Any]) -> None:
+        named = fields.get("customType") if kind == "custom" else None
+        words = f"{kind} {plain_line(named, 60)}" if isinstance(named, str) else kind
+        shown = {k: v for k, v in fields.items() if k not in ("uuid", "parentUuid", "type", "crc")}
+        head = self._templates.note(words, plain_line(self._json(shown), 120), "annotation")
+        self._add(ANNOTATION, words, head, self._long(self._json(shown)))
+
+    def _summary(self, kind: str, fields: Mapping[str, Any]) -> None:
+        summary = fields.get("summary")
+        text = summary if isinstance(summary, str) else ""
+        body = markup.prose(text) if text else Markup("")
+        if kind == "compaction":
+            before = fields.get("tokensBefore")
+            words = f"{before:,} tokens before" if isinstance(before, int) else ""
+            head = self._templates.line("Compacted here", words, model=True)
+            self._add(COMPACTION, f"compacted: {text}", head, body)
+            return
+        left = str(fields.get("fromUuid") or fields.get("mergedUuid") or "")[:8]
+        words = "Merged the branch up to" if kind == "merge" else "Summary of the branch left at"
+        self._add(SUMMARY, text or words, self._templates.line(words, left, model=False), body)
+
+    def _setting(self, kind: str, fields: Mapping[str, Any]) -> None:
+        if kind == "model_change":
+            parts = (fields.get("provider"), fields.get("modelId"))
+            words = "Model: " + "/".join(str(part) for part in parts if part)
+            self.model = str(fields.get("modelId"))
+        elif kind == "thinking_level_change":
+            words = f"Thinking: {fields.get('thinkingLevel')}"
+        else:
+            target = str(fields.get("targetUuid") or "")[:8]
+            is_dropped = fields.get("replacement") is None
+            done = "is taken out of the context" if is_dropped else "is replaced in the context"
+            words = f"From here on {target} {done}"
+        body = Markup("")
+        if kind == "context_edit" and fields.get("replacement") is not None:
+            body = self._long(self._json(fields["replacement"]))
+        self._add(CHANGE, words, self._templates.note(plain_line(words, 200), "", "change"), body)
+
+    def take_message(self, message: Message, fields: Mapping[str, Any], time: str | None) -> None:
+        """Take a message; `fields` are the keys of its entry."""
+        self._time = time
+        role = role_of(message)
+        if role == "assistant":
+            self._answer(message)
+            return
+        ids = result_ids(message)
+        if ids:
+            self._results(message, ids, fields)
+        if role == "user":
+            self._user(message, fields, has_results=bool(ids))
+        elif role == "bashExecution":
+            self._shell(message)
+        elif not ids and role in ("system", "developer"):
+            text = system_text(message)
+            head = self._templates.fold("System prompt", f"{len(text):,} characters")
+            self._add(SYSTEM, text, head, self._long(text))
+        elif not ids:
+            self._asked(message, PROGRAM, role or "Somebody")
+
+    def _user(self, message: Message, fields: Mapping[str, Any], *, has_results: bool) -> None:
+        if says_interrupted(message):
+            text = " ".join(block_text(part) for part in blocks_of(message)).strip()
+            head = self._templates.note("Interrupted by the user", text, "bad")
+            self._add(INTERRUPTION, "interrupted by the user", head)
+        elif is_typed_command(message):
+            self._asked(message, PROMPT, "User, a command")
+        elif is_generated(fields):
+            self._asked(message, PROGRAM, "Program, in the user's name")
+        elif is_note_of_program(message):
+            self._asked(message, PROGRAM, "Note of a task")
+        elif self._is_subagent:
+            self._asked(message, PROMPT, "Prompt of the agent")
+        else:
+            self._asked(message, PROMPT, "User")
+
+    def _asked(self, message: Message, kind: str, who: str) -> None:
+        parts: list[Markup] = []
+        words: list[str] = []
+        reminders: list[str] = []
+        for part in blocks_of(message):
+            if is_result_block(part):
+                continue
+            text = as_typed(block_text(part))
+            if text:
+                reminders += _REMINDER.findall(text)
+                text = _REMINDER.sub("", text).strip()
+                words.append(text)
+                parts.append(markup.typed(text) if kind == PROMPT else markup.prose(text))
+            elif not block_text(part):
+                parts.append(self._other(part))
+        if any(parts):
+            self._say_parts(kind, who, " ".join(words) or "[image]", parts)
+        for text in reminders:
+            head = self._templates.fold("Reminder of the program", plain_line(text, 100))
+            self._add(PROGRAM, text, head, self._long(text.strip()))
+
+    def _say(self, kind: str, who: str, text: str) -> None:
+        self._say_parts(kind, who, text, [markup.typed(text)])
+
+    def _say_parts(self, kind: str, who: str, gist: str, parts: list[Markup]) -> None:
+        whole = Markup("").join(parts)
+        if kind == PROGRAM:
+            head = self._templates.fold(plain_line(who, 60), plain_line(gist, 100))
+            self._add(kind, gist, head, whole)
+        elif len(whole) > _OPEN_TEXT and "<img" not in whole:
+            start = markup.typed(gist[:2000] + " …")
+            self._add(kind, gist, self._templates.said(who, start), whole)
+        else:
+            self._add(kind, gist, self._templates.said(who, whole))
+
+    def _shell(self, message: Message) -> None:
+        command, output = message.get("command"), message.get("output")
+        code = message.get("exitCode")
+        facts = (
+            [self._templates.chip(f"exit {code}", "bad")] if isinstance(code, int) and code else []
+        )
+        head = self._templates.call("User ran", plain_line(command, 160), facts)
+        body = self._long(f"$ {command}\n{output if isinstance(output, str) else ''}")
+        self._add(SHELL, f"$ {command}", head, body)
+
+    def _answer(self, message: Message) -> None:
+        model = message.get("model")
+        if isinstance(model, str) and model and model != self.model and not model.startswith("<"):
+            if self.model is not None:
+                words = f"Model: {plain_line(model, 100)}"
+                self._add(CHANGE, words, self._templates.note(words, "", "change"))
+            self.model = model
+        if (cause := error_of(message)) is not None:
+            head = self._templates.note("The answer failed", plain_line(cause, 300), "bad")
+            body = markup.pre(cause) if len(cause) > 300 else Markup("")
+            self._add(ERROR, cause, head, body)
+            if not calls_of(message):
+                return
+        together = len(calls_of(message))
+        if kind_of(message) in _THINKING:
+            self._thought(message)
+        elif is_item(message) and not together:
+            self._add(
+                UNKNOWN, kind_of(message), self._item(message), self._long(self._json(message))
+            )
+        apart = message
+        for part in [] if is_item(message) else blocks_of(message):
+            self._part(part, together)
+        apart = {key: value for key, value in message.items() if key != "content"}
+        for call in calls_of(apart):
+            self._call(call, together)
+        refusal = message.get("refusal")
+        if isinstance(refusal, str) and refusal:
+            self._add(ANSWER, refusal, self._templates.said("Refusal", markup.prose(refusal)))
+        if is_partial(message):
+            head = self._templates.note("This message broke off", "", "bad")
+            self._add(INTERRUPTION, "this message broke off", head)
+
+    def _item(self, message: Message) -> Markup:
+        return self._templates.note(plain_line(kind_of(message), 60), "", "item")
+
+    def _part(self, part: Mapping[str, Any], together: int) -> None:
+        kind = kind_of(part)
+        calls = calls_of({"role": "assistant", "content": [part]}) if kind in CALL_BLOCKS else []
+        if calls:
+            for call in calls:
+                self._call(call, together)
+        elif text := block_text(part):
+            if text.strip():
+                self._add(ANSWER, text, self._templates.said("", markup.prose(text)))
+        elif kind in _THINKING:
+            self._thought(part)
+        elif kind != "text":
+            self._add(UNKNOWN, kind, self._templates.said("", self._other(part)))
+
+    def _thought(self, part: Mapping[str, Any]) -> None:
+        texts = [part.get("thinking")]
+        if isinstance(summary := part.get("summary"), list):
+            texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
+        text = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
+        if text:
+            head = self._templates.fold("Thinking", plain_line(text, 100))
+            self._add(THOUGHT, text, head, markup.prose(text))
+        else:
+            words = "Thinking that only the provider can read"
+            self._add(THOUGHT, words, self._templates.note(words, "", "sealed"))
+
+    def _call(self, call: Call, together: int) -> None:
+        target = self._target(call)
+        row = self._add(CALL, f"{call.name} {target}", Markup(""))
+        self._open[call.id] = _Open(row, len(self._rows) - 1, call, together)
+
+    def _target(self, call: Call) -> str:
+        given = call.arguments
+        if isinstance(given, str):
+            return plain_line(given, 120)
+        if not isinstance(given, Mapping):
+            return ""
+        found = next(
+            (v for key in _TARGETS if (v := given.get(key)) and isinstance(v, str | list)), ""
+        )
+        text = " ".join(map(str, found)) if isinstance(found, list) else found
+        if self._cwd and text.startswith(self._cwd):
+            text = text.removeprefix(self._cwd)
+        return plain_line(text, 120)
+
+    def _results(self, message: Message, ids: list[str], fields: Mapping[str, Any]) -> None:
+        parts: list[Mapping[str, Any]] = [p for p in blocks_of(message) if is_result_block(p)]
+        if message.get("role") != "user" or not parts:
+            parts = [message]
+        endings = dict(ended_calls(message))
+        for id, part in zip(ids, parts, strict=False):
+            ending = str(endings.get(id, "done"))
+            body = self._result(part)
+            waiting = self._open.pop(id, None)
+            if waiting is not None:
+                edits = self._edits(waiting.call, fields, id) if ending == "done" else []
+                self._close(waiting, ending, body, edits)
+            else:
+                name = str(message.get("toolName") or "a call that is not here")
+                bad = [self._templates.chip("no call", "bad")]
+                head = self._templates.call("Result of", plain_line(name, 60), bad)
+                self._add(RESULT, f"result of {name}", head, body)
+
+    def _edits(self, call: Call, fields: Mapping[str, Any], id: str) -> list[Edit]:
+        if not edits_of(call, {}):
+            return []
+        return edits_of(call, self._told(str(fields.get("uuid"))).of(fields, id))
+
+    def _close(self, waiting: _Open, ending: str, result: Markup, edits: list[Edit]) -> None:
+        call, row = waiting.call, waiting.row
+        chips: list[Markup] = []
+        added = sum(counts_of(edit).added for edit in edits)
+        removed = sum(counts_of(edit).removed for edit in edits)
+        if edits and (added or removed):
+            chips.append(self._templates.lines(added, removed))
+        if ending != "done":
+            chips.append(self._templates.chip(ending, "bad"))
+        if (took := self._took(row.time)) is not None:
+            chips.append(self._templates.chip(took, "dim"))
+        if waiting.together > 1:
+            chips.append(self._templates.chip(f"one of {waiting.together}", "dim"))
+        row.head = self._templates.call(
+            plain_line(call.name, 60) or "a tool", self._target(call), chips
+        )
+        shown = [edit for edit in edits if edit.path]
+        diffs = [self._diff(edit) for edit in shown]
+        is_told = (
+            bool(diffs) and all(edit.kind != "change" for edit in shown) and (added or removed)
+        )
+        arguments = Markup("").join(diffs) if is_told else self._arguments(call.arguments)
+        row.body = arguments + result
+        for edit in shown if ending == "done" else ():
+            self.changes.append(FileChange(waiting.place, edit))
+
+    def _took(self, began: str | None) -> str | None:
+        first, last = moment_of(began), moment_of(self._time)
+        if first is None or last is None or (seconds := (last - first).total_seconds()) < 1:
+            return None
+        return lasting(seconds)
+
+    def _diff(self, edit: Edit) -> Markup:
+        return self._templates.edit(self._short(edit.path), edit.kind, markup.diff(diff_of(edit)))
+
+    def _short(self, path: str) -> str:
+        if self._cwd and path.startswith(self._cwd):
+            path = path.removeprefix(self._cwd)
+        return plain_line(path, 200)
+
+    def _arguments(self, arguments: Any) -> Markup:
+        if isinstance(arguments, str):
+            return self._long(arguments)
+        if not isinstance(arguments, Mapping):
+            return Markup("") if arguments is None else self._long(self._json(arguments))
+        long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
+        short = {key: value for key, value in arguments.items() if key not in long}
+        parts = [self._long(self._json(short))] if short else []
+        parts += [
+            self._templates.argument(plain_line(str(k), 60), self._long(v)) for k, v in long.items()
+        ]
+        return Markup("").join(parts)
+
+    def _result(self, part: Mapping[str, Any]) -> Markup:
+        content = part.get("content", part.get("output"))
+        parts: list[Markup] = []
+        for piece in blocks_of({"content": content}):
+            text = block_text(piece)
+            parts.append(self._long(text) if text else self._other(piece))
+        if isinstance(content, Mapping):
+            parts.append(self._long(self._json(content)))
+        return self._templates.result(Markup("").join(parts)) if parts else self._templates.empty()
+
+    def _long(self, text: str) -> Markup:
+        parts = list(markup.shortened(text, _MOST_TEXT))
+        if len(parts) == 1:
+            return markup.pre(text)
+        note = self._templates.note(parts[1], "", "left")
+        return markup.pre(parts[0]) + note + markup.pre(parts[2])
+
+    def _json(self, value: Any) -> str:
+        return indented_text(value)
+
+    def _other(self, part: Mapping[str, Any]) -> Markup:
+        """A block that is not text: an image in its place, an unknown type as JSON."""
+        if kind_of(part) in IMAGE_BLOCKS or "source" in part or "mimeType" in part:
+            if (found := image_in(part)) is not None:
+                return self._templates.image(*found)
+            if (url := _url_of(part)) is not None:
+                return markup.remote_image(url)
+        title = self._templates.note(plain_line(kind_of(part) or "something", 60), "", "item")
+        return title + self._long(self._json(part))
+
+
+def image_in(part: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The media type and the base64 text of an image in a block; None where it has none."""
+    source = part.get("source")
+    given = source if isinstance(source, Mapping) else part
+    data = given.get("data")
+    kind = given.get("media_type", given.get("mimeType", given.get("mime_type")))
+    if not isinstance(data, str):
+        url = _url_of(part) or ""
+        found = _DATA_URL.match(url)
+        if found is None:
+            return None
+        kind, data = found[1], url[found.end() :]
+    if not isinstance(kind, str) or base_type(kind) not in IMAGES or not _BASE64.fullmatch(data):
+        return None
+    return base_type(kind), "".join(data.split())
+
+
+def _url_of(part: Mapping[str, Any]) -> str | None:
+    source = part.get("source")
+    for holder in (part, source if isinstance(source, Mapping) else {}):
+        for key in ("image_url", "url"):
+            found = holder.get(key)
+            found = found.get("url") if isinstance(found, Mapping) else found
+            if isinstance(found, str):
+                return found
+    return None
+
+
+def plain_line(text: Any, width: int) -> str:
+    """A value of a session on one line, cut."""
+    return one_line(text if isinstance(text, str) else str(text or ""), width)

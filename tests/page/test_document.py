@@ -1,0 +1,210 @@
+"""A page has every entry of a session, told as what it is, and nothing that it should not have."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sessiontree import Redaction, Session
+from tests.page.reading import Page, page_of, plain
+from tests.support.conversation import assistant, user
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
+KEY = "ghp_" + "a1B2" * 9
+PNG = base64.b64encode(b"\x89PNG\r\n\x1a\n" + bytes(20)).decode()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "session.jsonl"
+
+
+def made(file: Path, *messages: dict[str, Any]) -> Page:
+    with Session.create(file, cwd="/project", id="the-id", name="A name") as session:
+        for message in messages:
+            session.append_message(message)
+    return page_of(file)
+
+
+def call(id: str, name: str = "bash", **arguments: Any) -> dict[str, Any]:
+    return {"type": "toolCall", "id": id, "name": name, "arguments": arguments}
+
+
+def result(id: str, text: str, **more: Any) -> dict[str, Any]:
+    return {"role": "toolResult", "toolCallId": id, "content": text, **more}
+
+
+def test_a_result_is_in_the_row_of_its_call_wherever_it_comes(file: Path) -> None:
+    page = made(
+        file,
+        user("list"),
+        assistant([call("c1", command="ls"), call("c2", command="pwd")]),
+        result("c2", "/project"),
+        result("c1", "a.py"),
+    )
+    assert page.said("c") == [
+        'bash ls one of 2 { "command": "ls" } a.py',
+        'bash pwd one of 2 { "command": "pwd" } /project',
+    ]
+
+
+def test_a_call_without_a_result_and_a_result_without_a_call_are_rows(file: Path) -> None:
+    page = made(file, user("go"), assistant([call("c1", command="ls")]), result("c9", "lost"))
+    assert "no result" in page.said("c")[0]
+    assert page.said("r") == ["Result of a call that is not here no call lost"]
+
+
+def test_what_nobody_said_is_not_told_as_the_user(file: Path) -> None:
+    with Session.create(file, cwd="/project") as session:
+        session.append_message(user("a<system-reminder>be brief</system-reminder>"))
+        session.append_message(assistant("b"))
+        session.compact("what was before", keep=0)
+        session.append("message", message=user("hook"), metadata={"isMeta": True})
+        session.append_message(user("[Request interrupted by user]"))
+        session.append("x-own", thing=1)
+        page = page_of(file)
+    assert page.said("u") == ["User a"]
+    assert page.said("m") == [
+        "Reminder of the program be brief be brief",
+        "Program, in the user's name hook hook",
+    ]
+    assert page.said("k")[0].endswith("what was before")
+    assert page.said("i") == ["Interrupted by the user [Request interrupted by user]"]
+    assert page.said("x")[0].startswith("Unknown type x-own")
+
+
+def test_every_entry_of_every_fixture_leads_to_a_row() -> None:
+    checked = 0
+    for folder in sorted(FIXTURES.glob("[t-v]*")):
+        file = folder / "session.jsonl"
+        if not file.exists():
+            continue
+        with Session.open(file, readonly=True) as session:
+            uuids = {entry.uuid for entry in session.entries()} - {session.header.uuid}
+        page = page_of(file)
+        assert set(page.index["uuids"]) >= uuids, folder.name
+        assert all(0 <= page.row_of(uuid) < len(page.rows) for uuid in uuids)
+        checked += len(uuids)
+    assert checked > 50
+
+
+def test_an_edit_is_a_diff_and_counted_for_its_file(file: Path) -> None:
+    page = made(
+        file,
+        user("mend"),
+        assistant([call("c1", "edit", path="/project/a.py", oldText="x = 1\n", newText="x = 2\n")]),
+        result("c1", "edited"),
+    )
+    (row,) = page.said("c")
+    assert row.startswith("edit a.py +1 −1")
+    assert "-x = 1" in row
+    assert page.said("F") == ["a.py +1 −1 edited"]
+
+
+def test_markdown_is_shown_and_its_html_is_text(file: Path) -> None:
+    page = made(file, user("q"), assistant("**bold** <b onclick=x>no</b>\n\n```python\nx = 1\n```"))
+    (head,) = (
+        row[0] for kind, row in zip(page.index["kinds"], page.rows, strict=True) if kind == "a"
+    )
+    assert "<strong>bold</strong> &lt;b onclick=x&gt;no&lt;/b&gt;" in head
+    assert '<span class="n">x</span>' in head
+
+
+def test_images_are_in_place_and_remote_ones_are_links(file: Path) -> None:
+    image = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
+    svg = {"type": "image", "data": "PHN2Zz4=", "mimeType": "image/svg+xml"}
+    page = made(
+        file,
+        user([{"type": "text", "text": "see"}, image, svg]),
+        assistant("![x](https://a.test/b.png)"),
+    )
+    whole = "".join(row[0] for row in page.rows)
+    assert f'<img alt="image/png" src="data:image/png;base64,{PNG}">' in whole
+    assert whole.count("<img") == 1
+    assert "[image x at a.test]" in plain(whole)
+
+
+def test_a_redacted_page_has_no_secret_in_any_part(file: Path) -> None:
+    with Session.create(file, cwd="/home/ann/x", name=f"for {KEY}") as session:
+        prompt = session.append_message(user(f"use {KEY} " + "x" * 480 + " " + KEY))
+        session.append_message(assistant([call("c1", "write", path=f"/{KEY}/a", content=KEY)]))
+        session.append_message(result("c1", KEY, isError=False))
+        session.label(prompt, KEY)
+        session.append("x-own", thing=KEY)
+    page = page_of(file, Redaction(homes=["/home/ann"]))
+    inside = page.text + repr(page.rows) + repr(page.index)
+    assert KEY not in inside
+    assert KEY[:12] not in inside
+    assert "/home/ann" not in inside
+    assert "[redacted:github-token:1]" in inside
+
+
+def test_the_policy_allows_only_the_script_and_the_style_of_the_page(file: Path) -> None:
+    text = made(file, user("hello")).text
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    rules = plain(policy[1])
+    script = re.findall(r"<script>(.*?)</script>", text, re.DOTALL)
+    style = re.findall(r"<style>(.*?)</style>", text, re.DOTALL)
+    hashes = [
+        base64.b64encode(hashlib.sha256(one.encode()).digest()).decode() for one in script + style
+    ]
+    assert len(hashes) == 2
+    assert rules == (
+        f"default-src 'none'; script-src 'sha256-{hashes[0]}'; style-src 'sha256-{hashes[1]}'; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+    assert not re.search(r"\b(?:src|href)=[\"']?(?:https?:)?//", text)
+
+
+def test_the_same_session_gives_the_same_page(file: Path) -> None:
+    assert made(file, user("a"), assistant("b")).text == page_of(file).text
+
+
+def test_the_contexts_of_turns_leave_out_what_a_compaction_removed(file: Path) -> None:
+    with Session.create(file) as session:
+        first = session.append_message(user("first"))
+        session.append_message(assistant("one"))
+        kept = session.append_message(user("second"))
+        session.append_message(assistant("two"))
+        session.compact("so far", first_kept=kept.uuid)
+        last = session.append_message(user("third"))
+        page = page_of(file)
+    had = page.index["contexts"][str(len(page.index["turns"]) - 1)]
+    runs = list(zip(had["rows"][::2], had["rows"][1::2], strict=True))
+
+    def has(uuid: str) -> bool:
+        return any(a <= page.row_of(uuid) <= b for a, b in runs)
+
+    assert had["messages"] == 4
+    assert not has(first.uuid)
+    assert has(kept.uuid)
+    assert has(last.uuid)
+
+
+def test_a_text_that_repeats_is_in_the_page_once(file: Path) -> None:
+    calls = [
+        message
+        for n in range(50)
+        for message in (
+            assistant([call(f"c{n}", command="cat a")]),
+            result(f"c{n}", "".join(map(str, range(900)))),
+        )
+    ]
+    few, many = file.with_name("few.jsonl"), file
+    assert (
+        len(made(many, user("x"), *calls).text) < len(made(few, user("x"), *calls[:2]).text) + 9000
+    )
+
+
+@pytest.mark.parametrize("text", ["x" * 3_000_000, "[" * 5000, "> " * 4000])
+def test_texts_that_no_reader_expects_have_a_page(file: Path, text: str) -> None:
+    page = made(
+        file, user(text), assistant(text), assistant([call("c1", command=text)]), result("c1", text)
+    )
+    assert len(page.text) < 2_000_000
