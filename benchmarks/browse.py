@@ -3,9 +3,9 @@
     python -m benchmarks.browse [--sessions N] [--rounds N]
 
 Each run is a process of its own in a pseudo-terminal, from the start of the process to the bytes on
-the terminal. `first paint` is the frame; `list` the rows of all sessions; `keys` the answer to a
-key that was typed ahead; `turns` the last turns of a session of 200 MB; `outline` its whole
-outline. Figures are medians.
+the terminal, by the clock and by the processor. `first paint` is the frame; `list` the rows of all
+sessions; `keys` the answer to a key that was typed ahead; `turns` the last turns of a session of
+200 MB; `outline` its whole outline. Figures are medians.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ from typing import Final
 from benchmarks import corpus
 
 _LIMIT: Final = 60.0  # seconds
-_END: Final = b"\x11"  # Ctrl-Q
 
 Sign = tuple[str, bytes]
 """A name, and the bytes on the terminal that it is about."""
@@ -43,10 +42,16 @@ def make_sessions(folder: Path, count: int) -> None:
         (folder / f"{number}.jsonl").write_bytes(b"".join(line + b"\n" for line in lines))
 
 
+def _processor(process: int) -> float:
+    """The seconds of the processor that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def seconds_until(
     arguments: Sequence[str], typed: bytes, signs: Sequence[Sign]
-) -> dict[str, float]:
-    """The seconds until each sign is on the terminal."""
+) -> dict[str, tuple[float, float]]:
+    """The seconds of the clock and of the processor until each sign is on the terminal."""
     control, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
     environment = {**os.environ, "TERM": "xterm-256color"}
@@ -57,7 +62,7 @@ def seconds_until(
     )
     os.close(terminal)
     os.write(control, typed)
-    found: dict[str, float] = {}
+    found: dict[str, tuple[float, float]] = {}
     screen = b""
     while len(found) < len(signs) and perf_counter() - start < _LIMIT:
         ready, _, _ = select.select([control], [], [], 1)
@@ -66,7 +71,7 @@ def seconds_until(
         screen += os.read(control, 65536)
         for name, sign in signs:
             if name not in found and sign in screen:
-                found[name] = perf_counter() - start
+                found[name] = perf_counter() - start, _processor(process.pid)
     process.kill()
     process.wait()
     os.close(control)
@@ -101,8 +106,11 @@ def main() -> None:
             found = [seconds_until(arguments, typed, signs) for _ in range(options.rounds)]
             for sign, _ in signs:
                 times = [each[sign] for each in found if sign in each]
-                figure = f"{median(times):.2f} s" if len(times) == len(found) else "not seen"
-                print(f"{name:<22} {sign:<12} {figure}")
+                if len(times) < len(found):
+                    print(f"{name:<22} {sign:<12} not seen")
+                    continue
+                clock, processor = (median(each) for each in zip(*times, strict=True))
+                print(f"{name:<22} {sign:<12} {clock:.2f} s, processor {processor:.2f} s")
 
 
 if __name__ == "__main__":

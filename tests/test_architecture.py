@@ -265,6 +265,8 @@ LATE: Final = {
         "tui.frame": "only a command line without a command needs it",
     },
     "cli.browse": {
+        "catalog.listing": "slow to import, and a frame is shown before",
+        "cli.resume": "only a resume needs it",
         "catalog.places": "slow to import, and a frame is shown before",
         "cli.lookup": "slow to import, and a frame is shown before",
         "tui.app": "its package is an extra, and slow to import",
@@ -308,6 +310,7 @@ LATE: Final = {
         "tui.reading": "not needed for the outline",
     },
     "tui.picker": {
+        "tui.hits": "slow to import, few need it",
         "tui.outline": "slow to import, and not needed for the list",
     },
     "engine.header": {

@@ -17,6 +17,7 @@ from sessiontree.tui.frame import first_frame
 
 if TYPE_CHECKING:
     from sessiontree.catalog.listing import SessionInfo
+    from sessiontree.tui.resuming import Resume
 
 _INSTALL: Final = "pip install '.[tui]'"
 
@@ -34,11 +35,13 @@ def browse(places: tuple[str, ...]) -> None:
     _check_can_run()
     problems: list[str] = []
     with _warnings_kept(), first_frame():
-        _run(places, problems)
+        ended = _run(places, problems)
     tell_each("Left out", problems)
+    if ended is not None:
+        _resume(ended)
 
 
-def _run(places: tuple[str, ...], problems: list[str]) -> None:
+def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     """Draw the list, and then import what is slow to import."""
     from sessiontree.catalog.places import Selection, in_order, sessions_in, without_imports
     from sessiontree.cli.lookup import places_at
@@ -59,7 +62,15 @@ def _run(places: tuple[str, ...], problems: list[str]) -> None:
         draw_list(sessions, "modified")
     from sessiontree.tui.app import Browser
 
-    Browser(sessions, find, file).run()
+    return Browser(sessions, find, file).run()
+
+
+def _resume(ended: Resume) -> None:
+    """Run the agent in place of this program; only print its command if it is not installed."""
+    from sessiontree.catalog.listing import facts_of
+    from sessiontree.cli.resume import resume_session
+
+    resume_session(facts_of(ended.file), ended.agent, runs=ended.runs)
 
 
 def _check_can_run() -> None:

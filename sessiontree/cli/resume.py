@@ -9,6 +9,7 @@ from typing import Final
 import click
 
 from sessiontree.catalog.find import tell_left_out
+from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.resume import PROGRAMS, plan, session_to_resume
 from sessiontree.cli import arguments
 from sessiontree.cli.lookup import places_at
@@ -53,6 +54,18 @@ def resume(
     except SessionTreeError:
         tell_left_out(problems, tell)
         raise
+    resume_session(one, agent, cwd, runs=runs, as_json=as_json)
+
+
+def resume_session(
+    one: SessionInfo,
+    agent: str | None,
+    cwd: str | None = None,
+    *,
+    runs: bool,
+    as_json: bool = False,
+) -> None:
+    """Print the command by which an agent continues a session, or run it."""
     found = plan(one, agent, cwd, before=_check_installed if runs else lambda program: None)
     if found.is_converted:
         tell(f"Converted {one.file} for {PROGRAMS[found.agent]}: {found.file}")

@@ -12,9 +12,10 @@ from textual.app import App
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.tui.outline import OutlineView
 from sessiontree.tui.picker import Clock, Find, Picker
+from sessiontree.tui.resuming import Resume
 
 
-class Browser(App[None]):
+class Browser(App[Resume]):
     """Shows all sessions, or at once the only one in `file`."""
 
     ENABLE_COMMAND_PALETTE = False

@@ -5,17 +5,21 @@ The last turns are there at once; the whole outline replaces them when the file 
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any, ClassVar
 
 from sessiontree.catalog.about import with_agent
 from sessiontree.core.damage import Damage
+from sessiontree.operations.reading import read_turn
 from sessiontree.operations.turns import SessionOutline, Turn, latest, outline, turns_named
 from sessiontree.operations.words import work_in
 from sessiontree.operations.work import total
 from sessiontree.session import Session
+from sessiontree.tui import actions
 from sessiontree.tui.asking import Ask
 from sessiontree.tui.line import Line, Piece
 from sessiontree.tui.reader import Reader
+from sessiontree.tui.resuming import ask_to_resume
 from sessiontree.tui.turns import Row, row_line, rows_of
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 
@@ -35,6 +39,14 @@ class OutlineView(View, inherit_bindings=False):
         key("slash", "search", "search the session", "/"),
         key("L", "labels", "list the labels"),
         key("dollar_sign", "costs", "list the turns by cost", "$"),
+        key("r", "resume(True)", "resume the session in its agent, or in another"),
+        key("R", "resume(False)", "end, and print the command that resumes"),
+        key("b", "branch", "go on from the end of the turn, in the same file"),
+        key("l", "label", "label the turn"),
+        key("f", "fork", "copy the path to the turn into a new session of the store"),
+        key("e", "export", "export the path to the turn as Markdown"),
+        key("y", "copy", "copy the prompt"),
+        key("t", "trash", "move the session to the trash"),
         key("f5", "read", "read the session again", "F5"),
         HELP,
         BACK,
@@ -46,6 +58,7 @@ class OutlineView(View, inherit_bindings=False):
         self.file = file
         self.reader = Reader(file)
         self.outline: SessionOutline | None = None
+        self.has_written = False
         self._entry = entry
         self._last: list[Turn] = []
         self._rows: list[Row] = []
@@ -159,7 +172,11 @@ class OutlineView(View, inherit_bindings=False):
     def _open(self, turn: Turn, uuid: str | None) -> None:
         from sessiontree.tui.reading import ReadingView
 
-        self.app.push_screen(ReadingView(self.reader, turn, uuid))
+        self.app.push_screen(ReadingView(self.reader, turn, uuid), self._has_read)
+
+    def _has_read(self, has_written: Any) -> None:
+        if has_written:
+            self.written()
 
     def open_entry(self, uuid: str) -> None:
         """Open the turn of an entry, with the cursor on the entry."""
@@ -220,6 +237,60 @@ class OutlineView(View, inherit_bindings=False):
     def _open_hit(self, hit: Any) -> None:
         if hit is not None:
             self.open_entry(hit.ref)
+
+    def written(self) -> None:
+        self.has_written = True
+        self.action_read()
+
+    def action_back(self) -> None:
+        self.dismiss(self.has_written)
+
+    def action_resume(self, runs: bool) -> None:
+        ask_to_resume(self, self.file, runs=runs)
+
+    def action_branch(self) -> None:
+        if (turn := self.turn) is not None:
+            self.start(actions.branch, self.file, turn.leaf)
+
+    def action_label(self) -> None:
+        if (turn := self.turn) is not None:
+            before = dict(turn.labels).get(turn.uuid, "")
+            uuid = turn.uuid
+            self.ask("Label", lambda text: self.start(actions.label, self.file, uuid, text), before)
+
+    def action_fork(self) -> None:
+        if (turn := self.turn) is not None:
+            self.start(actions.fork, self.file, turn.leaf)
+
+    def action_export(self) -> None:
+        if (turn := self.turn) is not None:
+            leaf = turn.leaf
+            name = f"{self.file.rpartition('/')[2].partition('.')[0]}.md"
+            self.ask(
+                "Export to", lambda path: self.start(actions.export, self.file, leaf, path), name
+            )
+
+    def action_copy(self) -> None:
+        if (turn := self.turn) is not None and turn.prompt is not None:
+            self.run_worker(self._copy(turn))
+
+    async def _copy(self, turn: Turn) -> None:
+        read = await self.tried(self.reader.ask(lambda s: next(read_turn(s.cursor, turn), None)))
+        if read is not None:
+            self.app.copy_to_clipboard("\n".join(part.text for part in read.parts))
+            self.tell("copied the prompt, as far as the terminal allows it")
+
+    def action_trash(self) -> None:
+        def answered(text: str) -> None:
+            if text.casefold() in ("y", "yes"):
+                self.run_worker(self._trash())
+
+        self.ask("Move this session to the trash? (y)", answered)
+
+    async def _trash(self) -> None:
+        done = await self.tried(asyncio.to_thread(actions.trash, self.file))
+        if done is not None:
+            self.dismiss(True)
 
     def action_labels(self) -> None:
         from sessiontree.tui.places import LabelsView

@@ -5,21 +5,26 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from textual import events
 from textual.app import ComposeResult
 
 from sessiontree.catalog.counts import Counter, cache_folder, with_counts
 from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import ORDERS, Order, in_order
+from sessiontree.catalog.places import ORDERS, in_order
+from sessiontree.tui import actions
 from sessiontree.tui.line import Line, Piece
 from sessiontree.tui.lines import Bar, Lines, Page
+from sessiontree.tui.resuming import ask_to_resume
 from sessiontree.tui.sessions import matching, preview_lines, session_line, title_lines
 from sessiontree.tui.view import HELP, MOVING, View, key
 
 Find = Callable[[], list[SessionInfo]]
 """Reads the list of all sessions."""
+
+_BY_COST: Final = "cost"
+_ORDERS: Final = (*ORDERS, _BY_COST)
 
 Clock = Callable[[], datetime]
 
@@ -31,13 +36,17 @@ class Picker(View, inherit_bindings=False):
         key("any", "nothing", "filter the list by what you type", "a-z"),
         *MOVING,
         key("enter", "choose", "open the session", "Enter"),
-        key("ctrl+s", "sort", "sort by the next of: modified, created, size, name", "Ctrl-S"),
+        key("ctrl+s", "sort", "sort by the next of: modified, created, size, name, cost", "Ctrl-S"),
+        key("ctrl+f", "search", "search the sessions of the list", "Ctrl-F"),
+        key("ctrl+r", "resume", "resume the session in its agent, or in another", "Ctrl-R"),
+        key("ctrl+y", "copy", "copy the id of the session", "Ctrl-Y"),
+        key("ctrl+t", "trash", "move the session to the trash", "Ctrl-T"),
         key("f5", "read", "read the list again", "F5"),
         HELP,
         key("escape", "clear", "clear the filter; without a filter, end", "Esc"),
         key("ctrl+q", "app.quit", "end", "Ctrl-Q"),
     ]
-    HINTS = "type to filter  Enter open  Ctrl-S sort  ? keys  Esc end"
+    HINTS = "type to filter  Enter open  Ctrl-F search  Ctrl-R resume  ? keys  Esc end"
     CSS = """
     Picker #preview { height: 7; border-top: solid ansi_bright_black; }
     """
@@ -48,7 +57,7 @@ class Picker(View, inherit_bindings=False):
         self._is_read = sessions is not None
         self._find = find
         self._words = ""
-        self._order: Order = "modified"
+        self._order = "modified"
         self._shown: list[SessionInfo] = []
         self._clock = clock
         self.now = clock()
@@ -117,8 +126,8 @@ class Picker(View, inherit_bindings=False):
             self.app.exit()
 
     def action_sort(self) -> None:
-        self._order = ORDERS[(ORDERS.index(self._order) + 1) % len(ORDERS)]
-        self._all = in_order(self._all, self._order)
+        self._order = _ORDERS[(_ORDERS.index(self._order) + 1) % len(_ORDERS)]
+        self._all = _sorted(self._all, self._order)
         self._refill(0)
 
     def action_read(self) -> None:
@@ -128,7 +137,7 @@ class Picker(View, inherit_bindings=False):
         found = await self.tried(asyncio.to_thread(self._find))
         if found is None:
             return
-        one, self._all, self.now = self.chosen, in_order(found, self._order), self._clock()
+        one, self._all, self.now = self.chosen, _sorted(found, self._order), self._clock()
         self._refill(0)
         self._go_to(one)
         await self._count()
@@ -149,7 +158,56 @@ class Picker(View, inherit_bindings=False):
         if (one := self.chosen) is not None:
             from sessiontree.tui.outline import OutlineView
 
-            self.app.push_screen(OutlineView(one.file))
+            self.app.push_screen(OutlineView(one.file), self._came_back)
+
+    def _came_back(self, has_written: Any) -> None:
+        if has_written:
+            self.action_read()
+
+    def written(self) -> None:
+        self.action_read()
+
+    def action_search(self) -> None:
+        self.ask("Search the sessions of the list for", self._search)
+
+    def _search(self, words: str) -> None:
+        if words.strip():
+            from sessiontree.tui.hits import HitsView
+
+            files = [one.file for one in self._shown]
+            self.app.push_screen(HitsView(words, lambda: files), self._open_hit)
+
+    def _open_hit(self, hit: Any) -> None:
+        if hit is not None:
+            from sessiontree.tui.outline import OutlineView
+
+            self.app.push_screen(OutlineView(hit.file, hit.ref), self._came_back)
+
+    def action_resume(self) -> None:
+        if (one := self.chosen) is not None:
+            ask_to_resume(self, one.file, runs=True)
+
+    def action_copy(self) -> None:
+        if (one := self.chosen) is not None:
+            self.app.copy_to_clipboard(one.id)
+            self.tell(f"copied {one.id}, as far as the terminal allows it")
+
+    def action_trash(self) -> None:
+        one = self.chosen
+        if one is None:
+            return
+
+        def answered(text: str) -> None:
+            if text.casefold() in ("y", "yes"):
+                self.start(actions.trash, one.file)
+
+        self.ask("Move this session to the trash? (y)", answered)
+
+
+def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:
+    if order == _BY_COST:
+        return sorted(sessions, key=lambda one: one.cost or 0.0, reverse=True)
+    return in_order(sessions, next(each for each in ORDERS if each == order))
 
 
 def _counted(sessions: list[SessionInfo]) -> list[SessionInfo]:

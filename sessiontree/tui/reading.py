@@ -8,6 +8,7 @@ from sessiontree.core.moment import moment_of
 from sessiontree.operations.reading import ReadEntry, read_turn
 from sessiontree.operations.turns import Turn
 from sessiontree.text.parts import Part
+from sessiontree.tui import actions
 from sessiontree.tui.asking import Ask
 from sessiontree.tui.line import Line, Piece, beside, text_of, wrapped
 from sessiontree.tui.reader import Reader
@@ -92,6 +93,9 @@ class ReadingView(View, inherit_bindings=False):
         key("n", "match(1)", "the next match"),
         key("N", "match(-1)", "the match before"),
         key("y", "copy", "copy the text of the entry"),
+        key("b", "branch", "go on from the entry, in the same file"),
+        key("l", "label", "label the entry"),
+        key("f", "fork", "copy the path to the entry into a new session of the store"),
         HELP,
         BACK,
     ]
@@ -104,6 +108,7 @@ class ReadingView(View, inherit_bindings=False):
         self._shown: list[Shown] = []
         self._unfolded: set[tuple[int, int]] = set()
         self._words = ""
+        self._has_written = False
         self._matches: list[int] = []
 
     def opened(self) -> None:
@@ -217,6 +222,27 @@ class ReadingView(View, inherit_bindings=False):
             self.lines.go(min(ahead, key=lambda n: abs(n - self.lines.at)))
         elif by and self._matches:
             self.lines.go(self._matches[0 if by > 0 else -1])
+
+    def written(self) -> None:
+        self._has_written = True
+
+    def action_back(self) -> None:
+        self.dismiss(self._has_written)
+
+    def action_branch(self) -> None:
+        if (entry := self.entry) is not None:
+            self.start(actions.branch, self._reader.file, entry.uuid)
+
+    def action_label(self) -> None:
+        if (entry := self.entry) is not None:
+            file, uuid = self._reader.file, entry.uuid
+            self.ask(
+                "Label", lambda text: self.start(actions.label, file, uuid, text), entry.label or ""
+            )
+
+    def action_fork(self) -> None:
+        if (entry := self.entry) is not None:
+            self.start(actions.fork, self._reader.file, entry.uuid)
 
     def action_copy(self) -> None:
         if (entry := self.entry) is not None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, ClassVar, Final, TypeVar
 
 from textual.app import ComposeResult
@@ -12,6 +13,7 @@ from textual.screen import Screen
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step
 from sessiontree.text.columns import filled
+from sessiontree.tui.asking import Ask
 from sessiontree.tui.line import Line, Piece, beside, wrapped
 from sessiontree.tui.lines import Bar, Lines, Page
 from sessiontree.tui.reader import Ended
@@ -131,6 +133,28 @@ class View(Screen[Any], inherit_bindings=False):
         except Exception as error:
             self.tell(message_of(error), "failure")
             return None
+
+    def ask(self, question: str, answered: Callable[[str], object], text: str = "") -> None:
+        """Ask for a line; `answered` is called with it, unless the user leaves."""
+
+        def take(line: str | None) -> None:
+            if line is not None:
+                answered(line)
+
+        self.app.push_screen(Ask(question, text), take)
+
+    def start(self, do: Callable[..., str], *given: str) -> None:
+        """Write something in a thread, tell what was done, and show the new state."""
+        self.run_worker(self._written(do, *given))
+
+    async def _written(self, do: Callable[..., str], *given: str) -> None:
+        done = await self.tried(asyncio.to_thread(do, *given))
+        if done is not None:
+            self.tell(done)
+            self.written()
+
+    def written(self) -> None:
+        """Show the new state after something was written."""
 
     def on_lines_moved(self) -> None:
         self.refresh_title()

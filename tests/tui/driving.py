@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+from textual import events
 from textual.pilot import Pilot
 
 from sessiontree.catalog.listing import SessionInfo
@@ -33,6 +34,10 @@ class Driven:
 
     async def type(self, text: str) -> str:
         return await self.press(*("space" if c == " " else c for c in text))
+
+    async def paste(self, text: str) -> str:
+        self.app.screen.post_message(events.Paste(text))
+        return await self.settled()
 
     async def settled(self) -> str:
         for _ in range(2):

@@ -34,8 +34,8 @@ def test_sorting_goes_through_the_orders_of_ls(tmp_path: Path) -> None:
     saying(tmp_path / "small.jsonl", "small")
 
     async def steps(driven: Driven) -> None:
-        orders = [(await driven.press("ctrl+s")).splitlines()[0].split()[-1] for _ in range(4)]
-        assert orders == ["created", "size", "name", "modified"]
+        orders = [(await driven.press("ctrl+s")).splitlines()[0].split()[-1] for _ in range(5)]
+        assert orders == ["created", "size", "name", "cost", "modified"]
         await driven.press("ctrl+s", "ctrl+s")
         assert driven.rows[2].endswith("KB")
         assert driven.rows[3].endswith(" B")
