@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 _TITLE: Final = 120
 _MOST_WARNINGS: Final = 200
 _FILES_IN_OVERVIEW: Final = 12
+_FORK: Final = 2
 _DATA: Final = "<!-- data -->"
 
 
@@ -327,7 +328,7 @@ class _Document:
         return [
             turn.name,
             turn.above if turn.above is not None else -1,
-            turn.fork or "",
+            turn.fork,  # its number takes this place when all entries are known
             1 if turn.current else 0,
             1 if turn.subagent else 0,
             first,
@@ -416,6 +417,9 @@ class _Document:
 
     def _index(self) -> dict[str, Any]:
         row_of = dict(zip(self._uuids, self._row_of, strict=True))
+        number_of = {uuid: number for number, uuid in enumerate(self._uuids)}
+        for turn in self._turns:
+            turn[_FORK] = number_of.get(turn[_FORK], -1)
         contexts = contexts_of(self._cursor, self._outline, row_of)
         labels = self._reader.names().labels
         return {
@@ -423,7 +427,7 @@ class _Document:
             "kinds": "".join(self._kinds),
             "gists": self._gists,
             "times": _differences(self._times),
-            "uuids": [self._text(uuid) for uuid in self._uuids],
+            "uuids": "\n".join(self._text(uuid).replace("\n", " ") for uuid in self._uuids),
             "rowOf": _differences(self._row_of),
             "endOf": _differences(self._end_of),
             "turns": self._turns,

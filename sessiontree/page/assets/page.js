@@ -56,19 +56,40 @@ async function bodyOf(row) {
 }
 
 const NAME = 0, ABOVE = 1, FORK = 2, CURRENT = 3, SUB = 4, FIRST = 5, END = 6, DID = 7, NAMES = 8;
-let children, entryRow, rowEntry, entryNumber, turnOf;
+let children, rowEntry, turnOf, starts;
+
+// The uuids are one string, because many small strings take several times the memory.
+const uuidAt = (entry) => index.uuids.slice(starts[entry], starts[entry + 1] - 1);
+
+function entryOf(uuid, isStart) {
+  if (!uuid) return -1;
+  const all = index.uuids;
+  for (let at = all.indexOf(uuid); at >= 0; at = all.indexOf(uuid, at + 1)) {
+    const end = at + uuid.length;
+    if (at && all[at - 1] !== '\n') continue;
+    if (!isStart && end < all.length && all[end] !== '\n') continue;
+    let low = 0, high = starts.length - 2;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (starts[middle] <= at) low = middle; else high = middle - 1;
+    }
+    return low;
+  }
+  return -1;
+}
 
 function prepare() {
   index.times = summed(index.times);
   index.rowOf = summed(index.rowOf);
   index.endOf = summed(index.endOf);
-  entryNumber = new Map();
+  starts = new Int32Array(index.rowOf.length + 1);
+  for (let n = 0, at = 0; n < index.rowOf.length; n++) {
+    starts[n] = at;
+    at = index.uuids.indexOf('\n', at) + 1 || index.uuids.length + 1;
+    starts[n + 1] = at;
+  }
   rowEntry = new Int32Array(index.kinds.length).fill(-1);
-  index.uuids.forEach((uuid, n) => {
-    entryNumber.set(uuid, n);
-    const row = index.rowOf[n];
-    if (rowEntry[row] < 0) rowEntry[row] = n;
-  });
+  index.rowOf.forEach((row, n) => { if (rowEntry[row] < 0) rowEntry[row] = n; });
   turnOf = new Int32Array(index.kinds.length).fill(-1);
   children = new Map();
   index.turns.forEach((turn, n) => {
@@ -85,11 +106,11 @@ function prepare() {
   }
 }
 
-const uuidOf = (row) => (rowEntry[row] >= 0 ? index.uuids[rowEntry[row]] : '');
+const uuidOf = (row) => (rowEntry[row] >= 0 ? uuidAt(rowEntry[row]) : '');
 
 function labelOf(row) {
   const uuid = uuidOf(row);
-  return uuid && index.labels[uuid] && index.rowOf[rowEntry[row]] === row ? index.labels[uuid] : '';
+  return uuid && Object.hasOwn(index.labels, uuid) && index.rowOf[rowEntry[row]] === row ? index.labels[uuid] : '';
 }
 
 // ---- what the list shows: numbers of rows, and notes of branches
@@ -110,9 +131,9 @@ function newestBelow(turn) {
 }
 
 function endOfFork(turn, child) {
-  const fork = entryNumber.get(index.turns[child][FORK]);
+  const fork = index.turns[child][FORK];
   const [, , , , , first, end] = index.turns[turn];
-  if (fork === undefined) return end;
+  if (fork < 0) return end;
   const at = index.endOf[fork];
   return at > first && at <= end ? at : end;
 }
@@ -372,9 +393,9 @@ function jump(row, opened) {
 function followHash() {
   const wanted = decodeURIComponent(location.hash.slice(1));
   if (!wanted) return false;
-  let found = entryNumber.get(wanted);
-  if (found === undefined && wanted.length >= 4) found = index.uuids.findIndex((uuid) => uuid.startsWith(wanted));
-  if (found === undefined || found < 0) return false;
+  let found = entryOf(wanted);
+  if (found < 0 && wanted.length >= 4) found = entryOf(wanted, true);
+  if (found < 0) return false;
   jump(index.rowOf[found], true);
   return true;
 }
@@ -663,7 +684,8 @@ async function printAll() {
   const first = shown.findIndex((row) => row >= 0);
   if (first >= 0) await load(shown[first]);
   draw();
-  if (!followHash() && index.at && entryNumber.has(index.at)) jump(index.rowOf[entryNumber.get(index.at)], true);
+  const at = entryOf(index.at);
+  if (!followHash() && at >= 0) jump(index.rowOf[at], true);
   document.body.dataset.ready = 'yes';
 })();
 })();
