@@ -301,8 +301,8 @@ class _Document:
             facts.append(f"context {in_short(tokens)}")
         bad = turn.outcome not in (None, "answered", "steered")
         head = self._templates.turn(
-            name=f"Turn {turn.name}" if not turn.subagent else f"Subagent, turn {turn.part + 1}",
-            current=turn.current,
+            name="Subagent" if turn.subagent else f"Turn {turn.name}",
+            has_context=not turn.subagent,
             facts=[self._text(fact) for fact in facts],
             outcome=turn.outcome if bad else "",
             names=[self._text(name) for name in turn.names],
@@ -314,7 +314,7 @@ class _Document:
 
     def _agent_row(self, agent: Subagent) -> Row:
         work = agent.work
-        facts = [f"{sum(work.calls.values()):,} calls"] if work.calls else []
+        facts = [_counted(sum(work.calls.values()), "call")] if work.calls else []
         facts += [f"{in_short(work.tokens)} tokens"] if work.tokens else []
         facts += [dollars(work.usage.cost)] if work.usage.cost else []
         name, task = self._text(agent.name), self._text(agent.task)

@@ -175,3 +175,20 @@ def test_a_page_asks_nobody_for_anything(browser: Any, file: Path) -> None:
         view = View(browser).open(written(session))
     assert view.sees("at away.invalid")
     assert view.asked == []
+
+
+def test_what_a_subagent_did_is_inside_the_call_that_started_it(
+    browser: Any, tmp_path: Path
+) -> None:
+    fixture = Path(__file__).parents[2] / "fixtures" / "foreign-claude-code" / "session.jsonl"
+    with Session.open(fixture, readonly=True) as session:
+        made = tmp_path / "agent.html"
+        made.write_text("".join(session.to_html()), "utf-8")
+        wanted = next(e for e in session.entries() if e.lane and e.type == "message")
+    view = View(browser).open(made)
+    assert view.page.query_selector("#list .d1") is None
+    view.page.click(".k-A summary")
+    view.wait_for("document.querySelectorAll('#list .d1').length > 1")
+    assert "Prompt of the agent" in view.text("#list")
+    again = View(browser).open(made, f"#{wanted.uuid}")
+    assert again.page.query_selector("#list .d1.aim") is not None

@@ -274,7 +274,7 @@ function rowElement(at) {
   element.dataset.row = row;
   element.nodes = 8;
   if (mode.kind === 'model' && !mode.has(row)) element.classList.add('gone');
-  if (row === targeted) element.classList.add('target');
+  if (row === targeted) element.classList.add('aim');
   const packed = loaded(row);
   if (packed) fill(element, row, packed);
   else {
@@ -413,7 +413,7 @@ function setMode(wanted) {
 function modelAt(turn) {
   const found = index.contexts[turn];
   if (!found) {
-    setMode({kind: 'model', has: () => true, text: `What the model had at the end of turn ${index.turns[turn][NAME]} is not in this page: it has the contexts of the last turns only.`});
+    setMode({kind: 'model', has: () => true, text: `What the model had at the end of turn ${index.turns[turn][NAME]} is not in this page: it has the contexts of the last turns of the conversation, without subagents.`});
     return;
   }
   const has = new Set();
