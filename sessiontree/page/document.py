@@ -433,11 +433,14 @@ class _Document:
             "turns": self._turns,
             "agents": self._agents_named(),
             "files": {str(row): found for row, found in self._files.items()},
-            "labels": {uuid: one_line(self._text(label), 60) for uuid, label in labels.items()},
+            "labels": {self._text(uuid): self._label(label) for uuid, label in labels.items()},
             "contexts": {str(place): found for place, found in contexts.items()},
             "chunks": self._chunks.firsts,
             "here": -1 if self._outline.here is None else self._outline.here,
         }
+
+    def _label(self, label: str) -> str:
+        return one_line(self._text(label), 60)
 
     def _agents_named(self) -> dict[str, list[int]]:
         return {str(row): turns for row, turns in self._agents.items()}

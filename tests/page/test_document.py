@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,16 @@ def test_a_redacted_page_has_no_secret_in_any_part(file: Path) -> None:
     assert KEY[:12] not in inside
     assert "/home/ann" not in inside
     assert "[redacted:github-token:1]" in inside
+
+
+def test_a_uuid_that_is_a_secret_is_masked_wherever_it_stands(file: Path) -> None:
+    header = {"type": "session", "version": 2, "uuid": "root", "parentUuid": None, "id": KEY}
+    said = {"type": "message", "uuid": KEY, "parentUuid": "root", "message": user("hello")}
+    label = {"type": "label", "uuid": "l", "parentUuid": KEY, "targetUuid": KEY, "label": "here"}
+    file.write_text("".join(json.dumps(line) + "\n" for line in (header, said, label)))
+    page = page_of(file, Redaction())
+    assert KEY not in page.text + repr(page.rows) + repr(page.index)
+    assert list(page.index["labels"].values()) == ["here"]
 
 
 def test_the_policy_allows_only_the_script_and_the_style_of_the_page(file: Path) -> None:
