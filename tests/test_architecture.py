@@ -271,6 +271,7 @@ LATE: Final = {
         "cli.lookup": "slow to import, and a frame is shown before",
         "tui.app": "its package is an extra, and slow to import",
         "tui.first": "slow to import, and a frame is shown before",
+        "tui.last": "slow to import, and a frame is shown before",
     },
     "cli.copy": {
         "cli.lookup": "heavy, and only a copy in the store needs it",

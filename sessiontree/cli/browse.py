@@ -60,6 +60,10 @@ def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
 
         sessions = find()
         draw_list(sessions, "modified")
+    else:
+        from sessiontree.tui.last import draw_last
+
+        draw_last(file)
     from sessiontree.tui.app import Browser
 
     return Browser(sessions, find, file).run()

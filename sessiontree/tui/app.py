@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any, ClassVar
 
 from textual.app import App
+from textual.binding import Binding
 
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.tui.outline import OutlineView
@@ -19,7 +20,8 @@ class Browser(App[Resume]):
     """Shows all sessions, or at once the only one in `file`."""
 
     ENABLE_COMMAND_PALETTE = False
-    BINDINGS: ClassVar[list[Any]] = []
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[Any]] = [Binding("ctrl+q,ctrl+c", "quit", priority=True)]
     CSS = "* { scrollbar-size: 0 0; }"
 
     def __init__(

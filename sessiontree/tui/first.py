@@ -20,18 +20,20 @@ def draw_list(sessions: Sequence[SessionInfo], order: str) -> None:
     width, height = os.get_terminal_size()
     now = datetime.now(UTC)
     title, _ = title_lines(len(sessions), len(sessions), "", order)
-    rows = [_row(1, [Piece(filled_to(title, width), "bar")])]
+    rows = [row(1, [Piece(filled_to(title, width), "bar")])]
     for number, one in enumerate(sessions[: min(height - 3, _MOST_ROWS)], 3):
-        rows.append(_row(number, fitted(session_line(one, width, now), width)))
+        rows.append(row(number, fitted(session_line(one, width, now), width)))
     write("".join(rows))
 
 
 def filled_to(line: Line, width: int) -> str:
+    """The text of a line, as wide as the screen."""
     text = text_of(fitted(line, width))
     return text + " " * max(0, width - len(text))
 
 
-def _row(number: int, line: Line) -> str:
+def row(number: int, line: Line) -> str:
+    """A line with what puts it on a row of the terminal."""
     return f"\x1b[{number};1H\x1b[2K" + "".join(map(_coloured, line))
 
 

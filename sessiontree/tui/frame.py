@@ -22,6 +22,7 @@ def first_frame() -> Iterator[None]:
     """Show an empty screen, and keep what is typed for the browser without an echo."""
     before = termios.tcgetattr(sys.stdin.fileno())
     quiet = termios.tcgetattr(sys.stdin.fileno())
+    quiet[0] &= ~termios.IXON  # which takes Ctrl-Q and Ctrl-S
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     try:
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, quiet)

@@ -13,14 +13,13 @@ from sessiontree.core.damage import Damage
 from sessiontree.operations.reading import read_turn
 from sessiontree.operations.turns import SessionOutline, Turn, latest, outline, turns_named
 from sessiontree.operations.words import work_in
-from sessiontree.operations.work import total
 from sessiontree.session import Session
 from sessiontree.tui import actions
 from sessiontree.tui.asking import Ask
 from sessiontree.tui.line import Line, Piece
 from sessiontree.tui.reader import Reader
 from sessiontree.tui.resuming import ask_to_resume
-from sessiontree.tui.turns import Row, row_line, rows_of
+from sessiontree.tui.turns import Row, last_line, row_line, rows_of
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 
 
@@ -149,8 +148,7 @@ class OutlineView(View, inherit_bindings=False):
     def _line(self, number: int, width: int) -> Line:
         if self.outline is not None:
             return row_line(self.outline, self._rows[number], width)
-        shown = SessionOutline("", None, None, None, tuple(self._last), None, None, total(()))
-        return row_line(shown, Row("turn", number), width)
+        return last_line(self._last[number], width)
 
     def action_choose(self) -> None:
         turn = self.turn

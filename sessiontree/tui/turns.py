@@ -124,6 +124,12 @@ def row_line(outline: SessionOutline, row: Row, width: int) -> Line:
     return _turn(outline, turn, row, indent, width)
 
 
+def last_line(turn: Turn, width: int) -> Line:
+    """A turn of a session whose outline is not read yet."""
+    alone = SessionOutline("", None, None, None, (turn,), None, None, turn.work)
+    return row_line(alone, Row("turn", 0), width)
+
+
 def _turn(outline: SessionOutline, turn: Turn, row: Row, indent: Piece, width: int) -> Line:
     is_here = outline.here is not None and outline.turns[outline.here] is turn
     mark = "●" if turn.current else "○"

@@ -54,7 +54,7 @@ LETTERS = (
     key("G", "go_to(-1)", "the last line"),
 )
 HELP = key("question_mark,f1", "keys", "list the keys", "?")
-BACK = key("escape,q", "back", "go back", "Esc q")
+BACK = key("escape,q", "back", "go back; Ctrl-Q ends the browser", "Esc q")
 
 
 def listing(chooses: str) -> list[Binding]:

@@ -201,3 +201,17 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
         path: (path.stat().st_mtime_ns, path.read_bytes()) for path in tmp_path.iterdir()
     } == before
     assert os.listdir(tmp_path) == [file.name] or len(before) == len(os.listdir(tmp_path))
+
+
+@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
+def test_two_keys_end_the_browser_from_everywhere(tmp_path: Path, key: str) -> None:
+    branched(tmp_path / "s.jsonl")
+    for before in ((), ("enter",), ("enter", "enter"), ("enter", "slash"), ("ctrl+f",)):
+
+        async def steps(driven: Driven, before: tuple[str, ...] = before) -> None:
+            await driven.press(*before)
+            await driven.pilot.press(key)
+            await driven.pilot.pause()
+            assert not driven.app.is_running
+
+        drive(steps, tmp_path)

@@ -66,6 +66,19 @@ def test_the_browser_draws_and_leaves_the_terminal_as_it_was(tmp_path: Path) -> 
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("is_session", [True, False])
+def test_a_file_is_opened_at_once(tmp_path: Path, is_session: bool) -> None:
+    file = saying(tmp_path / "s.jsonl", "Say hello")
+    if not is_session:
+        file.write_text("no session")
+    words = (*MODULE, "browse", str(file))
+    until = b"Enter read" if is_session else b"not readable"
+    code, written = _in_terminal(*words, until=until, keys=b"\x11")
+    assert code == 0
+    assert (b"Say hello" if is_session else until) in written
+
+
+@pytest.mark.slow
 def test_there_is_no_colour_without_colour(tmp_path: Path) -> None:
     make_home(tmp_path)
     words = (*MODULE, "browse", str(tmp_path))

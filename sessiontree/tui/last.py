@@ -1,0 +1,31 @@
+"""The last turns of a session, before the slow imports, as the browser shows them."""
+
+from __future__ import annotations
+
+import os
+
+from sessiontree.catalog.listing import facts_of
+from sessiontree.errors import SessionTreeError
+from sessiontree.operations.turns import latest
+from sessiontree.session import Session
+from sessiontree.tui.first import filled_to, row
+from sessiontree.tui.frame import write
+from sessiontree.tui.line import Piece, fitted
+from sessiontree.tui.turns import last_line
+
+
+def draw_last(file: str) -> None:
+    """Draw the last turns of a session, unless it must be translated or migrated first."""
+    try:
+        if facts_of(file).agent is not None:
+            return
+        with Session.open(file, readonly=True) as session:
+            found = latest(session.cursor)
+    except (SessionTreeError, OSError):  # the browser tells it
+        return
+    width, height = os.get_terminal_size()
+    title = [Piece(file.rpartition("/")[2])]
+    rows = [row(1, [Piece(filled_to(title, width), "bar")])]
+    for number, turn in enumerate(found[-max(1, height - 2) :], 2):
+        rows.append(row(number, fitted(last_line(turn, width), width)))
+    write("".join(rows))
