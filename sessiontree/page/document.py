@@ -72,16 +72,21 @@ def document(
     """
     if redaction is not None:
         know_homes(redaction, cursor.reader.header)
-    yield from _Document(cursor, original_line, at, redaction).parts()
+    yield from Document(cursor, original_line, at, redaction).parts()
 
 
-class _Document:
+class Document:
+    """What a page shows of a session: the rows as chunks, then the index of them.
+
+    The index is complete when all chunks were taken.
+    """
+
     def __init__(
         self,
         cursor: Cursor,
         original_line: Callable[[Entry], bytes],
-        at: Entry | None,
-        redaction: Redaction | None,
+        at: Entry | None = None,
+        redaction: Redaction | None = None,
     ) -> None:
         self._at = at
         self._cursor = cursor
@@ -113,30 +118,22 @@ class _Document:
 
     def parts(self) -> Iterator[str]:
         """The file in parts."""
-        script, style = _asset("page.js"), _asset("page.css")
-        title = self._title()
-        page = self._templates.page(
-            title=title,
-            policy=_policy(script, style),
-            style=Markup(style),
-            script=Markup(script),
-            data=Markup(_DATA),
-            facts=self._facts(),
-        )
+        page = shell(self._templates, self.title(), self.facts(), data=_DATA)
         before, after = page.split(_DATA)
         yield before
-        for number, chunk in enumerate(self._all_chunks(title)):
+        for number, chunk in enumerate(self.chunks()):
             yield f'<script type="text/plain" id="c{number}">{chunk}</script>\n'
-        yield f'<script type="text/plain" id="index">{packed(self._index())}</script>\n'
+        yield f'<script type="text/plain" id="index">{packed(self.index())}</script>\n'
         yield after
 
-    def _all_chunks(self, title: str) -> Iterator[str]:
+    def chunks(self) -> Iterator[str]:
+        """The rows, turn by turn, then the changed files and the overview, as `packed` gives."""
         owned = _rows_by_turn(self._tree, self._outline)
         yield from self._take_turn(None, owned[-1], -1)
         for place, turn in enumerate(self._outline.turns):
             yield from self._take_turn(turn, owned[place], place)
         yield from self._take(self._changed_files())
-        yield from self._take([self._overview(title)])
+        yield from self._take([self._overview()])
         yield self._chunks.close()
 
     def _take(self, made: Sequence[Row]) -> Iterator[str]:
@@ -275,7 +272,8 @@ class _Document:
             self._told = Told(self._masked(decode_object(raw), None))
         return self._told
 
-    def _title(self) -> str:
+    def title(self) -> str:
+        """The name of the session, or else its first prompt."""
         if name := self._outline.name:
             return one_line(self._text(name), _TITLE)
         prompts = (turn.prompt for turn in self._outline.turns if turn.prompt)
@@ -286,7 +284,8 @@ class _Document:
             else f"Session {self._text(self._outline.id)}"
         )
 
-    def _facts(self) -> list[str]:
+    def facts(self) -> list[str]:
+        """What the session is, in a few words each."""
         found = self._outline
         facts = [found.agent or "sessiontree", f"session {found.id}", found.cwd or ""]
         facts += [found.work.started[:16].replace("T", " ")] if found.work.started else []
@@ -351,7 +350,8 @@ class _Document:
             made.append(Row(rows.FILE, path, head, body))
         return made
 
-    def _overview(self, title: str) -> Row:
+    def _overview(self) -> Row:
+        title = self.title()
         found = self._outline
         closing = next((t.answer for t in reversed(found.turns) if t.current and t.answer), "")
         files = sorted(self._changes.files.values(), key=lambda f: -(f.added + f.removed))
@@ -366,7 +366,7 @@ class _Document:
         ]
         head = self._templates.overview(
             title=title,
-            facts=self._facts(),
+            facts=self.facts(),
             totals=self._totals(),
             plot=plot_of(self._costs.sizes(self._outline), self._compactions()),
             files=shown,
@@ -415,7 +415,8 @@ class _Document:
         more = len(found) - len(shown)
         return [*shown, f"and {more:,} more"] if more > 0 else shown
 
-    def _index(self) -> dict[str, Any]:
+    def index(self) -> dict[str, Any]:
+        """What the script of the page reads first: all about the rows but what they show."""
         row_of = dict(zip(self._uuids, self._row_of, strict=True))
         number_of = {uuid: number for number, uuid in enumerate(self._uuids)}
         for turn in self._turns:
@@ -528,15 +529,48 @@ def _differences(numbers: Sequence[int]) -> list[int]:
     return found
 
 
+def shell(
+    templates: Templates,
+    title: str,
+    facts: Sequence[str],
+    *,
+    data: str = "",
+    source: str = "",
+    scripts: Sequence[str] = (),
+) -> str:
+    """The page without its data.
+
+    Args:
+        templates: the templates.
+        title: the title of the session.
+        facts: what is shown until the rows are there.
+        data: what stands in the place of the data.
+        source: the address that gives the data; empty: it is in the page.
+        scripts: more scripts, after that of the page.
+    """
+    script, style = "".join([asset("page.js"), *scripts]), asset("page.css")
+    return templates.page(
+        title=title,
+        policy=policy(script, style, is_served=bool(source)),
+        style=Markup(style),
+        script=Markup(script),
+        data=Markup(data),
+        source=source,
+        facts=facts,
+    )
+
+
 @functools.cache
-def _asset(name: str) -> str:
+def asset(name: str) -> str:
+    """A script or a style of the page."""
     return resources.files("sessiontree.page").joinpath("assets", name).read_text("utf-8")
 
 
-def _policy(script: str, style: str) -> str:
-    """The policy of the page: its own script and style, and images that are inside."""
+def policy(script: str, style: str, *, is_served: bool = False) -> str:
+    """The policy of a page: its own script and style, images inside, and its own server."""
+    server = "connect-src 'self'; " if is_served else ""
     return (
-        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; "
+        f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; {server}"
         "img-src data:; base-uri 'none'; form-action 'none'"
     )
 

@@ -9,7 +9,18 @@ const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 6;
 
 // ---- data
 
-let index, owners, chunkOf = new Map();
+let index, chunkOf = new Map();
+const source = document.body.dataset.source;
+
+// The parts of the data, by name, are inside the file, or a server has them.
+async function part(name) {
+  if (!source) return unpack(name);
+  const answer = await fetch(`${source}/${name}`);
+  if (!answer.ok) throw new Error(`${answer.status} ${name}`);
+  return answer.json();
+}
+
+const partName = (chunk) => (index.names ? index.names[chunk] : 'c' + chunk);
 
 async function unpack(id) {
   const bytes = Uint8Array.from(atob($(id).textContent), (c) => c.charCodeAt(0));
@@ -32,22 +43,22 @@ function chunkNumber(row) {
 }
 
 function loaded(row) {
-  const number = chunkNumber(row), chunk = chunkOf.get(number);
+  const number = chunkNumber(row), name = partName(number), chunk = chunkOf.get(name);
   if (!chunk || chunk instanceof Promise) return null;
-  chunkOf.delete(number); chunkOf.set(number, chunk);  // the one used last is let go last
+  chunkOf.delete(name); chunkOf.set(name, chunk);  // the one used last is let go last
   return chunk[row - index.chunks[number]];
 }
 
 async function load(row) {
-  const number = chunkNumber(row);
-  if (!chunkOf.has(number)) chunkOf.set(number, unpack('c' + number));
-  const chunk = await chunkOf.get(number);
-  chunkOf.set(number, chunk);
+  const number = chunkNumber(row), name = partName(number), first = index.chunks[number];
+  if (!chunkOf.has(name)) chunkOf.set(name, part(name));
+  const chunk = await Promise.resolve(chunkOf.get(name)).catch((error) => { chunkOf.delete(name); throw error; });
+  chunkOf.set(name, chunk);
   for (const old of chunkOf.keys()) {
     if (chunkOf.size <= KEPT_CHUNKS) break;
-    if (!(chunkOf.get(old) instanceof Promise) && old !== number) chunkOf.delete(old);
+    if (!(chunkOf.get(old) instanceof Promise) && old !== name) chunkOf.delete(old);
   }
-  return chunk[row - index.chunks[number]];
+  return chunk[row - first];
 }
 
 async function bodyOf(row) {
@@ -78,10 +89,12 @@ function entryOf(uuid, isStart) {
   return -1;
 }
 
+function expanded(found) {
+  for (const name of ['times', 'rowOf', 'endOf']) found[name] = summed(found[name]);
+  return found;
+}
+
 function prepare() {
-  index.times = summed(index.times);
-  index.rowOf = summed(index.rowOf);
-  index.endOf = summed(index.endOf);
   starts = new Int32Array(index.rowOf.length + 1);
   for (let n = 0, at = 0; n < index.rowOf.length; n++) {
     starts[n] = at;
@@ -459,7 +472,7 @@ async function search(query) {
   if (!pattern) { drawHits(); return; }
   const at = shown[anchor], start = at >= 0 && index.kinds[at] !== 'O' ? at : 0;
   for (let number = 0; number < index.chunks.length; number++) {
-    const chunk = await (chunkOf.get(number) || unpack('c' + number));
+    const name = partName(number), chunk = await (chunkOf.get(name) || part(name));
     if (turn !== searching) return;
     chunk.forEach(([head, body], at) => {
       pattern.lastIndex = 0;
@@ -672,10 +685,70 @@ async function printAll() {
   draw();
 }
 
+// ---- another state of the session, which a server gives
+
+// What a row is, whatever its number: its entry, and how far it is from the first row of it.
+function keyOf(row) {
+  if ('OF'.includes(index.kinds[row])) return index.kinds[row] + index.gists[row];
+  return rowEntry[row] < 0 ? null : [uuidOf(row), row - index.rowOf[rowEntry[row]]];
+}
+
+function rowOfKey(key) {
+  if (!key) return -1;
+  if (typeof key === 'string') {
+    for (let row = index.kinds.length - 1; row >= 0 && 'OF'.includes(index.kinds[row]); row--) {
+      if (key[0] === index.kinds[row] && (key[0] === 'O' || key === keyOf(row))) return row;
+    }
+    return -1;
+  }
+  const entry = entryOf(key[0]);
+  return entry < 0 ? -1 : Math.max(0, Math.min(index.rowOf[entry] + key[1], index.kinds.length - 1));
+}
+
+// Take over a state; the rows before `same` are as they were. The reader's place stays, or is the
+// end if it was there.
+async function adopt(found, same) {
+  const isAtEnd = shown.length && to === shown.length && from > 0 &&
+    main.scrollTop + main.clientHeight >= main.scrollHeight - 40;
+  const before = index;
+  index = found;
+  const last = found.kinds.search(/[FO]*$/) - 1;
+  const needed = [...new Set([Math.min(same, last), last, found.kinds.length - 1])];
+  const loads = needed.filter((row) => row >= 0).map((row) => load(row));
+  index = before;
+  await Promise.allSettled(loads);
+  let at = anchor;
+  while (at > 0 && shown[at] < 0) at--;
+  const firstOfTip = tip >= 0 ? index.turns[tip][FIRST] : -1, isHere = tip === index.here;
+  const kept = [...open, ...spread, ...hits, shown[at], targeted, firstOfTip];
+  const keys = new Map(kept.filter((row) => row >= same).map((row) => [row, keyOf(row)]));
+  const wasShown = shown, wereHeights = heights, anchorRow = shown[at];
+  index = found;
+  prepare();
+  const now = (row) => (row < same ? row : rowOfKey(keys.get(row)));
+  const mapped = (rows) => [...rows].map(now).filter((row) => row >= 0);
+  const opened = mapped(open), folders = mapped(spread);
+  open.clear(); opened.forEach((row) => open.add(row));
+  spread.clear(); folders.forEach((row) => spread.add(row));
+  hits = mapped(hits); hit = Math.min(hit, hits.length - 1);
+  targeted = now(targeted);
+  const turn = firstOfTip < 0 ? -1 : turnOf[now(firstOfTip)] ?? -1;
+  tip = isHere || turn < 0 ? (index.here >= 0 ? index.here : newestBelow(-1)) : turn;
+  if (mode.kind === 'model') { mode = {kind: 'all'}; $('state').hidden = true; }
+  build();
+  shown.forEach((row, n) => { if (row < same && wasShown[n] === row) heights[n] = wereHeights[n]; });
+  for (const key of elements.keys()) if (!(parseInt(key, 10) < same) || key[0] === '-') elements.delete(key);
+  const goal = shown.indexOf(now(anchorRow));
+  if (isAtEnd) { anchor = shown.length - 1; delta = 0; } else if (goal >= 0) anchor = goal;
+  draw();
+  if (isAtEnd) { main.scrollTop = main.scrollHeight; noteAnchor(); }
+  drawTree();
+}
+
 // ---- begin
 
 (async () => {
-  index = await unpack('index');
+  index = expanded(await part('index'));
   prepare();
   tip = index.here >= 0 ? index.here : newestBelow(-1);
   build();
@@ -687,5 +760,6 @@ async function printAll() {
   const at = entryOf(index.at);
   if (!followHash() && at >= 0) jump(index.rowOf[at], true);
   document.body.dataset.ready = 'yes';
+  if (source) dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, expanded, index: () => index, followHash}}));
 })();
 })();
