@@ -2,14 +2,17 @@
 
 A context is made by the session's own rules (`Cursor.context`), so that the page shows what the
 model got. The work is limited: for a session of many turns and no compaction it would grow with the
-square of its length. The end of the current path comes first, then the turns with compactions.
+square of its length, and for branches below a long path with their product. The end of the current
+path comes first, then the turns with compactions.
 """
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.turns import SessionOutline, Turn
@@ -17,18 +20,25 @@ from sessiontree.operations.turns import SessionOutline, Turn
 _MOST_MESSAGES: Final = 30_000
 """The messages that the contexts of a page may have together."""
 
+_MOST_ENTRIES: Final = 100_000
+"""The entries that are read for them, also those that give no message."""
+
 
 def contexts_of(
     cursor: Cursor, outline: SessionOutline, row_of: Mapping[str, int]
 ) -> dict[int, dict[str, Any]]:
     """For the place of each turn what the model had at its end; without turns beyond the limit."""
     found: dict[int, dict[str, Any]] = {}
-    left = _MOST_MESSAGES
+    tree = cursor.reader.index()
+    read = _entries_read(tree)
+    left, entries_left = _MOST_MESSAGES, _MOST_ENTRIES
     for place in _in_order(outline):
-        if left <= 0:
+        if left <= 0 or entries_left <= 0:
             break
+        leaf = outline.turns[place].leaf
+        entries_left -= read[tree.row(leaf)]
         try:
-            context = cursor.context(outline.turns[place].leaf)
+            context = cursor.context(leaf)
         except SessionTreeError:  # merges that take in each other, or a turn that is gone
             continue
         left -= len(context.messages) + 1
@@ -39,6 +49,16 @@ def contexts_of(
             "rows": _ranges(rows),
             "warnings": len(context.warnings),
         }
+    return found
+
+
+def _entries_read(tree: TreeIndex) -> array[int]:
+    """For each row how many entries its context reads: those up to a compaction, or all above."""
+    compactions = set(tree.rows_of_type("compaction"))
+    found = array("q")
+    for row, parent in enumerate(tree.parents):
+        is_first = row in compactions or not NO_ROW < parent < row
+        found.append(1 if is_first else found[parent] + 1)
     return found
 
 

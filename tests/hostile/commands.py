@@ -72,6 +72,8 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "export-branch inline": ("export-branch", "FILE", "@", "new.jsonl", "--inline", "--with-path"),
     "export": ("export", "FILE"),
     "export redacted": ("export", "FILE", "--redact"),
+    "page": ("export", "FILE", "--html", "-o", "new.html"),
+    "page redacted": ("export", "FILE", "@~2", "--html", "--redact", "-o", "new.html"),
     "convert to pi": ("convert", "FILE", "--to", "pi", "-o", "new.jsonl"),
     "convert to claude-code": ("convert", "FILE", "--to", "claude-code", "-o", "new.jsonl"),
     "convert to codex": ("convert", "FILE", "--to", "codex", "-o", "new.jsonl"),
@@ -94,7 +96,7 @@ FOREIGN: Final[dict[str, tuple[str, ...]]] = {
         *("diff as JSON", "labels", "branches", "path", "context", "context for anthropic"),
         *("files", "history", "blame", "recover", "backup"),
         *("stats", "stats of all", "stats by model", "ls", "ls of all"),
-        *("search", "search by pattern", "search in all", "verify", "export", "fork"),
+        *("search", "search by pattern", "search in all", "verify", "export", "page", "fork"),
         *("convert to pi", "convert to claude-code", "convert to codex", "convert to gemini"),
         *("convert to atif", "resume in claude-code", "resume in codex", "export-branch"),
     )

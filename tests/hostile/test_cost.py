@@ -41,6 +41,7 @@ SQUARE: Final = (
     ("claude_sidechains", "convert to atif", MEDIUM),
     ("pi_compactions", "import", MEDIUM),
     ("merges_of_what_is_gone", "diff as JSON", LARGE),
+    ("star_below_usage", "page", MEDIUM // 2),
 )
 """Costs that once grew with the square of the size, too slowly for a small file to show."""
 
