@@ -22,27 +22,13 @@ import click
 
 from sessiontree.cli.terminal import is_terminal, write
 from sessiontree.text.columns import cut_start
+from sessiontree.text.roles import CODES
 
 PLAIN_WIDTH: Final = 100
 """Columns where the output is not a terminal and `COLUMNS` is not set."""
 
 NARROWEST: Final = 40
 WIDEST: Final = 400
-
-_STYLES: Final = {
-    "title": "1",
-    "prompt": "1",
-    "number": "36",
-    "dim": "2",
-    "label": "33",
-    "branch": "32",
-    "agent": "35",
-    "failure": "31",
-    "here": "1;32",
-    "compaction": "34",
-    "tool": "36",
-}
-"""The codes of each role of a text."""
 
 
 class Screen(NamedTuple):
@@ -57,7 +43,7 @@ class Screen(NamedTuple):
         """A text in the colour of its role."""
         if not self.colour or not text:
             return text
-        return f"\x1b[{_STYLES[role]}m{text}\x1b[0m"
+        return f"\x1b[{CODES[role]}m{text}\x1b[0m"
 
 
 def now() -> datetime:

@@ -10,24 +10,6 @@ from typing import Final, NamedTuple
 
 from sessiontree.text.columns import columns_of, cut
 
-CODES: Final = {
-    "": "",
-    "title": "1",
-    "prompt": "1",
-    "number": "36",
-    "dim": "2",
-    "label": "33",
-    "branch": "32",
-    "agent": "35",
-    "failure": "31",
-    "here": "1;32",
-    "compaction": "34",
-    "tool": "36",
-    "bar": "7",
-    "found": "1;33",
-}
-"""The codes of each role for a terminal."""
-
 _MOST: Final = 4  # characters for each column: combining ones need no column
 
 

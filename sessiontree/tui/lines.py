@@ -13,7 +13,8 @@ from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
-from sessiontree.tui.line import CODES, Line, fitted
+from sessiontree.text.roles import CODES
+from sessiontree.tui.line import Line, fitted
 
 Draw = Callable[[int, int], Line]
 """Gives the line of a number in so many columns."""
