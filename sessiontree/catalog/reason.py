@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -15,7 +15,7 @@ from sessiontree.catalog.search_turns import LARGEST
 from sessiontree.core.activity import as_typed
 from sessiontree.core.display import before_cut
 from sessiontree.core.entry import Entry, is_of_subagent
-from sessiontree.core.message import Message, blocks_of, kind_of, role_of, text_of
+from sessiontree.core.message import Message, blocks_of, kind_of, role_of, text_of, thought_text
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError
 from sessiontree.operations.messages import Messages, typed_in
@@ -138,26 +138,11 @@ def _message_in(entry: Entry) -> Message | None:
     return message_of(entry, entry.as_stored)
 
 
-_THOUGHTS: Final = ("thinking", "text", "summary")
-
-
 def _said_in(message: Message) -> str:
     """What an answer says beside its calls; else what it thinks."""
     if role_of(message) != "assistant" and kind_of(message) != "reasoning":
         return ""
     said = text_of(message).strip()
     if not said:
-        said = "\n".join(filter(None, map(_thought_in, _parts(message)))).strip()
+        said = "\n".join(filter(None, map(thought_text, (message, *blocks_of(message))))).strip()
     return said
-
-
-def _parts(message: Message) -> Iterator[Any]:
-    yield from blocks_of(message)
-    summary = message.get("summary")
-    yield from summary if isinstance(summary, list) else ()
-
-
-def _thought_in(block: Any) -> str:
-    if not isinstance(block, dict):
-        return ""
-    return next((text for key in _THOUGHTS if isinstance(text := block.get(key), str)), "")

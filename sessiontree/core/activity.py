@@ -12,6 +12,7 @@ from typing import Any, Final, Literal, NamedTuple
 from sessiontree.core.message import (
     LOOK,
     RESULT_ITEMS,
+    THOUGHT_BLOCKS,
     Call,
     Message,
     beginning_of,
@@ -28,7 +29,6 @@ from sessiontree.core.message import (
 SYNTHETIC: Final = "<synthetic>"
 """The model of a message that Claude Code writes in the model's place."""
 
-_THOUGHTS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
 _MOST_FILES: Final = 100  # of one call
 _LONGEST_PATH: Final = 300
 _PATHS: Final = ("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename")
@@ -86,7 +86,7 @@ def is_output(message: Message) -> bool:
     if message.get("tool_calls") or message.get("refusal"):
         return True
     blocks = numbered_blocks(message)
-    return any(kind_of(block) not in _THOUGHTS and not _is_blank(block) for block in blocks)
+    return any(kind_of(block) not in THOUGHT_BLOCKS and not _is_blank(block) for block in blocks)
 
 
 def _is_blank(block: Mapping[str, Any]) -> bool:

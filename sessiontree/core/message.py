@@ -25,6 +25,9 @@ _INTERRUPTED: Final = ("[Request interrupted by user", "<turn_aborted>")
 LOOK: Final = 400
 """Characters at the start of a text in which a sign is looked for."""
 
+THOUGHT_BLOCKS: Final = frozenset({"thinking", "redacted_thinking", "reasoning"})
+"""The kinds of blocks and items that hold what a model thinks."""
+
 IMAGE_BLOCKS: Final = frozenset({"image", "image_url", "input_image"})
 RESULT_BLOCKS: Final = frozenset({"tool_result"})
 CALL_BLOCKS: Final = frozenset({"toolCall", "tool_use"})
@@ -167,6 +170,14 @@ def block_text(block: Mapping[str, Any]) -> str:
     """The text of a `text`, `input_text` or `output_text` block; else empty."""
     text = block.get("text")
     return text if isinstance(text, str) else ""
+
+
+def thought_text(part: Mapping[str, Any]) -> str:
+    """What a block or an item of thinking says, and its summary; empty if it is sealed."""
+    texts = [part.get("thinking")]
+    if isinstance(summary := part.get("summary"), list):
+        texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
+    return "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
 
 
 def text_of(message: Message) -> str:

@@ -28,6 +28,7 @@ from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
     CALL_BLOCKS,
     IMAGE_BLOCKS,
+    THOUGHT_BLOCKS,
     Call,
     Message,
     block_text,
@@ -44,6 +45,7 @@ from sessiontree.core.message import (
     role_of,
     says_interrupted,
     system_text,
+    thought_text,
     typed_text,
 )
 from sessiontree.core.moment import moment_of
@@ -63,7 +65,6 @@ _MOST_TEXT: Final = 200_000
 _OPEN_TEXT: Final = 12_000
 """Characters of a prompt that are shown unfolded."""
 
-_THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 _TARGETS: Final = (
     *("file_path", "path", "filePath", "notebook_path", "absolute_path", "filename", "command"),
     *("cmd", "pattern", "query", "url", "description", "skill", "prompt", "subject", "name"),
@@ -324,7 +325,7 @@ class TurnRows:
             if not calls_of(message):
                 return
         together = len(calls_of(message))
-        if kind_of(message) in _THINKING:
+        if kind_of(message) in THOUGHT_BLOCKS:
             self._thought(message)
         elif is_item(message) and not together:
             self._add(
@@ -355,16 +356,13 @@ class TurnRows:
         elif text := block_text(part):
             if text.strip():
                 self._add(ANSWER, text, self._templates.said("", markup.prose(text)))
-        elif kind in _THINKING:
+        elif kind in THOUGHT_BLOCKS:
             self._thought(part)
         elif kind != "text":
             self._add(UNKNOWN, kind, self._templates.said("", self._other(part)))
 
     def _thought(self, part: Mapping[str, Any]) -> None:
-        texts = [part.get("thinking")]
-        if isinstance(summary := part.get("summary"), list):
-            texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
-        text = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
+        text = thought_text(part)
         if text:
             head = self._templates.fold("Thinking", plain_line(text, 100))
             self._add(THOUGHT, text, head, markup.prose(text))

@@ -12,6 +12,7 @@ from sessiontree.core.activity import as_typed
 from sessiontree.core.message import (
     CALL_BLOCKS,
     RESULT_ITEMS,
+    THOUGHT_BLOCKS,
     TOOL,
     Call,
     Message,
@@ -23,11 +24,11 @@ from sessiontree.core.message import (
     kind_of,
     message_in,
     text_of,
+    thought_text,
     typed_text,
 )
 from sessiontree.text.preview import shown
 
-_THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 _RESULTS: Final = ("toolResult", TOOL)
 _ERRORS: Final = ("errorMessage", "error")
 
@@ -77,7 +78,7 @@ def _of_message(message: Message) -> Iterator[Part]:
         yield from _of_block(block, is_user=role == "user")
     apart = {key: value for key, value in message.items() if key != "content"}
     yield from map(_call, calls_of(apart))
-    if kind_of(message) in _THINKING:
+    if kind_of(message) in THOUGHT_BLOCKS:
         yield from _thought(message)
     if isinstance(refusal := message.get("refusal"), str) and refusal:
         yield Part("text", "", refusal)
@@ -95,18 +96,14 @@ def _of_block(block: Mapping[str, Any], *, is_user: bool) -> Iterator[Part]:
         yield _result(block)
     elif text := block_text(block):
         yield Part("text", "", as_typed(text) if is_user else text)
-    elif kind in _THINKING:
+    elif kind in THOUGHT_BLOCKS:
         yield from _thought(block)
     elif kind != "text":
         yield Part("other", "", indented_text(block))
 
 
 def _thought(block: Mapping[str, Any]) -> Iterator[Part]:
-    texts = [block.get("thinking")]
-    if isinstance(summary := block.get("summary"), list):
-        texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
-    thinking = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
-    yield Part("thinking", "", thinking or "(only the provider can read it)")
+    yield Part("thinking", "", thought_text(block) or "(only the provider can read it)")
 
 
 def _call(call: Call) -> Part:

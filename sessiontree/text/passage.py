@@ -14,6 +14,7 @@ from sessiontree.core.entry import ANNOTATIONS
 from sessiontree.core.message import (
     CALL_BLOCKS,
     IMAGE_BLOCKS,
+    THOUGHT_BLOCKS,
     Call,
     Message,
     block_text,
@@ -23,11 +24,11 @@ from sessiontree.core.message import (
     is_result_block,
     kind_of,
     role_of,
+    thought_text,
 )
 from sessiontree.text.markdown import block, code, inline, prose, quote, typed
 
 LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer result is folded
-_THINKING: Final = ("thinking", "redacted_thinking", "reasoning")
 
 
 def asked(message: Message, *, images: bool = False) -> Iterator[str]:
@@ -43,7 +44,7 @@ def asked(message: Message, *, images: bool = False) -> Iterator[str]:
 
 def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
     """The content of an assistant's message, its tool calls in their places."""
-    if kind_of(message) in _THINKING:
+    if kind_of(message) in THOUGHT_BLOCKS:
         yield from thought(message, images=images)
     for part in blocks_of(message):
         kind = kind_of(part)
@@ -52,7 +53,7 @@ def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
             yield from calls
         elif text := block_text(part):
             yield prose(text, images=images)
-        elif kind in _THINKING:
+        elif kind in THOUGHT_BLOCKS:
             yield from thought(part, images=images)
         elif kind != "text":
             yield other(part)
@@ -66,10 +67,7 @@ def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
 
 def thought(part: Mapping[str, Any], *, images: bool = False) -> Iterator[str]:
     """Thinking, folded; one line where it is sealed."""
-    texts = [part.get("thinking")]
-    if isinstance(summary := part.get("summary"), list):
-        texts += [block_text(piece) for piece in summary if isinstance(piece, Mapping)]
-    thinking = "\n\n".join(text for text in texts if isinstance(text, str) and text.strip())
+    thinking = thought_text(part)
     if thinking:
         yield folded("Thinking", quote(prose(thinking, images=images)))
     elif kind_of(part) != "text":

@@ -39,6 +39,7 @@ from sessiontree.core.message import (
     CALL_ITEMS,
     RESULT_BLOCKS,
     RESULT_ITEMS,
+    THOUGHT_BLOCKS,
     Message,
     answers_no_call,
     is_partial,
@@ -49,7 +50,7 @@ from sessiontree.core.message import (
 )
 
 _TEXTS: Final = frozenset({"text", "input_text", "output_text"})
-_THINKING: Final = frozenset({"thinking", "redacted_thinking", "reasoning", "compaction"})
+_THINKING: Final = THOUGHT_BLOCKS | {"compaction"}
 _CUSTOM: Final = frozenset({"custom", "hookMessage"})
 _SUMMARIES: Final = {
     "compactionSummary": "The earlier part of this conversation was replaced by this summary:",
