@@ -9,26 +9,20 @@ was committed, wrote its text; all other lines are the person's; nothing is chan
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.file_edits import SessionEdit, Target, edits_of
-from sessiontree.catalog.git import LineCommit, Repository, Version, repository_of
-from sessiontree.errors import StorageError, UsageError, with_step
-from sessiontree.operations.replay import Replay, Writer, lines_of
+from sessiontree.catalog.file_edits import SessionEdit, edits_of
+from sessiontree.catalog.git import LineCommit, Version
+from sessiontree.catalog.target import SECOND, KnownFile, Target, known_file, read_text
+from sessiontree.core.line_diff import lines_of
+from sessiontree.errors import UsageError
+from sessiontree.operations.replay import Replay, Writer
 from sessiontree.operations.workers import Each, nothing
-from sessiontree.storage.files import Report, unreadable
-
-LARGEST: Final = 64 * 1024 * 1024
-"""The bytes of the largest file whose lines are told."""
-
-_BINARY_WITHIN: Final = 8000
-_SECOND: Final = 0.999
-"""What the time of a commit, in whole seconds, may lack."""
+from sessiontree.storage.files import Report
 
 _CLOCKS: Final = 300.0
 """The seconds by which an edit may be later than the commit that has it: clocks differ."""
@@ -73,80 +67,6 @@ class BlamedLine(msgspec.Struct, frozen=True):
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `blame --json` prints."""
         return {key: getattr(self, key) for key in self.__struct_fields__}
-
-
-class KnownFile(msgspec.Struct):
-    """A file, as the disk and its repository know it.
-
-    Attributes:
-        path: its absolute path.
-        target: what sessions may call it.
-        repository: the repository that it is in, or None.
-        versions: its versions there, the oldest first, without contents.
-    """
-
-    path: str
-    target: Target
-    repository: Repository | None
-    versions: list[Version]
-
-    @property
-    def below(self) -> str:
-        """Its path below the top of its repository, or below its folder."""
-        return self.target.paths[0]
-
-
-def known_file(path: str) -> KnownFile:
-    """What is known of a file, which need not be there.
-
-    Raises:
-        UsageError: it is a folder.
-        UsageError, StorageError: git does not read the repository, or fails.
-    """
-    path = os.path.abspath(path)
-    if os.path.isdir(path):
-        raise UsageError(f"{path} is a folder; name a file of text")
-    repository = repository_of(path)
-    if repository is None:
-        folder, name = os.path.split(path)
-        return KnownFile(path, Target((folder,), [name]), None, [])
-    top = os.path.realpath(repository.top)
-    real = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-    below = os.path.relpath(real, top)
-    versions = repository.versions(below)
-    paths = list(dict.fromkeys([below, *(version.path for version in reversed(versions))]))
-    roots = tuple(dict.fromkeys([*repository.worktrees, top, _shown_top(path, below)]))
-    return KnownFile(path, Target(roots, [each for each in paths if each]), repository, versions)
-
-
-def _shown_top(path: str, below: str) -> str:
-    """The top as the path spells it, which may have links in it."""
-    return path[: -len(below)].rstrip("/") if path.endswith("/" + below) else os.path.dirname(path)
-
-
-def read_text(path: str) -> str:
-    """The content of a file of text.
-
-    Raises:
-        UsageError: it is a folder, is binary, or has more than 64 MiB.
-        StorageError: it is not there, or cannot be read.
-    """
-    try:
-        if not os.path.isfile(path):
-            os.stat(path)
-            raise UsageError(f"{path} is not a file; name a file of text")
-        if os.path.getsize(path) > LARGEST:
-            raise UsageError(f"{path} has over 64 MiB; its lines are not told")
-        with open(path, "rb") as file:
-            content = file.read()
-    except FileNotFoundError:
-        error = StorageError(f"there is no file {path}; check the path", path)
-        raise with_step(error, "see history") from None
-    except OSError as fault:
-        raise unreadable(path, fault) from fault
-    if b"\0" in content[:_BINARY_WITHIN]:
-        raise UsageError(f"{path} is binary; name a file of text")
-    return content.decode("utf-8", "replace")
 
 
 def blame(
@@ -212,8 +132,8 @@ def played(known: KnownFile, edits: Sequence[SessionEdit], text: str) -> Played:
         return Played([None] * len(lines_of(text)), committed, set())
     replay = Replay()
     waiting = 0
-    for version in _versions_since(known, done[0][1].seconds):
-        while waiting < len(done) and done[waiting][1].seconds <= version.time + _SECOND:
+    for version in known.versions_since(done[0][1].seconds):
+        while waiting < len(done) and done[waiting][1].seconds <= version.time + SECOND:
             _apply(replay, known.target, *done[waiting])
             waiting += 1
         if version.text is not None:
@@ -231,13 +151,13 @@ def _after(
 ) -> Replay:
     """The replay after a commit; edits that are little later may be in it."""
     assert version.text is not None
-    before = replay.copy()
-    replay.see(version.text)
     late = [
         (number, edit)
         for number, edit in ahead[:20]
         if edit.seconds <= version.time + _CLOCKS and _has_context(edit)
     ]
+    before = replay.copy() if late else replay
+    replay.see(version.text)
     if not replay.unexplained or not late:
         return replay
     for number, edit in late:
@@ -263,14 +183,6 @@ def _apply(replay: Replay, target: Target, number: int, edit: SessionEdit) -> No
     if event.edit.kind == "move" and not target.has(event.to or ""):
         return  # the file goes on under its old name, in another branch of its history
     replay.edit(number, event.edit)
-
-
-def _versions_since(known: KnownFile, first: float) -> list[Version]:
-    """The versions that matter, with their contents: the last before the first edit, and later."""
-    if known.repository is None:
-        return []
-    before = [version for version in known.versions if version.time + _SECOND < first]
-    return known.repository.with_texts([*before[-1:], *known.versions[len(before) :]])
 
 
 def _rows(

@@ -1,9 +1,5 @@
 """What all sessions did to one file: their edits of it, and what they saw of it.
 
-A session names a file by its absolute path, by one below its working directory, by one in another
-working tree of the same repository, or by the path of a place where the project was before: a
-folder of the same name that is not there any more.
-
 Invariants: a session that names the file in a call is found, however its line spells the name; what
 cannot be read is reported, and hides nothing else; a call that several files have, such as a copy
 and its original, is told once, as the original tells it.
@@ -23,6 +19,7 @@ import msgspec
 from sessiontree.catalog.listing import facts_of
 from sessiontree.catalog.reason import Reason, reasons_of
 from sessiontree.catalog.search import processes_for
+from sessiontree.catalog.target import MOST_NAMES, Target
 from sessiontree.core.moment import seconds_of
 from sessiontree.engine.translated import agent_files, history_files
 from sessiontree.errors import AgentRecordError, SessionTreeError
@@ -34,9 +31,6 @@ from sessiontree.storage.files import Report, unreadable
 from sessiontree.storage.lines import Scanner
 from sessiontree.text.pattern import Pattern
 
-_MOST_NAMES: Final = 20
-"""The names that a file had that are looked for."""
-
 _CALLS: Final = (
     *(b"tool_use", b"toolCall", b"tool_calls", b"function_call", b"custom_tool_call"),
     *(b"local_shell_call", b"shell_call", b"apply_patch_call"),
@@ -47,40 +41,6 @@ _SHORTEST_CALL: Final = min(map(len, _CALLS))
 """A file may have millions of shorter lines."""
 
 _Which = tuple[str, str, str | None, str, bool, bytes]
-
-
-class Target(msgspec.Struct):
-    """A file that is asked about.
-
-    Attributes:
-        roots: the folders below which the file is: working trees of one repository, or one folder.
-        paths: the paths of the file below them, now and before.
-    """
-
-    roots: tuple[str, ...]
-    paths: list[str]
-
-    @property
-    def names(self) -> list[str]:
-        """The last parts of its paths."""
-        return list(dict.fromkeys(map(posixpath.basename, self.paths)))[:_MOST_NAMES]
-
-    def has(self, path: str) -> bool:
-        """Whether a path of an event is one of the file."""
-        return any(self._is(path, below) for below in self.paths)
-
-    def _is(self, path: str, below: str) -> bool:
-        if not path.endswith(below):
-            return False
-        if path == below or any(path == posixpath.join(root, below) for root in self.roots):
-            return True
-        root = path[: -len(below)].rstrip("/")
-        if not path.endswith("/" + below) or not root:
-            return False
-        names = {posixpath.basename(known) for known in self.roots}
-        if posixpath.basename(root) in names and not os.path.isdir(root):
-            return True
-        return os.path.realpath(root) in map(os.path.realpath, self.roots)
 
 
 class SessionEdit(msgspec.Struct, frozen=True):
@@ -187,7 +147,7 @@ def _add_moves(target: Target, edits: Iterable[SessionEdit]) -> None:
         if event.to is None or event.ending != "done" or not target.has(event.to):
             continue
         below = _below(target, event.to, event.path)
-        if below is not None and below not in target.paths and len(target.paths) < _MOST_NAMES:
+        if below is not None and below not in target.paths and len(target.paths) < MOST_NAMES:
             target.paths.append(below)
 
 

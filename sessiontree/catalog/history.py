@@ -13,8 +13,9 @@ from typing import Any, Literal
 
 import msgspec
 
-from sessiontree.catalog.blame import known_file, played, read_text
+from sessiontree.catalog.blame import played
 from sessiontree.catalog.file_edits import SessionEdit, edits_of
+from sessiontree.catalog.target import known_file, read_text
 from sessiontree.core.edit_diff import counts_of, diff_of
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report

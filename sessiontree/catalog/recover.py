@@ -16,9 +16,9 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.blame import known_file
 from sessiontree.catalog.file_edits import SessionEdit, edits_of
 from sessiontree.catalog.git import Version
+from sessiontree.catalog.target import known_file
 from sessiontree.core.edits import Edit, Seen, after
 from sessiontree.core.moment import moment_given
 from sessiontree.errors import RefError, TooMuchError, UsageError, with_step
@@ -61,7 +61,6 @@ class FileState(msgspec.Struct, frozen=True):
         event = self.edit.event
         gaps = self.content.gaps()
         return {
-            "at": self.name,
             "uuid": self.name,
             "time": event.time,
             "agent": self.edit.agent,
@@ -124,7 +123,7 @@ def states(
     known = known_file(path)
     edits = edits_of(known.target, files(), report, each)
     done = [edit for edit in edits if edit.event.ending == "done"]
-    versions = _versions(known.repository, known.versions) if _needs_base(done) else []
+    versions = known.versions_since(done[0].seconds) if _needs_base(done) else []
     content = Content()
     commit: str | None = None
     found: list[FileState] = []
@@ -167,10 +166,6 @@ def _needs_base(done: Sequence[SessionEdit]) -> bool:
     return any(edit.event.edit is not None for edit in done) and not (
         first is not None and first.kind == "write"
     )
-
-
-def _versions(repository: Any, versions: Sequence[Version]) -> list[Version]:
-    return repository.with_texts(versions) if repository is not None else []
 
 
 def _base(edit: Edit, versions: Sequence[Version], seconds: float) -> Version | None:

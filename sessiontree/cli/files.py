@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 
 import click
 
 from sessiontree.catalog.blame import BlamedLine
 from sessiontree.catalog.blame import blame as blamed_lines
-from sessiontree.catalog.file_edits import SessionEdit
 from sessiontree.catalog.history import FileEdit
 from sessiontree.catalog.history import history as edits_in_history
 from sessiontree.catalog.listing import facts_of
@@ -25,15 +25,28 @@ from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.terminal import Progress, out_bytes, tell, tell_each, write
 from sessiontree.core.display import one_line, printable
+from sessiontree.core.line_diff import lines_of
 from sessiontree.core.moment import moment_of
 from sessiontree.errors import NotASessionError, SessionExistsError, SessionTreeError
 from sessiontree.operations.files import files_of
-from sessiontree.operations.replay import lines_of
 from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.fs import DISK
 
 _LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
+_Told = TypeVar("_Told")
 _MARKS: Final = {"exact": "=", "normalized": "~", "hunk": "?", "none": " "}
+
+
+def _told(
+    about: Callable[..., list[_Told]], places: Sequence[str], problems: list[str]
+) -> list[_Told]:
+    """What sessions tell about a file; what cannot be read is added to `problems`."""
+    with Progress("Reading sessions") as shown:
+        return about(
+            files=lambda: _sessions(places, problems),
+            report=problems.append,
+            each=lambda number: shown(number, None),
+        )
 
 
 def _sessions(places: Sequence[str], problems: list[str]) -> list[str]:
@@ -65,7 +78,7 @@ def blame(
     The command finds the edits of FILE in all sessions that 'sessiontree ls' lists, or in the
     sessions in DIR and the session FILE that you name. In a git repository, it plays back the
     commits of FILE and the edits of all agents in the order of time. A line that no edit explains
-    is the person's.
+    is the person's: it has the author of its commit, or 'not committed'.
 
     \b
     The mark after the commit says how sure an agent is:
@@ -75,15 +88,7 @@ def blame(
     """
     path, lines = _with_lines(file)
     problems: list[str] = []
-    with Progress("Reading sessions") as shown:
-        found = blamed_lines(
-            path,
-            lambda: _sessions(places, problems),
-            problems.append,
-            lines=lines,
-            since=since,
-            each=lambda number: shown(number, None),
-        )
+    found = _told(partial(blamed_lines, path, lines=lines, since=since), places, problems)
     if as_json:
         out_json_list(line.as_dict() for line in found)
     else:
@@ -181,14 +186,7 @@ def history(
       done        the edit added no line
     """
     problems: list[str] = []
-    with Progress("Reading sessions") as shown:
-        found = edits_in_history(
-            file,
-            lambda: _sessions(places, problems),
-            problems.append,
-            since=since,
-            each=lambda number: shown(number, None),
-        )
+    found = _told(partial(edits_in_history, file, since=since), places, problems)
     if as_json:
         out_json_list(found)
     else:
@@ -227,6 +225,7 @@ def _out_edit(found: FileEdit, *, prompts: bool, stat: bool) -> None:
 @click.option("--overwrite", is_flag=True, help="Let -o replace a file that exists.")
 @click.option(
     "--partial",
+    "marked",
     is_flag=True,
     help="Print a state although some lines are not known; mark these lines.",
 )
@@ -236,7 +235,7 @@ def recover(
     at: str | None,
     out: str | None,
     overwrite: bool,
-    partial: bool,
+    marked: bool,
     as_json: bool,
 ) -> None:
     """List the states that FILE had in sessions, or print one of them with --at.
@@ -247,13 +246,7 @@ def recover(
     any more.
     """
     problems: list[str] = []
-    with Progress("Reading sessions") as shown:
-        found = states(
-            file,
-            lambda: _sessions(places, problems),
-            problems.append,
-            each=lambda number: shown(number, None),
-        )
+    found = _told(partial(states, file), places, problems)
     tell_each("Left out", problems)
     if at is None:
         if out is not None:
@@ -263,7 +256,7 @@ def recover(
             tell(f"No session changed or read {file}")
         return
     state = state_at(found, at)
-    text = state.text(marked=partial)
+    text = state.text(marked=marked)
     content = text.encode("utf-8", "surrogateescape")
     if state.commit is not None:
         tell(
@@ -306,11 +299,6 @@ def _out_states(found: Sequence[FileState], *, as_json: bool) -> None:
         changed = ", changed outside before" if content.contradicted else ""
         who = _named(edit.agent, edit.session, edit.reason.turn)
         write(f"{_time(edit.event.time)}  {state.name[:8]}  {who}  {known}{based}{changed}\n")
-
-
-def _how(edit: SessionEdit) -> str:
-    """How the state is known: after which kind of edit, or by a look."""
-    return edit.event.edit.kind if edit.event.edit is not None else "read"
 
 
 @arguments.command("files", json="a list of the files")

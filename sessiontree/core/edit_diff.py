@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from sessiontree.core.edits import Edit, after
-from sessiontree.core.line_diff import pairs
+from sessiontree.core.line_diff import lines_of, pairs
 
 AROUND: Final = 3
 """The lines around a change that are shown."""
@@ -56,7 +56,7 @@ def _parts(edit: Edit) -> Iterator[tuple[Sequence[str], Sequence[str], int | Non
 
 
 def _lines(text: str) -> list[str]:
-    return text.replace("\r\n", "\n").removesuffix("\n").split("\n") if text else []
+    return lines_of(text.replace("\r\n", "\n"))
 
 
 def _marked(before: Sequence[str], behind: Sequence[str]) -> Iterator[str]:

@@ -26,6 +26,11 @@ _DEEPEST: Final = 50
 """How often anchors are looked for between anchors; texts that need more were made to cost time."""
 
 
+def lines_of(text: str) -> list[str]:
+    """The lines of a text, without line ends."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
 def pairs(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
     """The indexes of the lines that are the same in both, in order."""
     return [

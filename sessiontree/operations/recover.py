@@ -17,8 +17,8 @@ from typing import Final
 import msgspec
 
 from sessiontree.core.edits import Edit, Seen, after
+from sessiontree.core.line_diff import lines_of
 from sessiontree.core.patch import Hunk
-from sessiontree.operations.replay import lines_of
 
 _MOST_LINES: Final = 1_000_000
 """The number of a line above which a part of a file is not kept."""

@@ -18,7 +18,7 @@ from typing import Final, Literal, NamedTuple
 import msgspec
 
 from sessiontree.core.edits import Edit, after, undone
-from sessiontree.core.line_diff import Run, pairs, runs
+from sessiontree.core.line_diff import Run, lines_of, pairs, runs
 from sessiontree.core.patch import are_applied
 from sessiontree.errors import TooMuchError
 
@@ -91,11 +91,6 @@ def _is_near(gone: _Gone, above: str | None, below: str | None) -> bool:
     )
 
 
-def lines_of(text: str) -> list[str]:
-    """The lines of a text, without line ends."""
-    return text.removesuffix("\n").split("\n") if text else []
-
-
 class Replay:
     """The state of one file; see the module.
 
@@ -138,12 +133,13 @@ class Replay:
             return True
         if edit.kind == "change":
             return True
-        self._take_back(edit)
+        plain = _plain(edit)
+        self._take_back(plain)
         known = [self._state, *reversed(self._aside)] if self._state else [None]
         for state in known:
-            made = after(_plain(edit), None if state is None else state.text)
+            made = after(plain, None if state is None else state.text)
             if made is not None:
-                self._become(made, state, edit, number)
+                self._become(made, state, plain, number)
                 return True
         self._floating.append((number, edit))
         del self._floating[:-_MOST_FLOATING]
@@ -156,14 +152,13 @@ class Replay:
         """
         if self._state is None:
             return
-        fits = after(_plain(edit), self._state.text) is not None
+        fits = after(edit, self._state.text) is not None
         is_there = are_applied(edit.hunks, self._state.lines)
         if fits and not is_there and not _is_known_by_itself(_new_lines(edit)):
             return
-        plain = _plain(edit)
-        back = undone(msgspec.structs.replace(plain, swaps=()) if is_there else plain)
+        back = undone(msgspec.structs.replace(edit, swaps=()) if is_there else edit)
         made = None if back is None else after(back, self._state.text)
-        if made is not None and after(_plain(edit), made) == self._state.text:
+        if made is not None and after(edit, made) == self._state.text:
             self.see(made)
 
     def _become(self, text: str, state: _State | None, edit: Edit, number: int) -> None:

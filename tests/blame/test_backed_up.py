@@ -34,7 +34,7 @@ def told(project: Project) -> dict[str, list[dict[str, Any]]]:
         for command in COMMANDS:
             made[f"{command} {name}"] = printed_json(command, file)
         for state in made[f"recover {name}"][-1:]:
-            made[f"content {name}"] = [printed_json("recover", file, "--at", state["at"])]
+            made[f"content {name}"] = [printed_json("recover", file, "--at", state["uuid"])]
     return made
 
 

@@ -69,7 +69,7 @@ def test_a_second_file_that_is_not_a_session_is_refused(
 def test_an_existing_file_is_replaced_only_if_that_is_asked_for(file: Path, store: Path) -> None:
     (state,) = printed_json("recover", file, store)
     file.write_text("mine\n")
-    words = ("recover", file, store, "--at", state["at"], "-o", file)
+    words = ("recover", file, store, "--at", state["uuid"], "-o", file)
     result = run(*words)
     assert result.exit_code == 1
     assert "choose another name, or give --overwrite" in result.output
@@ -80,7 +80,7 @@ def test_an_existing_file_is_replaced_only_if_that_is_asked_for(file: Path, stor
 
 def test_a_folder_is_never_replaced(file: Path, store: Path) -> None:
     (state,) = printed_json("recover", file, store)
-    result = run("recover", file, store, "--at", state["at"], "-o", file.parent)
+    result = run("recover", file, store, "--at", state["uuid"], "-o", file.parent)
     assert result.exit_code == 1
     assert "--overwrite" not in result.output
 

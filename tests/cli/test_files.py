@@ -158,7 +158,7 @@ def test_the_outcome_of_each_edit_is_told(tmp_path: Path) -> None:
     assert [row["outcome"] for row in rows("history", file, store.root)] == [
         *("kept", "replaced", "kept", "failed"),
     ]
-    (at,) = {row["at"] for row in rows("recover", file, store.root)[:1]}
+    (at,) = {row["uuid"] for row in rows("recover", file, store.root)[:1]}
     out = tmp_path / "out.py"
     done("recover", file, store.root, "--at", at, "-o", out)
     assert out.read_text() == "one\n"

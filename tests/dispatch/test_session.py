@@ -39,7 +39,7 @@ def agents(tmp_path: Path, store: Store, monkeypatch: pytest.MonkeyPatch) -> Cal
     home = tmp_path / "claude"
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(home))
     written(home / "projects" / "-p" / "s.jsonl", [question("a", None, "How do retries work?")])
-    said(store, "Add a retry to the client", cwd="/work/client", id="own-session")
+    said(store, "Add a retry to the client", cwd="/home/me/client", id="own-session")
     return Calls(store.root, agents=True)
 
 
@@ -48,7 +48,7 @@ def test_a_list_has_the_sessions_of_the_store_and_of_agents(agents: Calls) -> No
     assert set(found) == {"sessiontree", "claude-code"}
     own = found["sessiontree"]
     assert (own["id"], own["title"]) == ("own-session", "Add a retry to the client")
-    assert (own["cwd"], own["turns"]) == ("/work/client", 1)
+    assert (own["cwd"], own["turns"]) == ("/home/me/client", 1)
     assert "file" not in own
 
 
@@ -58,7 +58,7 @@ def test_a_list_has_the_sessions_of_the_store_and_of_agents(agents: Calls) -> No
         ({"agents": ["codex"]}, None),
         ({"agents": ["claude-code"]}, "claude-code"),
         ({"project": "client"}, "sessiontree"),
-        ({"project": "/work/client"}, "sessiontree"),
+        ({"project": "/home/me/client"}, "sessiontree"),
         ({"since": "2999-01-01"}, None),
         ({"since": "1d", "agents": ["sessiontree"]}, "sessiontree"),
         ({"limit": 1, "order": "name", "agents": ["sessiontree"]}, "sessiontree"),
@@ -181,13 +181,16 @@ def test_pages_of_a_search_hold_each_hit_once_newest_first(calls: Calls, store: 
     assert len({(one["session"], one["entry"]) for one in found}) == 150
 
 
-OTHERS = "there are /work/client, /work/server."
+OTHERS = "there are /home/me/client, /home/me/server."
 
 
 @pytest.mark.parametrize(
     ("params", "told"),
     [
-        ({"project": "cliemt"}, "No session is in the project 'cliemt'; there are /work/client."),
+        (
+            {"project": "cliemt"},
+            "No session is in the project 'cliemt'; there are /home/me/client.",
+        ),
         ({"project": "/elsewhere/zzz"}, f"No session is in the project '/elsewhere/zzz'; {OTHERS}"),
         ({"agents": ["codex"]}, "No session is of codex: those here are of sessiontree."),
         (
@@ -201,7 +204,7 @@ def test_a_project_or_an_agent_without_sessions_is_told(
     calls: Calls, store: Store, params: dict[str, Any], told: str | None
 ) -> None:
     for number, project in enumerate(("server", "client")):
-        file = by_hand(Path(store.root, f"{project}.jsonl"), "hello", cwd=f"/work/{project}")
+        file = by_hand(Path(store.root, f"{project}.jsonl"), "hello", cwd=f"/home/me/{project}")
         os.utime(file, (number + 1, number + 1))
     also = ["tree.list"] if list(params) == ["project"] else []
     for name in ("session.list", "session.totals", *also):

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.edits import Edit, Seen, Swap, after, seen_in
+from sessiontree.core.line_diff import lines_of
 from sessiontree.core.message import Call
 from sessiontree.core.patch import Hunk, parse_unified
 from sessiontree.operations.recover import Content, Gap
-from sessiontree.operations.replay import lines_of
 from tests.core.test_patch import unified
 
 words = st.sampled_from(["", "a", "b", "c d", "  a"])

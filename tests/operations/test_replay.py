@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.edits import Edit, Swap
+from sessiontree.core.line_diff import lines_of
 from sessiontree.core.patch import parse_unified
-from sessiontree.operations.replay import Replay, Writer, lines_of
+from sessiontree.operations.replay import Replay, Writer
 from tests.core.test_patch import unified
 
 Line = tuple[str, int | None]
