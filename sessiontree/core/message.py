@@ -8,7 +8,6 @@ Responses' (items with a `call_id`, most of them without a role).
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
@@ -19,7 +18,7 @@ from sessiontree.errors import EntryError
 
 Message = Mapping[str, Any]
 
-_COMMAND: Final = re.compile("<command-name>(.*?)</command-name>", re.DOTALL)
+_COMMAND: Final = "<command-name>", "</command-name>"
 _TYPED: Final = ("<command-name>", "<command-message>", "<bash-input>")
 _INTERRUPTED: Final = ("[Request interrupted by user", "<turn_aborted>")
 LOOK: Final = 400
@@ -352,8 +351,9 @@ def typed_text(keys: Mapping[str, Any]) -> str | None:
 
 def slash_command(text: str) -> str | None:
     """The slash command in a message of Claude Code, such as `/clear`, or None."""
-    found = _COMMAND.search(text)
-    return found[1].strip() or None if found else None
+    _, start, rest = text.partition(_COMMAND[0])
+    name, end, _ = rest.partition(_COMMAND[1])
+    return name.strip() or None if start and end else None
 
 
 def interrupted_result(call: Call) -> dict[str, Any]:

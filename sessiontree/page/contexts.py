@@ -23,6 +23,9 @@ _MOST_MESSAGES: Final = 30_000
 _MOST_ENTRIES: Final = 100_000
 """The entries that are read for them, also those that give no message."""
 
+_MOST_MERGES: Final = 100
+"""The merges of a session above which its page has no contexts: each may read much again."""
+
 
 def contexts_of(
     cursor: Cursor, outline: SessionOutline, row_of: Mapping[str, int]
@@ -30,6 +33,8 @@ def contexts_of(
     """For the place of each turn what the model had at its end; without turns beyond the limit."""
     found: dict[int, dict[str, Any]] = {}
     tree = cursor.reader.index()
+    if len(tree.rows_of_type("merge")) > _MOST_MERGES:
+        return found
     read = _entries_read(tree)
     left, entries_left = _MOST_MESSAGES, _MOST_ENTRIES
     for place in _in_order(outline):

@@ -195,8 +195,9 @@ class TurnRows:
         named = fields.get("customType") if kind == "custom" else None
         words = f"{kind} {plain_line(named, 60)}" if isinstance(named, str) else kind
         shown = {k: v for k, v in fields.items() if k not in ("uuid", "parentUuid", "type", "crc")}
-        head = self._templates.note(words, plain_line(self._json(shown), 120), "annotation")
-        self._add(ANNOTATION, words, head, self._long(self._json(shown)))
+        text = self._json(shown)
+        head = self._templates.note(words, plain_line(text, 120), "annotation")
+        self._add(ANNOTATION, words, head, self._long(text))
 
     def _summary(self, kind: str, fields: Mapping[str, Any]) -> None:
         summary = fields.get("summary")

@@ -20,6 +20,7 @@ from sessiontree.core.message import (
     preview_of,
     result_ids,
     role_of,
+    slash_command,
     speaker_of,
     system_text,
     text_of,
@@ -233,3 +234,19 @@ def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]
     entries = [entry("message", f"u{place}", message=one) for place, one in enumerate(found)]
     fold = Fold(path(*entries), segments({}))
     assert len(fold.result()[0]) == len(fold.result()[1])
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("<command-name>/clear</command-name>", "/clear"),
+        ("x <command-name>\n/re view </command-name> y </command-name>", "/re view"),
+        ("<command-name>a<command-name>b</command-name>", "a<command-name>b"),
+        ("<command-name> </command-name>", None),
+        ("<command-name>/clear", None),
+        ("</command-name>/clear<command-name>", None),
+        ("/clear", None),
+    ],
+)
+def test_a_slash_command_stands_between_its_tags(text: str, command: str | None) -> None:
+    assert slash_command(text) == command

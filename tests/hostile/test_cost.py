@@ -42,6 +42,8 @@ SQUARE: Final = (
     ("pi_compactions", "import", MEDIUM),
     ("merges_of_what_is_gone", "diff as JSON", LARGE),
     ("star_below_usage", "page", MEDIUM // 2),
+    ("merges_from_the_side", "page", MEDIUM // 2),
+    ("text_of_command_names", "tree", MEDIUM // 2),
 )
 """Costs that once grew with the square of the size, too slowly for a small file to show."""
 
