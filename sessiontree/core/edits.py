@@ -11,13 +11,13 @@ call was done is for the caller to find out (`activity.ended_calls`).
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
 
+from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import Call
 from sessiontree.core.patch import (
     FilePatch,
@@ -189,13 +189,20 @@ def paths_in(call: Call) -> Iterator[str]:
         yield script_of(arguments)
 
 
+def with_arguments(call: Call) -> Call:
+    """The call with its arguments decoded, where they are an object in a text."""
+    return Call(call.id, call.name, _arguments(call.arguments), call.shape)
+
+
 def _arguments(given: Any) -> Any:
     if not isinstance(given, str) or not given.startswith("{"):
         return given
-    try:
-        return json.loads(given)
-    except ValueError:
-        return given
+    decoded = _decoded(given)
+    return decoded if isinstance(decoded, dict) else given
+
+
+def _decoded(text: str) -> Any:
+    return decode_leniently(text.encode("utf-8", "replace"))
 
 
 def _path_in(arguments: Mapping[str, Any]) -> str | None:
@@ -300,7 +307,7 @@ _PAIRS: Final = (
 def _swaps(arguments: Mapping[str, Any]) -> Iterator[Swap]:
     edits = arguments.get("edits")
     if isinstance(edits, str):
-        edits = _arguments(edits) if edits.startswith("{") else _list_in(edits)
+        edits = _decoded(edits)
     for each in edits if isinstance(edits, list) else (arguments,):
         if not isinstance(each, Mapping):
             continue
@@ -314,13 +321,6 @@ def _swaps(arguments: Mapping[str, Any]) -> Iterator[Swap]:
                 is_many = isinstance(expected, int) and expected > 1
                 yield Swap(before, after, bool(many) or is_many)
                 break
-
-
-def _list_in(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return None
 
 
 def _as_told(edit: Edit, told: Mapping[str, Any]) -> Edit:

@@ -23,6 +23,7 @@ from sessiontree.core.edits import (
     edits_of,
     paths_in,
     seen_in,
+    with_arguments,
 )
 from sessiontree.core.entry import CONTENT, Entry, decode_object
 from sessiontree.core.message import Call, Message, calls_of
@@ -236,12 +237,12 @@ class _Events:
         model = message.get("model")
         named = model if isinstance(model, str) and model else self._model
         whole: list[Call] | None = None
-        for call in calls:
+        for call in map(with_arguments, calls):
             if self._names and not self._is_named(call):
                 continue
             if entry.has_spilled:  # large arguments are in blobs
                 whole = whole if whole is not None else _whole_calls(entry)
-                call = next((one for one in whole if one.id == call.id), call)
+                call = next((with_arguments(one) for one in whole if one.id == call.id), call)
             self._waiting[call.id] = _Waiting(entry, call, named)
 
     def _is_named(self, call: Call) -> bool:
@@ -309,8 +310,6 @@ class _Events:
         own = line.get("cwd")
         folder = own if isinstance(own, str) and own else self._cwd
         arguments = call.arguments
-        if isinstance(arguments, str) and arguments.startswith("{"):
-            arguments = decode_object(arguments.encode("utf-8", "replace"))
         given = (
             next((arguments[key] for key in _FOLDERS if arguments.get(key)), None)
             if isinstance(arguments, Mapping)

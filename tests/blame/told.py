@@ -57,7 +57,7 @@ def _said(project: Project, derived: dict[str, None]) -> Iterator[str]:
         rows = [*states, *printed_json("history", file)]
         derived |= dict.fromkeys(row["uuid"] for row in rows if _DERIVED.fullmatch(row["uuid"]))
         for state in [each for each in states if each["gaps"] or each["commit"]] + states[-1:]:
-            yield run_line(f"recover {_word(file)} --partial --at {state['at']}")
+            yield run_line(f"recover {_word(file)} --partial --at {state['uuid']}")
     some = _word(project.root / min(project.files, key=len))
     yield from (run_line(line.format(some)) for line in ONE)
     yield from (run_line(f"files {path}") for path in project.paths.values())

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree.core.edits import Edit, Swap, after, edits_of
+from sessiontree.core.edits import Edit, Swap, after, edits_of, paths_in
 from sessiontree.core.message import Call
 from sessiontree.core.patch import Hunk
 
@@ -122,3 +122,10 @@ def test_an_edit_of_a_text_that_is_not_there_once_makes_nothing() -> None:
 def test_an_edit_that_multiplies_a_text_is_not_applied() -> None:
     edit = Edit("f", "edit", swaps=(Swap("a", "a" * 1000, every=True),))
     assert after(edit, "a" * 10_000) is None
+
+
+@pytest.mark.parametrize("deep", ['{"edits":' + "[" * 200_000, "[" * 200_000 + "]" * 200_000])
+def test_arguments_that_are_nested_too_deep_are_no_edit_that_is_told(deep: str) -> None:
+    for arguments in (deep, {"file_path": "a", "edits": deep}):
+        assert edits_of(Call("1", "multiedit", arguments, "chat"), {}) == []
+    assert list(paths_in(Call("1", "multiedit", deep, "chat"))) == [deep]
