@@ -64,7 +64,10 @@ _OF_GEMINI: Final = re.compile(
     r"(?:Error: |Exit Code: |Process Group PGID: )",
     re.DOTALL,
 )
-_NUMBERED: Final = re.compile(r" *(\d{1,9})(?:→|\t)(.*)")
+_NUMBERED: Final = re.compile(r" *(\d{1,9})(→|\t)(.*)", re.ASCII)
+_NUMBER_WITH_TABS: Final = re.compile(r"Read|view|str_replace\w*")
+"""The tools whose lines have a number and a tab; of another tool, the file has them itself."""
+
 MOST_GROWTH: Final = 1 << 20
 """The characters by which a text that stands in many places may make a file longer."""
 
@@ -140,6 +143,8 @@ def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
         return list(_operation(arguments))
     if isinstance(arguments, str):
         return list(_patched(arguments))
+    if not isinstance(arguments, Mapping):
+        return []
     if (patch := _patch_in(name, arguments)) is not None:
         return list(_patched(patch))
     if _is_shell(call, name):
@@ -165,9 +170,9 @@ def seen_in(call: Call, told: Mapping[str, Any], result: str) -> list[Seen]:
     if path is None or not result or not _READERS.search(name):
         return []
     first = arguments.get("offset", arguments.get("start_line", 1)) or 1
-    if not isinstance(first, int):
+    if not isinstance(first, int) or first < 1:
         return []
-    if (numbered := _numbered(path, result)) is not None:
+    if (numbered := _numbered(path, result, call.name)) is not None:
         return [numbered]
     is_part = any(arguments.get(key) for key in ("limit", "end_line", "view_range", "ranges"))
     if _CUT_OF_PI.search(result) or _CUT_OF_GEMINI.match(result):
@@ -365,17 +370,19 @@ def _seen_by_claude(shown: Mapping[str, Any]) -> Seen | None:
     return Seen(path, text, first, total=total)
 
 
-def _numbered(path: str, text: str) -> Seen | None:
+def _numbered(path: str, text: str, tool: str) -> Seen | None:
     """Lines that are shown with their numbers, as Claude Code and Anthropic's editor do."""
     text = text.partition(_REMINDER)[0].rstrip("\n")
-    lines = [_NUMBERED.fullmatch(line) for line in text.split("\n")]
-    if not lines or any(line is None for line in lines):
-        return None
-    found = [line for line in lines if line is not None]
+    found: list[re.Match[str]] = []
+    for line in text.split("\n"):
+        numbered = _NUMBERED.fullmatch(line)
+        if numbered is None or int(numbered[1]) != len(found) + int((found or [numbered])[0][1]):
+            return None
+        found.append(numbered)
     first = int(found[0][1])
-    if [int(line[1]) for line in found] != list(range(first, first + len(found))):
+    if first < 1 or (found[0][2] == "\t" and not _NUMBER_WITH_TABS.fullmatch(tool)):
         return None
-    return Seen(path, "\n".join(line[2] for line in found), first)
+    return Seen(path, "\n".join(line[3] for line in found), first)
 
 
 def _seen_in_shell(script: str, result: str) -> Iterator[Seen]:

@@ -1,0 +1,305 @@
+"""What the result of a call shows of a file, and what agents keep beside results."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sessiontree.core.edits import Edit, Seen, Swap, Told, edits_of, paths_in, seen_in
+from sessiontree.core.message import Call
+from sessiontree.core.patch import Hunk
+
+Fields = dict[str, Any]
+
+WHOLE: Final = Seen("f", "a\nb\n", is_whole=True)
+NUMBERED: Final = Seen("f", "a\nb", 3)
+OF_CODEX: Final = "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n"
+
+READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
+    "a whole file": ("read", {"path": "f"}, "a\nb\n", [WHOLE]),
+    "by the path of Gemini CLI": ("read_file", {"absolute_path": "f"}, "a\nb\n", [WHOLE]),
+    "from its first line on": ("read", {"path": "f", "offset": 1}, "a\nb\n", [WHOLE]),
+    "from line 0 on": ("read", {"path": "f", "offset": 0}, "a\nb\n", [WHOLE]),
+    "from a later line on": ("read", {"path": "f", "offset": 3}, "a\nb\n", [Seen("f", "a\nb", 3)]),
+    "from a line named otherwise": (
+        "view",
+        {"path": "f", "start_line": 3},
+        "a",
+        [Seen("f", "a", 3)],
+    ),
+    "an empty line at the end": ("read", {"path": "f", "offset": 3}, "\n", []),
+    "a part": ("read", {"path": "f", "limit": 2}, "a\nb\n", []),
+    "a part up to a line": ("read_file", {"path": "f", "end_line": 2}, "a\nb\n", []),
+    "a range": ("view", {"path": "f", "view_range": [1, 2]}, "a\nb\n", []),
+    "numbers with arrows": ("Read", {"file_path": "f"}, "     3→a\n     4→b", [NUMBERED]),
+    "numbers with tabs": ("view", {"path": "f"}, "     3\ta\n     4\tb\n", [NUMBERED]),
+    "numbers of a part": (
+        "Read",
+        {"file_path": "f", "offset": 3, "limit": 2},
+        "3→a\n4→b",
+        [NUMBERED],
+    ),
+    "a reminder below": ("Read", {"file_path": "f"}, "3→a\n4→b\n\n<system-reminder>x", [NUMBERED]),
+    "numbers that do not follow each other": (
+        "Read",
+        {"file_path": "f"},
+        "3→a\n5→b",
+        [Seen("f", "3→a\n5→b", is_whole=True)],
+    ),
+    "numbers from 0 on": ("Read", {"file_path": "f"}, "0→a", [Seen("f", "0→a", is_whole=True)]),
+    "numbers that the file itself has": (
+        "read",
+        {"path": "f"},
+        "1\ta\n2\tb\n",
+        [Seen("f", "1\ta\n2\tb\n", is_whole=True)],
+    ),
+    "from the end": ("read", {"path": "f", "offset": -3}, "a", []),
+    "what pi cut by lines": (
+        "read",
+        {"path": "f"},
+        "a\n\n[Showing lines 1-1 of 9. Use offset=2]",
+        [],
+    ),
+    "what pi cut by size": ("read", {"path": "f"}, "a\n\n... (9 more lines not shown)", []),
+    "one line that is too long for pi": (
+        "read",
+        {"path": "f"},
+        "[Line 1 is 9MB, exceeds 50KB]",
+        [],
+    ),
+    "what Gemini CLI cut": (
+        "read_file",
+        {"path": "f"},
+        "\nIMPORTANT: The file content has been truncated.",
+        [],
+    ),
+    "nothing": ("read", {"path": "f"}, "", []),
+    "an offset that is no number": ("read", {"path": "f", "offset": "3"}, "a", []),
+    "a tool that does not read": ("grep", {"path": "f"}, "a", []),
+    "no path": ("read", {"offset": 3}, "a", []),
+    "a tool of MCP": ("mcp__fs__read_text_file", {"path": "f"}, "a\nb\n", [WHOLE]),
+    "cat": ("bash", {"command": "cat f"}, "a\nb\n", [Seen("f", "a\nb", total=2)]),
+    "cat in Codex": (
+        "shell",
+        {"command": ["cat", "f"]},
+        f"{OF_CODEX}a\nb\n",
+        [Seen("f", "a\nb", total=2)],
+    ),
+    "cat in Codex, as JSON": (
+        "shell",
+        {"command": ["bash", "-lc", "cat f"]},
+        json.dumps({"output": "a\nb\n", "metadata": {"exit_code": 0}}),
+        [Seen("f", "a\nb", total=2)],
+    ),
+    "JSON without an output": ("shell", {"command": "cat f"}, '{"metadata":{}}', []),
+    "a file that is JSON": ("shell", {"command": "cat f"}, "{1}", [Seen("f", "{1}", total=1)]),
+    "cat in Gemini CLI": (
+        "run_shell_command",
+        {"command": "cat f"},
+        "Command: cat f\nDirectory: (root)\nOutput: a\nb\nError: (none)\nExit Code: 0",
+        [Seen("f", "a\nb", total=2)],
+    ),
+    "cat in Gemini CLI, told in short": (
+        "run_shell_command",
+        {"command": "cat f"},
+        "Output: a\nb\nProcess Group PGID: 5",
+        [Seen("f", "a\nb", total=2)],
+    ),
+    "some lines": ("bash", {"command": "sed -n 3,4p f"}, "a\nb\n", [NUMBERED]),
+    "lines up to the end": (
+        "bash",
+        {"command": "sed -n 3,9p f"},
+        "a\nb\n",
+        [Seen("f", "a\nb", 3, total=4)],
+    ),
+    "cat of nothing": ("bash", {"command": "cat f"}, "", []),
+    "what a shell left out": ("bash", {"command": "cat f"}, "a\n[9 lines left out]\nb", []),
+    "what Codex left out": ("shell", {"command": "cat f"}, "Total output lines: 900\n\na", []),
+    "two commands": ("bash", {"command": "cat f; cat g"}, "a\n", []),
+    "two lines": ("bash", {"command": "ls\ncat f"}, "a\n", []),
+    "a command that shows nothing": ("bash", {"command": "rm f"}, "a\n", []),
+}
+
+
+@pytest.mark.parametrize("name", READ)
+def test_a_result_shows_what_is_certain_of_a_file(name: str) -> None:
+    tool, arguments, result, expected = READ[name]
+    assert seen_in(Call("c", tool, arguments, "tool_use"), {}, result) == expected
+
+
+def kept(content: Any, first: Any, count: Any, total: Any, path: Any = "f") -> Fields:
+    """What Claude Code keeps beside the result of a `Read`."""
+    told = {"filePath": path, "content": content, "startLine": first}
+    return {"file": {**told, "numLines": count, "totalLines": total}}
+
+
+KEPT: Final[dict[str, tuple[Fields, list[Seen]]]] = {
+    "a whole file": (kept("a\nb\n", 1, 3, 3), [Seen("f", "a\nb\n", is_whole=True, total=3)]),
+    "from line 0 on": (kept("a\n", 0, 2, 2), [Seen("f", "a\n", is_whole=True, total=2)]),
+    "an empty file": (kept("", 1, 1, 1), [Seen("f", "", is_whole=True, total=1)]),
+    "no numbers": (kept("a", 1, None, None), [Seen("f", "a", is_whole=True)]),
+    "the first lines": (kept("a\nb", 1, 2, 9), [Seen("f", "a\nb")]),
+    "lines within": (kept("a\nb", 3, 2, 9), [Seen("f", "a\nb", 3)]),
+    "the last lines": (kept("a\nb", 3, 2, 4), [Seen("f", "a\nb", 3, total=4)]),
+    "the last lines with the end": (kept("a\n", 3, 2, 4), [Seen("f", "a", 3, total=3)]),
+    "no total": (kept("a", 3, 1, None), [Seen("f", "a", 3)]),
+    "nothing of a file": (kept("", 3, 0, 9), []),
+    "an image": ({"file": {"filePath": "f", "base64": "x"}}, []),
+    "a path of another type": (kept("a", 1, 1, 1, path=5), []),
+    "a start of another type": (kept("a", "1", 1, 1), []),
+}
+
+
+@pytest.mark.parametrize("name", KEPT)
+def test_what_claude_code_keeps_of_a_read_comes_before_the_text(name: str) -> None:
+    told, expected = KEPT[name]
+    call = Call("c", "Read", {"file_path": "f"}, "tool_use")
+    assert seen_in(call, told, "1→other") == expected
+
+
+@pytest.mark.parametrize(
+    ("seen", "has_all"),
+    [
+        (Seen("f", "a\nb", total=2), True),
+        (Seen("f", "a\nb\n", total=2), True),
+        (Seen("f", "a\nb", 2, total=3), False),
+        (Seen("f", "a\nb", total=3), False),
+        (Seen("f", "a\nb"), False),
+    ],
+)
+def test_all_lines_are_shown_if_the_number_of_lines_says_so(seen: Seen, has_all: bool) -> None:
+    assert seen.has_all_lines is has_all
+
+
+SWAPPED: Final = Edit("f", "edit", swaps=(Swap("a", "b"),))
+PATCH: Final = [{"oldStart": 3, "lines": ["-a", "+b"]}]
+HUNK: Final = Hunk(("a",), ("b",), 3)
+
+BESIDE: Final[dict[str, tuple[str, Fields, Edit]]] = {
+    "nothing": ("Edit", {}, SWAPPED),
+    "the content before": (
+        "Edit",
+        {"originalFile": "a\n"},
+        Edit("f", "edit", swaps=(Swap("a", "b"),), before="a\n"),
+    ),
+    "the content before, by other names": (
+        "Edit",
+        {"originalFile": None, "original_file": "a\n", "originalContent": "no"},
+        Edit("f", "edit", swaps=(Swap("a", "b"),), before="a\n"),
+    ),
+    "other texts": (
+        "Edit",
+        {"oldString": "a", "newString": "c"},
+        Edit("f", "edit", swaps=(Swap("a", "c"),)),
+    ),
+    "hunks of Claude Code": (
+        "Edit",
+        {"structuredPatch": PATCH},
+        Edit("f", "edit", swaps=(Swap("a", "b"),), hunks=(HUNK,)),
+    ),
+    "a diff of Gemini CLI": (
+        "Edit",
+        {"fileDiff": "--- f\n+++ f\n@@ -3 +3 @@\n-a\n+b\n"},
+        Edit("f", "edit", swaps=(Swap("a", "b"),), hunks=(HUNK,)),
+    ),
+    "a diff of pi": (
+        "Edit",
+        {"diff": "-3 a\n+3 b"},
+        Edit("f", "edit", swaps=(Swap("a", "b"),), hunks=(HUNK,)),
+    ),
+    "the content after": (
+        "Edit",
+        {"originalContent": "a", "newContent": "b"},
+        Edit("f", "write", content="b", before="a"),
+    ),
+    "the content of a new file": (
+        "Edit",
+        {"originalContent": "", "newContent": "b"},
+        Edit("f", "write", content="b", before="", is_new=True),
+    ),
+    "the content after, by another name": (
+        "Edit",
+        {"updated_file": "b"},
+        Edit("f", "write", content="b"),
+    ),
+    "a new file": ("Write", {"type": "create"}, Edit("f", "write", content="a", is_new=True)),
+    "a file that is written over": (
+        "Write",
+        {"type": "update", "originalFile": "o"},
+        Edit("f", "write", content="a", before="o"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_an_edit_has_what_its_agent_keeps_beside_the_result(name: str) -> None:
+    tool, told, expected = BESIDE[name]
+    arguments = {"file_path": "f", "old_string": "a", "new_string": "b"}
+    if tool == "Write":
+        arguments = {"file_path": "f", "content": "a"}
+    assert edits_of(Call("c", tool, arguments, "tool_use"), told) == [expected]
+
+
+DISPLAYS: Final = {"toolCalls": [{"id": "c", "resultDisplay": {"fileDiff": "x"}}, {"id": "d"}]}
+
+LINES: Final[dict[str, tuple[Fields, Fields, Fields]]] = {
+    "Claude Code": ({"toolUseResult": {"x": 1}}, {}, {"x": 1}),
+    "an import of it": ({}, {"original": {"toolUseResult": {"x": 1}}}, {"x": 1}),
+    "an entry that has it": ({}, {"toolUseResult": {"x": 1}}, {"x": 1}),
+    "Claude Code, a text": ({"toolUseResult": "Error"}, {}, {}),
+    "pi": ({"message": {"details": {"x": 1}}}, {}, {"x": 1}),
+    "an import of pi": ({}, {"message": {"details": {"x": 1}}}, {"x": 1}),
+    "Gemini CLI": (DISPLAYS, {}, {"fileDiff": "x"}),
+    "an import of Gemini CLI": ({}, {"original": DISPLAYS}, {"fileDiff": "x"}),
+    "nothing": ({}, {}, {}),
+}
+
+
+@pytest.mark.parametrize("name", LINES)
+def test_what_is_kept_beside_a_result_is_found_in_each_agents_lines(name: str) -> None:
+    line, keys, expected = LINES[name]
+    told = Told(line)
+    assert told.of(keys, "c") == expected
+    assert told.of(keys, "c") == expected  # from what was found the first time
+
+
+def test_what_is_kept_of_one_call_is_not_told_of_another() -> None:
+    assert Told(DISPLAYS).of({}, "d") == {}
+    assert Told({}).of({"original": DISPLAYS}, "e") == {}
+    told = Told({})
+    other = {"toolCalls": [{"id": "c", "resultDisplay": {"fileDiff": "y"}}]}
+    assert told.of({"original": DISPLAYS}, "c") == {"fileDiff": "x"}
+    assert told.of({"original": other}, "c") == {"fileDiff": "y"}
+
+
+NAMES: Final = ("Edit", "Write", "bash", "shell", "apply_patch", "read", "str_replace_editor")
+KEYS: Final = st.sampled_from(
+    [
+        *("file_path", "path", "command", "cmd", "input", "content", "edits", "old_string"),
+        *("new_string", "insert_line", "insert_text", "diff", "offset", "type", "file"),
+        *("structuredPatch", "lines", "oldStart", "startLine", "totalLines", "originalFile"),
+    ]
+)
+SCALARS: Final = st.none() | st.booleans() | st.integers() | st.text(max_size=5)
+VALUES: Final = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4)
+)
+
+
+@given(
+    name=st.sampled_from(NAMES),
+    arguments=VALUES,
+    told=st.dictionaries(KEYS, VALUES, max_size=3),
+    shape=st.sampled_from(["tool_use", "apply_patch_call", "local_shell_call"]),
+)
+def test_a_call_of_any_form_is_read(name: str, arguments: Any, told: Fields, shape: str) -> None:
+    call = Call("c", name, arguments, shape)
+    for edit in edits_of(call, told):
+        assert isinstance(edit.path, str)
+    for seen in seen_in(call, told, "a\n"):
+        assert seen.first >= 1
+    assert all(isinstance(path, str) for path in paths_in(call))
