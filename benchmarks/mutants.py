@@ -82,7 +82,9 @@ FIRST: Final = 120
 BROAD: Final = (
     "tests/cli/test_called.py",
     "tests/cli/test_printed.py",
+    "tests/blame/test_told.py",
     "tests/importing/test_stepwise.py",
+    "tests/page/test_printed.py",
 )
 """The tests that compare much with what it was; those that reach the line come after the first."""
 
