@@ -23,6 +23,7 @@ FLOORS: Final = (
         "cli",
         "mcp",
         "tui",
+        "web",
         "dispatch",
         "__init__",
         "aio",
@@ -272,6 +273,11 @@ LATE: Final = {
         "tui.app": "its package is an extra, and slow to import",
         "tui.first": "slow to import, and a frame is shown before",
         "tui.last": "slow to import, and a frame is shown before",
+    },
+    "cli.view": {
+        "web.door": "its packages are an extra",
+        "web.server": "its packages are an extra",
+        "web.sessions": "slow to import, and not needed to tell what to install",
     },
     "cli.copy": {
         "cli.lookup": "heavy, and only a copy in the store needs it",

@@ -38,6 +38,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Look": {
         "browse": ("browse:browse", "Browse all sessions in the terminal."),
+        "view": ("view:view", "View all sessions in the browser, live."),
         "show": ("inspect:show", "Show facts about a session, or one entry."),
         "tree": ("tree:tree", "Outline the turns of all branches."),
         "diff": ("tree:diff", "Compare what two branches did since they separated."),

@@ -61,8 +61,12 @@ class Chunks:
 
 def packed(value: Any) -> str:
     """A value as JSON, compressed, in base64."""
+    return base64.b64encode(zlib.compress(as_json(value), 7)).decode("ascii")
+
+
+def as_json(value: Any) -> bytes:
+    """A value as JSON; half of a pair of surrogates becomes a question mark."""
     try:
-        text = orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=str)
-    except (TypeError, orjson.JSONEncodeError):  # half of a pair of surrogates
-        text = json.dumps(value, default=str).encode("utf-8", "replace")
-    return base64.b64encode(zlib.compress(text, 7)).decode("ascii")
+        return orjson.dumps(value, option=orjson.OPT_PASSTHROUGH_SUBCLASS, default=str)
+    except (TypeError, orjson.JSONEncodeError):
+        return json.dumps(value, default=str).encode("utf-8", "replace")

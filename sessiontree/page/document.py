@@ -427,10 +427,10 @@ class Document:
             "at": "" if self._at is None else self._text(self._at.uuid),
             "kinds": "".join(self._kinds),
             "gists": self._gists,
-            "times": _differences(self._times),
+            "times": differences(self._times),
             "uuids": "\n".join(self._text(uuid).replace("\n", " ") for uuid in self._uuids),
-            "rowOf": _differences(self._row_of),
-            "endOf": _differences(self._end_of),
+            "rowOf": differences(self._row_of),
+            "endOf": differences(self._end_of),
             "turns": self._turns,
             "agents": self._agents_named(),
             "files": {str(row): found for row, found in self._files.items()},
@@ -519,7 +519,7 @@ def _counted(count: int, one: str, many: str = "") -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-def _differences(numbers: Sequence[int]) -> list[int]:
+def differences(numbers: Sequence[int]) -> list[int]:
     """Numbers as their differences, which take less room."""
     before = 0
     found: list[int] = []

@@ -209,7 +209,11 @@ function estimate(row) {
 
 // ---- the window of the list that is in the page
 
-let from = 0, to = 0, anchor = 0, delta = 0, elements = new Map(), isPlacing = false;
+let from = 0, to = 0, anchor = 0, delta = 0, elements = new Map();
+let isAtEnd = false;  // whether the end stays on the screen while rows get their heights
+for (const kind of ['wheel', 'touchmove', 'pointerdown', 'keydown']) {
+  addEventListener(kind, () => { isAtEnd = false; }, {passive: true, capture: true});
+}
 
 function top_(at) {
   let sum = 0;
@@ -246,13 +250,16 @@ function draw() {
     if (list.children[at] !== element) list.insertBefore(element, list.children[at] || null);
   });
   while (list.children.length > wanted.length) list.lastChild.remove();
-  for (let at = from; at < to; at++) heights[at] = wanted[at - from].getBoundingClientRect().height || heights[at];
+  const tops = wanted.map((element) => element.getBoundingClientRect().top);  // margins count
+  tops.push(list.getBoundingClientRect().bottom);
+  for (let at = from; at < to; at++) heights[at] = tops[at - from + 1] - tops[at - from] || heights[at];
   above.style.height = top_(from) + 'px';
   let rest = 0;
   for (let at = to; at < shown.length; at++) rest += heights[at];
   below.style.height = rest + 'px';
   const goal = Math.max(0, above.offsetTop + top_(anchor) + delta);
-  if (Math.abs(main.scrollTop - goal) > 1) main.scrollTop = goal;
+  if (isAtEnd && to === shown.length) main.scrollTop = main.scrollHeight;
+  else if (Math.abs(main.scrollTop - goal) > 1) main.scrollTop = goal;
   drawHits();
   markTree();
 }
@@ -397,6 +404,7 @@ function jump(row, opened) {
   const at = shown.indexOf(row);
   if (at < 0) return;
   targeted = row;
+  isAtEnd = false;
   anchor = at; delta = -Math.min(60, main.clientHeight / 5);
   elements = new Map();
   draw();
@@ -625,6 +633,7 @@ function goTo(at) {
   const row = shown[at];
   if (row >= 0) { history.replaceState(null, '', '#' + encodeURIComponent(uuidOf(row))); targeted = row; }
   anchor = at; delta = 0;
+  isAtEnd = at === shown.length - 1;
   elements = new Map();
   draw();
 }
@@ -707,21 +716,22 @@ function rowOfKey(key) {
 
 // Take over a state; the rows before `same` are as they were. The reader's place stays, or is the
 // end if it was there.
-async function adopt(found, same) {
-  const isAtEnd = shown.length && to === shown.length && from > 0 &&
-    main.scrollTop + main.clientHeight >= main.scrollHeight - 40;
+async function adopt(found, same, changed = []) {
   const before = index;
   index = found;
   const last = found.kinds.search(/[FO]*$/) - 1;
-  const needed = [...new Set([Math.min(same, last), last, found.kinds.length - 1])];
+  const needed = [...new Set([Math.min(same, last), last, found.kinds.length - 1, ...changed.slice(0, 2)])];
   const loads = needed.filter((row) => row >= 0).map((row) => load(row));
   index = before;
   await Promise.allSettled(loads);
+  const isBelow = main.scrollTop + main.clientHeight >= main.scrollHeight - 40;
+  isAtEnd ||= to === shown.length && isBelow && main.scrollTop > 0;
   let at = anchor;
   while (at > 0 && shown[at] < 0) at--;
   const firstOfTip = tip >= 0 ? index.turns[tip][FIRST] : -1, isHere = tip === index.here;
   const kept = [...open, ...spread, ...hits, shown[at], targeted, firstOfTip];
   const keys = new Map(kept.filter((row) => row >= same).map((row) => [row, keyOf(row)]));
+  const redrawn = new Set(changed);
   const wasShown = shown, wereHeights = heights, anchorRow = shown[at];
   index = found;
   prepare();
@@ -736,12 +746,15 @@ async function adopt(found, same) {
   tip = isHere || turn < 0 ? (index.here >= 0 ? index.here : newestBelow(-1)) : turn;
   if (mode.kind === 'model') { mode = {kind: 'all'}; $('state').hidden = true; }
   build();
-  shown.forEach((row, n) => { if (row < same && wasShown[n] === row) heights[n] = wereHeights[n]; });
-  for (const key of elements.keys()) if (!(parseInt(key, 10) < same) || key[0] === '-') elements.delete(key);
+  const isOverview = (row, state) => row === state.kinds.length - 1;
+  shown.forEach((row, n) => {
+    const isSame = row < same ? wasShown[n] === row : isOverview(row, index) && isOverview(wasShown[n], before);
+    if (isSame) heights[n] = wereHeights[n];
+  });
+  for (const key of elements.keys()) if (!(parseInt(key, 10) < same) || key[0] === '-' || redrawn.has(parseInt(key, 10))) elements.delete(key);
   const goal = shown.indexOf(now(anchorRow));
   if (isAtEnd) { anchor = shown.length - 1; delta = 0; } else if (goal >= 0) anchor = goal;
   draw();
-  if (isAtEnd) { main.scrollTop = main.scrollHeight; noteAnchor(); }
   drawTree();
 }
 
@@ -760,6 +773,6 @@ async function adopt(found, same) {
   const at = entryOf(index.at);
   if (!followHash() && at >= 0) jump(index.rowOf[at], true);
   document.body.dataset.ready = 'yes';
-  if (source) dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, expanded, index: () => index, followHash}}));
+  if (source) dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, expanded, part, index: () => index, followHash, jump, rowOf: (uuid) => { const found = entryOf(uuid); return found < 0 ? -1 : index.rowOf[found]; }}}));
 })();
 })();

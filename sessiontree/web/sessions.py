@@ -1,0 +1,85 @@
+"""The list of sessions, each by an id that requests name; nothing else can be named."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from hashlib import blake2b
+from typing import Any
+
+from sessiontree.catalog.counts import Counter, cache_folder, with_counts
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.places import Selection, in_order, sessions_in, without_imports
+from sessiontree.catalog.titles import agent_of, model_of, note_of, title_of
+from sessiontree.core.display import one_line
+
+_TITLE = 200
+
+
+def id_of(file: str) -> str:
+    """The id by which requests name a session file."""
+    return blake2b(file.encode("utf-8", "surrogateescape"), digest_size=9).hexdigest()
+
+
+class Sessions:
+    """The sessions in some places, as they were listed last.
+
+    Args:
+        places: folders and session files.
+    """
+
+    def __init__(self, places: Sequence[str]) -> None:
+        self.places = places
+        self._files: dict[str, SessionInfo] = {}
+        self._alone = threading.Lock()
+        self.problems: list[str] = []
+
+    def read(self, *, counted: bool = False) -> list[SessionInfo]:
+        """List the sessions, the one changed last first; `counted`: with their turns and costs."""
+        with self._alone:
+            problems: list[str] = []
+            found = list(sessions_in(self.places, Selection(), problems.append))
+            found = in_order(without_imports(found), "modified")
+            if counted:
+                found = list(_counted(found))
+            self._files = {id_of(one.file): one for one in found}
+            self.problems = problems
+            return found
+
+    def named(self, id: str) -> SessionInfo | None:
+        """The session with an id; None without one."""
+        if not self._files:
+            self.read()
+        return self._files.get(id)
+
+    def all(self) -> list[SessionInfo]:
+        """The sessions of the list, which is read if it was not yet."""
+        return list(self._files.values()) or self.read()
+
+
+def _counted(found: Sequence[SessionInfo]) -> Iterator[SessionInfo]:
+    counter = Counter(cache_folder())
+    yield from (with_counts(*each) for each in counter.counted(found))
+    counter.save()
+
+
+def described(
+    sessions: Sequence[SessionInfo], id: Callable[[str], str] = id_of
+) -> list[dict[str, Any]]:
+    """Sessions as the page of the list reads them."""
+    return [
+        {
+            "id": id(one.file),
+            "session": one_line(one.id, 100),
+            "title": title_of(one, _TITLE),
+            "agent": agent_of(one),
+            "model": model_of(one),
+            "cwd": one_line(one.cwd or "", 400),
+            "modified": one.modified,
+            "bytes": one.bytes,
+            "turns": one.turns,
+            "cost": one.cost,
+            "note": note_of(one, {}),
+        }
+        for one in sessions
+    ]

@@ -1,0 +1,126 @@
+"""A state of a viewed session: the index of its page, and its chunks by their names.
+
+A chunk is named after its content, so that states share what did not change, and the page fetches
+only what is new. `change` says what the page has to replace.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from collections.abc import Mapping, Sequence
+from hashlib import blake2b
+from itertools import accumulate
+from typing import Any, Final
+
+import msgspec
+import orjson
+
+from sessiontree.page.data import as_json
+from sessiontree.page.document import Document, differences
+
+_LISTS: Final = ("kinds", "gists", "times", "uuids", "rowOf", "endOf", "turns", "chunks", "names")
+_VALUES: Final = ("agents", "files", "labels", "contexts", "here", "part")
+_SUMMED: Final = ("times", "rowOf", "endOf")
+
+
+class State(msgspec.Struct, frozen=True):
+    """What a page shows.
+
+    Attributes:
+        index: what the script reads first; see `Document.index`. Numbers are not differences, and
+            uuids are a list; `names` has the names of the chunks.
+        parts: the chunks by their names, compressed.
+        title: the title of the session.
+    """
+
+    index: dict[str, Any]
+    parts: dict[str, bytes]
+    title: str
+
+    def packed_index(self, number: int) -> bytes:
+        """The index as the script reads it, compressed; `number` is that of the state."""
+        sent = {name: differences(self.index[name]) for name in _SUMMED}
+        uuids = "\n".join(self.index["uuids"])
+        whole = {**self.index, **sent, "uuids": uuids, "number": number}
+        return zlib.compress(as_json(whole), 1)
+
+
+def state_of(document: Document, *, part: str = "") -> State:
+    """The state that a document gives; `part` says what is missing of the session."""
+    parts: dict[str, bytes] = {}
+    names: list[str] = []
+    for chunk in document.chunks():
+        data = base64.b64decode(chunk)
+        names.append(blake2b(data, digest_size=12).hexdigest())
+        parts[names[-1]] = data
+    index = document.index()
+    for name in _SUMMED:
+        index[name] = list(accumulate(index[name]))
+    index["uuids"] = index["uuids"].split("\n") if index["uuids"] else []
+    return State({**index, "names": names, "part": part}, parts, document.title())
+
+
+def change(old: State, new: State, number: int) -> bytes:
+    """What makes the new state of the old one, as JSON.
+
+    `lists` has for each list how much stays and what follows; `values` what is replaced; `same` is
+    the number of the first row that may have another number, and `changed` the rows before it that
+    are shown in another way.
+    """
+    lists: dict[str, tuple[int, Any]] = {}
+    for name in _LISTS:
+        before, after = old.index[name], new.index[name]
+        stays = _common(before, after)
+        if stays < len(before) or stays < len(after):
+            lists[name] = stays, after[stays:]
+    values = {name: new.index[name] for name in _VALUES if new.index[name] != old.index[name]}
+    same = min(_common(old.index[name], new.index[name]) for name in ("kinds", "gists"))
+    made = {
+        "number": number,
+        "title": new.title,
+        "lists": lists,
+        "values": values,
+        "same": same,
+        "changed": _changed(old, new, same),
+    }
+    return as_json(made)
+
+
+def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
+    """How many values two sequences begin with in common."""
+    least = min(len(one), len(other))
+    if one[:least] == other[:least]:
+        return least
+    low, high = 0, least  # the first `low` are equal, the first `high` are not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if one[low:middle] == other[low:middle]:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _changed(old: State, new: State, same: int) -> list[int]:
+    """The rows before `same` whose content is another."""
+    named = dict(zip(old.index["chunks"], old.index["names"], strict=True))
+    found: list[int] = []
+    for first, name in zip(new.index["chunks"], new.index["names"], strict=True):
+        if first >= same:
+            break
+        before = named.get(first)
+        if before == name:
+            continue
+        rows = _rows(new.parts, name)
+        if before is None:
+            found += range(first, min(same, first + len(rows)))
+            continue
+        pairs = zip(_rows(old.parts, before), rows, strict=False)
+        found += (first + n for n, (was, now) in enumerate(pairs) if was != now)
+    return [row for row in found if row < same]
+
+
+def _rows(parts: Mapping[str, bytes], name: str) -> list[Any]:
+    rows: list[Any] = orjson.loads(zlib.decompress(parts[name]))
+    return rows

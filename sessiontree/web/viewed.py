@@ -1,0 +1,270 @@
+"""A viewed session: its states, one after another, as the file grows.
+
+A thread reads the session, waits for a change of its files, and reads again. The start of a large
+session is a state of its own, so that something can be read while the rest is read.
+
+Invariants: a state has a number, which grows; the changes of the last states are kept, so that a
+page that was away for a moment goes on; what keeps the session from being read is told in one line,
+and the reading goes on when it is gone; the file is never written.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import warnings
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from sessiontree.errors import SessionNotFoundError, SessionTreeError, SessionTreeWarning
+from sessiontree.page.document import Document
+from sessiontree.session import Session
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.web.head import Start, start_of
+from sessiontree.web.state import State, change, state_of
+
+_KEPT_CHANGES: Final = 64
+_MOST_VIEWED: Final = 8
+"""Sessions that are kept open; the one that was asked for longest ago is closed."""
+
+_LARGE: Final = 1_500_000
+"""Bytes from which on the start of a session is shown before the rest is read."""
+
+_POLL_MILLISECONDS: Final = 500
+_PAUSE: Final = 2
+"""The pause after a session was read, as a multiple of the time that it took."""
+
+_LONGEST_PAUSE: Final = 10.0
+
+
+class News(NamedTuple):
+    """What a page gets: a change of the session, a problem, or none; `number` is the state's."""
+
+    number: int
+    kind: str
+    data: str
+
+
+class Viewed:
+    """A session that pages show; its thread runs until `close`.
+
+    Args:
+        file: the session file.
+        loop: the event loop of those who wait for news.
+    """
+
+    def __init__(self, file: str, loop: asyncio.AbstractEventLoop) -> None:
+        self.file = file
+        self.watchers = 0
+        self._loop = loop
+        self._alone = threading.Lock()
+        self._state: State | None = None
+        self._before: State | None = None
+        self._number = 0
+        self._changes: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_CHANGES)
+        self._problem = ""
+        self._stop = threading.Event()
+        self._news = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="viewed", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Let the thread end."""
+        self._stop.set()
+        self._tell()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._stop.is_set()
+
+    async def index(self) -> bytes:
+        """The index of the newest state, compressed; waits for the first one."""
+        while True:
+            news = self._news
+            with self._alone:
+                state, number = self._state, self._number
+            if state is not None:
+                return await asyncio.to_thread(state.packed_index, number)
+            if self.is_closed:
+                return b""
+            await news.wait()
+
+    def part(self, name: str) -> bytes | None:
+        """A chunk of the newest state or the one before, compressed; None without one."""
+        with self._alone:
+            states = (self._state, self._before)
+        return next((s.parts[name] for s in states if s is not None and name in s.parts), None)
+
+    async def news(self, number: int, problem: str) -> News:
+        """What follows a state and a problem that are known, as soon as there is something."""
+        while True:
+            news = self._news
+            with self._alone:
+                found = self._after(number)
+                now = self._problem
+            if found is not None:
+                return found
+            if now != problem:
+                return News(number, "problem", now)
+            await news.wait()
+
+    def _after(self, number: int) -> News | None:
+        if number == self._number:
+            return None
+        data = next((data for n, data in self._changes if n == number + 1), None)
+        if data is None:
+            return News(self._number, "again", "")
+        return News(number + 1, "change", data.decode())
+
+    def _tell(self) -> None:
+        def wake() -> None:
+            self._news.set()
+            self._news = asyncio.Event()
+
+        with suppress(RuntimeError):  # the loop is closed, so nobody waits
+            self._loop.call_soon_threadsafe(wake)
+
+    def _run(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SessionTreeWarning)
+            reader = _Reader(self.file, self._publish)
+            stamps: object = None
+            for _ in self._moments():
+                now = stamps_of(self.file)
+                if now == stamps:
+                    continue
+                stamps = now
+                self._read(reader)
+            reader.close()
+
+    def _read(self, reader: _Reader) -> None:
+        try:
+            reader.read()
+            problem = ""
+        except SessionNotFoundError:
+            problem = "The session is gone. The page goes on when it is there again."
+        except SessionTreeError as error:
+            problem = f"The session cannot be read now: {error}"
+        except OSError as error:
+            problem = f"The session cannot be read now: {error.strerror or error}"
+        except Exception as error:
+            problem = f"A fault in sessiontree, please report it: {type(error).__name__}: {error}"
+        if problem != self._problem:
+            with self._alone:
+                self._problem = problem
+            self._tell()
+
+    def _publish(self, state: State) -> None:
+        with self._alone:
+            before, number = self._state, self._number + 1
+        made = b"" if before is None else change(before, state, number)
+        with self._alone:
+            self._before, self._state, self._number = before, state, number
+            if before is not None:
+                self._changes.append((number, made))
+        self._tell()
+
+    def _moments(self) -> Iterator[None]:
+        """Now, and whenever the files may have changed, until the end."""
+        yield None
+        while not self._stop.is_set():
+            watched = [folder for folder in folders_of(self.file) if os.path.isdir(folder)]
+            with suppress(OSError, RuntimeError):
+                yield from self._watched(watched)
+            if not self._stop.wait(_POLL_MILLISECONDS / 1000):
+                yield None
+
+    def _watched(self, folders: list[str]) -> Iterator[None]:
+        from watchfiles import watch  # heavy, and needed only now
+
+        yield None
+        if not folders:
+            return
+        for _ in watch(
+            *folders,
+            watch_filter=None,
+            stop_event=self._stop,
+            debounce=20,
+            step=5,
+            rust_timeout=_POLL_MILLISECONDS,
+            yield_on_timeout=True,
+            recursive=False,
+            raise_interrupt=False,
+        ):
+            yield None
+            if folders != [each for each in folders_of(self.file) if os.path.isdir(each)]:
+                return
+
+
+class _Reader:
+    """Reads a session, and again when it has changed."""
+
+    def __init__(self, file: str, publish: Callable[[State], None]) -> None:
+        self._file = file
+        self._publish = publish
+        self._is_first = True
+
+    def close(self) -> None:
+        """Close the session."""
+
+    def read(self) -> None:
+        """Give the state of the session now, the start first where it is large."""
+        if self._is_first and (most := start_of(self._file, _LARGE)):
+            with suppress(SessionTreeError, OSError):  # the whole may be readable
+                words = "The start of the session. The rest is being read."
+                self._publish(_read(self._file, Start(self._file, most), words))
+        self._publish(_read(self._file, DISK))
+        self._is_first = False
+
+
+def _read(file: str, fs: FileSystem, part: str = "") -> State:
+    with Session.open(file, readonly=True, fs=fs) as session:
+        return state_of(Document(session.cursor, session.original), part=part)
+
+
+def folders_of(file: str) -> list[str]:
+    """The folders with the files of a session: its own, and that of its subagents."""
+    real = os.path.realpath(file)
+    return [os.path.dirname(real), os.path.join(real.removesuffix(".jsonl"), "subagents")]
+
+
+def stamps_of(file: str) -> list[tuple[str, int, int, int]]:
+    """What changes with the files of a session."""
+    paths = [file]
+    with suppress(OSError):
+        folder = folders_of(file)[1]
+        paths += (os.path.join(folder, name) for name in sorted(os.listdir(folder)))
+    found = []
+    for path in paths:
+        with suppress(OSError):
+            at = os.stat(path)
+            found.append((path, at.st_ino, at.st_size, at.st_mtime_ns))
+    return found
+
+
+class AllViewed:
+    """The sessions that are viewed, by their files."""
+
+    def __init__(self) -> None:
+        self._viewed: OrderedDict[str, Viewed] = OrderedDict()
+
+    def of(self, file: str) -> Viewed:
+        """The viewed session of a file; begins to view it."""
+        found = self._viewed.pop(file, None)
+        if found is None:
+            found = Viewed(file, asyncio.get_running_loop())
+        self._viewed[file] = found
+        for path, other in [*self._viewed.items()]:
+            if len(self._viewed) <= _MOST_VIEWED:
+                break
+            if not other.watchers:
+                self._viewed.pop(path).close()
+        return found
+
+    def close(self) -> None:
+        """Close all."""
+        for viewed in self._viewed.values():
+            viewed.close()

@@ -1,0 +1,191 @@
+"""Only this machine, with the token, reaches the server; it only reads, and ends cleanly."""
+
+from __future__ import annotations
+
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.page.reading import Page, page_of
+from tests.support.conversation import user
+from tests.web.serving import COMMAND, PATIENCE, Server, serving, talk
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("sessions")
+    talk(folder / "one.jsonl", name="One").close()
+    talk(folder / "two.jsonl", name="Two").close()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[Server]:
+    with serving(folder) as found:
+        yield found
+
+
+def statuses(server: Server, cookie: str | None = None, **headers: str) -> set[int]:
+    """The statuses of every kind of address."""
+    id = server.ids[0]
+    paths = ["/", "/sessions", f"/s/{id}", f"/s/{id}/index", "/nothing"]
+    return {server.ask(path, cookie=cookie, **headers)[0].status for path in paths}
+
+
+def test_a_request_without_the_token_gets_nothing(server: Server) -> None:
+    name = server.cookie.partition("=")[0]
+    assert statuses(server, cookie="none=1") == {403}
+    assert statuses(server, cookie=f"{name}=") == {403}
+    assert statuses(server, cookie=f"{name}=wrong") == {403}
+    assert statuses(server, cookie=f'{name}="é\\') == {403}
+    assert server.ask("/?token=wrong", cookie="none=1")[0].status == 403
+    assert server.ask("/")[0].status == 200
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.invalid", "127.0.0.1", "127.0.0.1:1", "evil.invalid:{}", ""]
+)
+def test_a_request_to_another_name_gets_nothing(server: Server, host: str) -> None:
+    assert statuses(server, Host=host.format(server.port)) == {403}
+
+
+@pytest.mark.parametrize("origin", ["http://evil.invalid", "null", "https://127.0.0.1:{}", ""])
+def test_a_request_of_another_site_gets_nothing(server: Server, origin: str) -> None:
+    assert statuses(server, Origin=origin.format(server.port)) == {403}
+
+
+def test_the_servers_own_pages_get_in_by_both_names(server: Server) -> None:
+    for name in ("127.0.0.1", "localhost"):
+        host = f"{name}:{server.port}"
+        assert server.ask("/", Host=host, Origin=f"http://{host}")[0].status == 200
+
+
+def test_the_token_is_in_an_address_once_and_then_in_a_cookie_of_this_site(server: Server) -> None:
+    path = server.address.partition(str(server.port))[2]
+    answer, _ = server.ask(path, cookie="none=1")
+    assert answer.status == 303
+    assert answer.getheader("location") == "/"
+    cookie = str(answer.getheader("set-cookie")).lower()
+    assert "httponly" in cookie
+    assert "samesite=strict" in cookie
+
+
+def test_an_address_does_not_lead_to_another_server(server: Server) -> None:
+    token = server.address.partition("token=")[2]
+    answer, _ = server.ask(f"//evil.invalid/?token={token}", cookie="none=1")
+    assert answer.getheader("location") == "/evil.invalid/"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_the_server_only_reads(server: Server, method: str) -> None:
+    assert server.ask("/", method)[0].status == 405
+
+
+def test_no_path_comes_from_a_request(server: Server, folder: Path) -> None:
+    id = server.ids[0]
+    for name in (str(folder / "one.jsonl"), "../../etc/passwd", "%2e%2e%2fone.jsonl", "one.jsonl"):
+        assert server.ask(f"/s/{name}")[0].status in (404, 403)
+        assert server.ask(f"/s/{id}/{name}")[0].status in (404, 410)
+
+
+def test_pages_have_a_policy_and_are_kept_nowhere(server: Server) -> None:
+    for path in ("/", f"/s/{server.ids[0]}"):
+        answer, body = server.ask(path)
+        policy = str(answer.getheader("content-security-policy"))
+        assert policy.startswith("default-src 'none'; script-src 'sha256-")
+        assert "connect-src 'self'" in policy
+        assert "unsafe" not in policy
+        assert answer.getheader("cache-control") == "no-store"
+        assert answer.getheader("x-frame-options") == "DENY"
+        assert answer.getheader("referrer-policy") == "no-referrer"
+        assert b"://" not in body.partition(b"<script>")[0]
+
+
+def test_the_list_has_the_sessions_and_their_facts(server: Server) -> None:
+    found = server.json("/sessions?counted=1")
+    assert {one["title"] for one in found["sessions"]} == {"One", "Two"}
+    assert {one["turns"] for one in found["sessions"]} == {2}
+    assert found["problems"] == []
+
+
+def test_a_session_has_the_rows_of_its_export(server: Server, folder: Path) -> None:
+    id = next(one["id"] for one in server.json("/sessions")["sessions"] if one["title"] == "Two")
+    index = server.json(f"/s/{id}/index")
+    rows = [row for name in index["names"] for row in server.json(f"/s/{id}/{name}")]
+    exported: Page = page_of(folder / "two.jsonl")
+    assert rows == exported.rows
+    assert index["kinds"] == exported.index["kinds"]
+    assert index["uuids"].split("\n") == exported.index["uuids"]
+
+
+def test_a_taken_port_is_one_line_with_what_to_do(folder: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        ended = subprocess.run(
+            [*COMMAND, "--port", port, folder], capture_output=True, text=True, timeout=PATIENCE
+        )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert "Address already in use; give another --port" in line
+
+
+def test_without_the_packages_one_line_says_what_to_install(folder: Path) -> None:
+    source = (
+        "import importlib.util as u; find = u.find_spec;"
+        "u.find_spec = lambda name, *more: None if name == 'uvicorn' else find(name, *more);"
+        "from sessiontree.__main__ import run; run()"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", source, "view", folder],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert ended.returncode == 1
+    (line,) = ended.stderr.splitlines()
+    assert line.endswith("run: pip install '.[web]'")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_server_ends_cleanly_while_pages_listen(folder: Path, number: int) -> None:
+    with serving(folder) as server:
+        index = server.json(f"/s/{server.ids[0]}/index")
+        with server.events(server.ids[0], index["number"]) as events:
+            server.process.send_signal(number)
+            assert list(events) == []
+        assert server.process.wait(PATIENCE) == 0
+        assert server.process.stderr is not None
+        assert server.process.stderr.read() == "Ctrl-C ends the view\n"
+
+
+def test_one_file_is_opened_at_once(folder: Path) -> None:
+    with serving(folder / "one.jsonl") as server:
+        assert f"/s/{server.ids[0]}?token=" in server.address
+
+
+def test_nothing_of_a_session_is_written(folder: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    with serving(folder) as server:
+        for id in server.ids:
+            server.json(f"/s/{id}/index")
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+
+
+def test_a_state_that_the_server_has_no_more_is_read_anew(folder: Path) -> None:
+    file = folder / "grows.jsonl"
+    with talk(file, name="Grows") as session, serving(file) as server:
+        (id,) = server.ids
+        first = server.json(f"/s/{id}/index")
+        with server.events(id, first["number"]) as events:
+            session.append_message(user("more"))
+            assert next(events)[0] == "change"
+        with server.events(id, 10_000) as events:
+            assert next(events)[0] == "again"
+        assert server.ask(f"/s/{id}/0123456789abcdef01234567")[0].status == 410
