@@ -22,7 +22,7 @@ from sessiontree.catalog.search import processes_for
 from sessiontree.core.usage import Usage
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.prices import Prices
-from sessiontree.operations.spending import Spent, costs
+from sessiontree.operations.spending import Spent, costs, unreported
 from sessiontree.operations.workers import Crew, Each, nothing
 from sessiontree.session import Session
 from sessiontree.storage.files import Report, unreadable
@@ -156,6 +156,7 @@ def spending_of(
     report: Report,
     *,
     since: datetime | None = None,
+    is_listed: bool = False,
     shown: Each = nothing,
     processes: int | None = None,
 ) -> Spending:
@@ -166,6 +167,7 @@ def spending_of(
         by: what each row is about.
         prices: the prices of answers without a reported cost; None: they are not known.
         report: is called for each file that cannot be read, and for what is wrong with one.
+        is_listed: whether each answer is priced, and no reported cost counts.
         since: what was spent before does not count; None: all counts.
         shown: is called with the number of each session before it is read.
         processes: how many processes share the sessions; None: as many as are worth it.
@@ -175,7 +177,7 @@ def spending_of(
         processes = processes_for(source.file for source in sources)
 
     def found_in(number: int) -> Iterator[_Found | str]:
-        return _found_in(number, sources[number].file, prices)
+        return _found_in(number, sources[number].file, prices, is_listed=is_listed)
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode, processes)
     with closing(crew.results(range(len(sources)), shown)) as results:
@@ -203,7 +205,9 @@ _LOSING: Final = frozenset(
 _decode: Final = msgspec.msgpack.Decoder(_Found | str).decode
 
 
-def _found_in(number: int, file: str, prices: Prices | None) -> Iterator[_Found | str]:
+def _found_in(
+    number: int, file: str, prices: Prices | None, *, is_listed: bool
+) -> Iterator[_Found | str]:
     """What a session spent, and what is wrong with its file."""
     try:
         with warnings.catch_warnings(record=True) as given:
@@ -217,7 +221,7 @@ def _found_in(number: int, file: str, prices: Prices | None) -> Iterator[_Found 
     except OSError as error:
         yield str(unreadable(file, error))
         return
-    for spent in found:
+    for spent in unreported(found) if is_listed else found:
         price = prices.of(spent) if prices is not None and spent.needs_price else None
         yield _Found(number, spent, price)
     yield from (f"{file}: {warning.message}" for warning in given)

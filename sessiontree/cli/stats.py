@@ -51,6 +51,11 @@ _LONGEST: Final = 400
     type=click.Choice(BY),
     help="Print the cost of each day, project, model or agent.",
 )
+@click.option(
+    "--list-prices",
+    is_flag=True,
+    help="With --by, price each answer. Reported costs do not count.",
+)
 @arguments.agent
 @arguments.project
 @arguments.time(
@@ -59,7 +64,12 @@ _LONGEST: Final = 400
 )
 @no_pager
 def stats(
-    places: tuple[str, ...], by: By | None, no_pager: bool, as_json: bool, **only: Any
+    places: tuple[str, ...],
+    by: By | None,
+    list_prices: bool,
+    no_pager: bool,
+    as_json: bool,
+    **only: Any,
 ) -> None:
     """With one FILE, the command counts this session. With DIR, or more than one FILE, it adds up
     each FILE and the sessions in DIR and in the folders below DIR. Without FILE and DIR, it adds up
@@ -76,7 +86,10 @@ def stats(
     """
     selection = Selection(**only)
     if by is not None:
-        _out_spending(places_at(places), selection, by, as_json=as_json, paged=not no_pager)
+        how = _How(by, list_prices, as_json, not no_pager)
+        _out_spending(places_at(places), selection, how)
+    elif list_prices:
+        raise click.UsageError("--list-prices needs --by, for example --by model")
     elif len(places) == 1 and selection.is_all and not os.path.isdir(places[0]):
         _out_session(places[0], as_json=as_json)
     else:
@@ -140,12 +153,19 @@ def _in_words(sums: Totals) -> str:
     return f"{counted(sums.sessions, 'session')}, {turns}, {sums.bytes:,} bytes, {tokens}{cost}"
 
 
-def _out_spending(
-    places: Sequence[str], selection: Selection, by: By, *, as_json: bool, paged: bool
-) -> None:
+class _How(NamedTuple):
+    """How to add up and print costs: see the options of `stats`."""
+
+    by: By
+    is_listed: bool
+    as_json: bool
+    paged: bool
+
+
+def _out_spending(places: Sequence[str], selection: Selection, how: _How) -> None:
     """Print what the sessions in some places cost."""
     problems: list[str] = []
-    prices = load()
+    by, prices = how.by, load()
     found = originals_first(read_sessions(places, selection, problems.append))
     sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in found]
     with Progress("Reading sessions") as shown:
@@ -155,15 +175,16 @@ def _out_spending(
             prices,
             problems.append,
             since=selection.since,
+            is_listed=how.is_listed,
             shown=lambda number: shown(number + 1, len(sources)),
         )
-    if as_json:
+    if how.as_json:
         out_json(_as_json(made, by, prices))
     elif not made.rows:
         tell("Nothing was spent" if found else none_found(places, selection))
     else:
         drawn = screen() if is_terminal() else None
-        show(table(made, by, drawn), paged=paged)
+        show(table(made, by, drawn), paged=how.paged)
         _tell_sources(made, prices)
     tell_each("Warning", list(_without_price(made, prices)))
     tell_each("Left out", problems)

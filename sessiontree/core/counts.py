@@ -20,7 +20,7 @@ from msgspec.structs import astuple
 from sessiontree.core.entry import decode_object, is_of_subagent
 from sessiontree.core.message import begins_turn
 from sessiontree.core.moment import seconds_of
-from sessiontree.core.usage import Usage, usage_of
+from sessiontree.core.usage import Usage, advice_in, counts_instead, usage_of
 
 
 class Answer(NamedTuple):
@@ -99,7 +99,7 @@ class Sums:
     def spend(
         self, usage: Usage, time: Any, answer: Any = None, name: Any = "", *, beside: bool = False
     ) -> None:
-        """Add the usage of an answer; of lines with one answer's id the last counts.
+        """Add the usage of an answer; of lines with one answer's id one counts.
 
         Args:
             usage: the usage.
@@ -110,7 +110,9 @@ class Sums:
         """
         place = self._places.get(answer) if isinstance(answer, str) and answer else None
         if place is not None:
-            self._spent[place] = Answer(self._spent[place].time, *astuple(usage))
+            known = self._spent[place]
+            if counts_instead(usage, Usage(*known[1:])):
+                self._spent[place] = Answer(known.time, *astuple(usage))
             return
         made = Answer(_milliseconds(time) or str(answer or name or ""), *astuple(usage))
         if not made.has_tokens:  # a cost of the answers before, which may have no time of its own
@@ -120,6 +122,14 @@ class Sums:
         if isinstance(answer, str) and answer:
             self._places[answer] = len(self._spent)
         self._spent.append(made)
+
+    def spend_reported(
+        self, reported: Any, time: Any, answer: Any = None, name: Any = "", *, beside: bool = False
+    ) -> None:
+        """Add what a provider reported for an answer, and for the models that its model asked."""
+        self.spend(usage_of(reported), time, answer, name, beside=beside)
+        for advice in advice_in(reported, answer):
+            self.spend(usage_of(advice.reported), time, advice.name, name, beside=True)
 
     def use(self, model: Any) -> None:
         """Note the model that wrote a message."""
@@ -169,8 +179,8 @@ class EntryTally:
             self._sums.use(fields.get("modelId"))
         if isinstance(fields.get("usage"), Mapping):
             lane = body.get("lane")
-            self._sums.spend(
-                usage_of(fields["usage"]),
+            self._sums.spend_reported(
+                fields["usage"],
                 body.get("timestamp"),
                 fields.get(ANSWERS.get(kind, "")),
                 body.get("uuid"),

@@ -11,9 +11,9 @@ and what its tools add to a prompt is input.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from operator import add, sub
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import astuple, replace
@@ -22,6 +22,7 @@ LARGEST: Final = 10**12
 """Larger numbers of tokens or dollars are nonsense; their sums might not fit into JSON."""
 
 _DETAILS: Final = ("input_tokens_details", "prompt_tokens_details")
+_ADVICE: Final = "advisor_message"
 
 
 class Usage(msgspec.Struct, frozen=True):
@@ -47,6 +48,11 @@ class Usage(msgspec.Struct, frozen=True):
         """What is left without a part of it; of a cost no rest that only rounding leaves."""
         left = Usage(*map(sub, astuple(self), astuple(part)))
         return left if left.cost > 1e-9 else replace(left, cost=0.0)
+
+    @property
+    def tokens(self) -> int:
+        """All tokens, cached tokens included."""
+        return self.input + self.output + self.cache_read + self.cache_write
 
     def as_dict(self) -> dict[str, Any]:
         """Return the object that `stats --json` prints for `usage` and for each of the `models`."""
@@ -90,6 +96,62 @@ def written_for_an_hour(reported: Any) -> int:
     found = reported.get("cache_creation")
     details = found if isinstance(found, Mapping) else {}
     return min(_count(details, "ephemeral_1h_input_tokens"), usage_of(reported).cache_write)
+
+
+class Mode(NamedTuple):
+    """A way of serving an answer that has a price of its own, as the provider names it."""
+
+    key: str
+    value: str
+
+
+def mode_of(reported: Any, service_tier: Any = None) -> Mode | None:
+    """How an answer was served, if not in the usual way.
+
+    Args:
+        reported: the usage, in which Anthropic tells of its fast mode.
+        service_tier: the tier of OpenAI that served it, if the agent keeps it apart.
+    """
+    if isinstance(reported, Mapping) and reported.get("speed") == "fast":
+        return Mode("speed", "fast")
+    usual = not isinstance(service_tier, str) or service_tier in ("", "auto", "default", "standard")
+    return None if usual else Mode("service_tier", service_tier)
+
+
+def counts_instead(usage: Usage, known: Usage) -> bool:
+    """Whether an entry counts instead of an earlier entry of the same answer.
+
+    The tokens of an answer only grow while it is written. So the entry with the most tokens counts,
+    and of equal ones the last.
+    """
+    return usage.tokens >= known.tokens
+
+
+class Advice(NamedTuple):
+    """What another model used that the model of an answer asked while it wrote.
+
+    Attributes:
+        name: names it among the answers of the session; empty where the answer has no id.
+        model: the model that was asked; empty if none is named.
+        reported: its usage, as reported.
+    """
+
+    name: str
+    model: str
+    reported: Mapping[str, Any]
+
+
+def advice_in(reported: Any, answer: Any) -> Iterator[Advice]:
+    """What other models used for an answer with this id: the advisor of Claude Code.
+
+    The numbers of the answer itself do not include it.
+    """
+    found = reported.get("iterations") if isinstance(reported, Mapping) else None
+    for number, each in enumerate(found if isinstance(found, list) else ()):
+        if isinstance(each, Mapping) and each.get("type") == _ADVICE:
+            name = f"{answer} {_ADVICE} {number}" if isinstance(answer, str) and answer else ""
+            model = each.get("model")
+            yield Advice(name, model if isinstance(model, str) else "", each)
 
 
 def _count(reported: Mapping[str, Any], *names: str) -> int:

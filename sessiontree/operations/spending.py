@@ -11,7 +11,7 @@ and no handle resolved but those that may be answers.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -25,7 +25,16 @@ from sessiontree.core.blocks import role_of_entry
 from sessiontree.core.counts import ANSWERS
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.moment import moment_of
-from sessiontree.core.usage import Usage, reports_cost, usage_of, written_for_an_hour
+from sessiontree.core.usage import (
+    Mode,
+    Usage,
+    advice_in,
+    counts_instead,
+    mode_of,
+    reports_cost,
+    usage_of,
+    written_for_an_hour,
+)
 from sessiontree.operations.messages import with_messages
 from sessiontree.storage.lines import Backwards
 
@@ -33,7 +42,8 @@ if TYPE_CHECKING:
     from sessiontree.engine.cursor import Cursor
     from sessiontree.engine.reader import TreeReader
 
-_REPORTS: Final = frozenset({"session", "result"})
+_OF_SESSION: Final = "session"
+_REPORTS: Final = frozenset({_OF_SESSION, "result"})
 """The kinds of `usage` entries that give the cost of answers before them."""
 
 _VARIANT: Final = re.compile(r"\[[^]]*]$|-\d{8}$")
@@ -53,8 +63,10 @@ class Spent(msgspec.Struct, frozen=True):
         model: the model; empty if the entry names none.
         usage: the tokens, and the cost that was reported.
         written_for_an_hour: the part of the tokens written to a cache that is kept for an hour.
+        mode: how the provider served it, if that has a price of its own.
         is_reported: whether a cost, which may be 0, was reported with the tokens.
         is_report: whether the cost is that of answers before it.
+        is_of_session: whether these are all answers of the session, and not those of a turn.
         is_covered: whether a later entry of the session reports the cost.
     """
 
@@ -64,8 +76,10 @@ class Spent(msgspec.Struct, frozen=True):
     model: str
     usage: Usage
     written_for_an_hour: int = 0
+    mode: Mode | None = None
     is_reported: bool = False
     is_report: bool = False
+    is_of_session: bool = False
     is_covered: bool = False
 
     @property
@@ -76,13 +90,19 @@ class Spent(msgspec.Struct, frozen=True):
     @property
     def needs_price(self) -> bool:
         """Whether tokens were used whose cost nothing reports."""
-        used = self.usage
-        tokens = used.input + used.output + used.cache_read + used.cache_write
-        return bool(tokens) and not (self.is_reported or self.is_covered)
+        return bool(self.usage.tokens) and not (self.is_reported or self.is_covered)
+
+    def unless_known(self, known: Spent | None) -> Spent:
+        """What counts of this and of what an earlier entry of the same answer spent."""
+        if known is None:
+            return self
+        if not counts_instead(self.usage, known.usage):
+            return known
+        return replace(self, key=known.key, time=known.time)
 
 
 def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]:
-    """What each entry with usage spent; of an answer that several entries repeat, the last.
+    """What each entry with usage spent; an answer that several entries repeat is given once.
 
     The blobs that entries need are added to `needed`, so that the file is read once.
     """
@@ -94,13 +114,11 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]
         fields = fields if message is None else message
         if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
             continue
-        answer = fields.get(ANSWERS.get(entry.type, ""))
-        if not isinstance(answer, str) or not answer:
-            yield _spent(entry, fields, entry.uuid, _time_of(entry, cursor.reader))
-            continue
-        first = answers.get(answer)
-        time = first.time if first else _time_of(entry, cursor.reader)
-        answers[answer] = _spent(entry, fields, answer, time)
+        for name, spent in spent_by(entry, fields, _time_of(entry, cursor.reader)):
+            if name:
+                answers[name] = spent.unless_known(answers.get(name))
+            else:
+                yield spent
     yield from answers.values()
 
 
@@ -109,7 +127,11 @@ def costs(cursor: Cursor) -> list[Spent]:
 
     Such an entry is given with the provider and the name that the answers have for its model.
     """
-    found = list(spending(cursor))
+    return with_covered(list(spending(cursor)))
+
+
+def with_covered(found: list[Spent]) -> list[Spent]:
+    """See `costs`; `found` is what one session spent."""
     until: dict[str, datetime] = {}  # by model: the time of its last report
     named: dict[str, Spent] = {}
     for spent in found:
@@ -120,6 +142,15 @@ def costs(cursor: Cursor) -> list[Spent]:
         else:
             named.setdefault(model, spent)
     return [_marked(spent, until, named) for spent in found] if until else found
+
+
+def unreported(found: Iterable[Spent]) -> list[Spent]:
+    """What was spent without the costs that were reported, so that each answer needs a price."""
+    return [
+        replace(spent, usage=replace(spent.usage, cost=0.0), is_reported=False, is_covered=False)
+        for spent in found
+        if not spent.is_report
+    ]
 
 
 def _marked(spent: Spent, until: Mapping[str, datetime], named: Mapping[str, Spent]) -> Spent:
@@ -160,20 +191,51 @@ def _may_be_answer(handle: Entry) -> bool:
     return role_of_entry(handle) in (None, "assistant") and "usage" not in handle.as_stored
 
 
-def _spent(entry: Entry, fields: dict[str, Any], answer: str, time: datetime | None) -> Spent:
+def spent_by(
+    entry: Entry, fields: Mapping[str, Any], time: datetime | None
+) -> Iterator[tuple[str, Spent]]:
+    """What an entry spent, given its message or its keys, with the name of the answer.
+
+    The name is what other entries of the answer repeat; it is empty where the answer has none. A
+    model that the model of the answer asked has an answer of its own.
+    """
+    given = fields.get(ANSWERS.get(entry.type, ""))
+    name = given if isinstance(given, str) else ""
     model = model_of(fields) or {}
-    provider, reported = model.get("provider"), fields["usage"]
+    provider, named = model.get("provider"), str(model.get("modelId", ""))
+    told = provider if isinstance(provider, str) else None
+    reported = fields["usage"]
+    kind = fields.get("kind") if entry.type == "usage" else None
+    key = name or entry.uuid
+    mode = mode_of(reported, fields.get("serviceTier"))
+    yield name, _spent(key, time, told, named, reported, mode, kind)
+    for number, advice in enumerate(advice_in(reported, name)):
+        key = advice.name or f"{entry.uuid} {number}"
+        yield advice.name, _spent(key, time, told, advice.model, advice.reported)
+
+
+def _spent(
+    key: str,
+    time: datetime | None,
+    provider: str | None,
+    model: str,
+    reported: Any,
+    mode: Mode | None = None,
+    kind: Any = None,
+) -> Spent:
     usage = usage_of(reported)
-    is_report = entry.type == "usage" and fields.get("kind") in _REPORTS
+    is_report = kind in _REPORTS
     return Spent(
-        key=f"{answer} {time and time.timestamp()}",
+        key=f"{key} {time and time.timestamp()}",
         time=time,
-        provider=provider if isinstance(provider, str) else None,
-        model=str(model.get("modelId", "")),
+        provider=provider,
+        model=model,
         usage=usage,
         written_for_an_hour=written_for_an_hour(reported),
+        mode=mode,
         is_reported=usage.cost > 0 if is_report else reports_cost(reported),
         is_report=is_report and usage.cost > 0,
+        is_of_session=kind == _OF_SESSION,
     )
 
 

@@ -30,7 +30,7 @@ from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
 from sessiontree.core.moment import moment_of
 from sessiontree.core.questions import Asked, answers_in, questions_of
-from sessiontree.core.usage import Usage, usage_of
+from sessiontree.core.usage import Usage, advice_in, counts_instead, usage_of
 from sessiontree.operations.messages import is_typed
 from sessiontree.operations.outcome import Ending
 from sessiontree.text.preview import preview
@@ -143,7 +143,7 @@ def total(parts: Iterable[Work]) -> Work:
 
 
 class Answers:
-    """Counts the usage of each answer once, however many entries repeat it; the last counts."""
+    """Counts the usage of each answer once, however many entries repeat it."""
 
     def __init__(self) -> None:
         self._counted: dict[str, tuple[Tally, Usage]] = {}
@@ -152,7 +152,7 @@ class Answers:
         if isinstance(id, str) and id:
             before = self._counted.get(id)
             if before is not None:
-                if before[1] == usage:
+                if before[1] == usage or not counts_instead(usage, before[1]):
                     return
                 before[0].spend(before[1], sub)
             self._counted[id] = tally, usage
@@ -366,6 +366,8 @@ class Tally:
         if isinstance(usage, dict):
             id = keys.get("messageUuid") if entry.type == "message_end" else fields.get("id")
             answers.count(self, id, usage_of(usage))
+            for advice in advice_in(usage, id):
+                answers.count(self, advice.name, usage_of(advice.reported))
 
     def _disturbed(self, entry: Entry, fields: Message) -> list[TurnEvent]:
         if (cause := error_of(fields)) is not None:

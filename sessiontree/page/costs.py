@@ -1,21 +1,21 @@
 """Costs: what each turn used and cost, and how large the context was.
 
-Invariant: an answer counts once, in the turn that has it first, however many entries repeat it; of
-lines that repeat it the last counts.
+Invariants: an answer counts once, in the turn that has it first, however many entries repeat it.
+What a session cost is what `stats --by` says.
 """
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
-from sessiontree.core.counts import ANSWERS
 from sessiontree.core.entry import Entry
 from sessiontree.core.moment import moment_of
-from sessiontree.core.usage import reports_cost, usage_of, written_for_an_hour
+from sessiontree.core.usage import usage_of
 from sessiontree.operations.prices import Prices
-from sessiontree.operations.spending import Spent
+from sessiontree.operations.spending import Spent, spent_by, with_covered
 from sessiontree.operations.turns import SessionOutline
 
 _REPORTED: Final = "as reported"
@@ -34,36 +34,28 @@ class Costs:
 
     def __init__(self, load: Callable[[], Prices | None]) -> None:
         self._load = functools.cache(load)
-        self._answers: dict[str, tuple[int, Spent]] = {}
+        self._answers: dict[str, Spent] = {}
+        self._time: datetime | None = None  # of the last entry that has one
         self._by_turn: dict[int, list[str]] = {}
         self._sizes: dict[int, list[int]] = {}
 
     def take(self, entry: Entry, fields: Mapping[str, Any], place: int) -> None:
         """Take the fields of a message or another entry, of the turn at a place."""
+        time = self._time = moment_of(entry.timestamp) or self._time
         used = fields.get("usage")
         if not isinstance(used, Mapping):
             return
+        is_new = False
+        for name, spent in spent_by(entry, fields, time):
+            key = name or spent.key
+            known = self._answers.get(key)
+            self._answers[key] = spent.unless_known(known)
+            if known is None:
+                is_new = True
+                self._by_turn.setdefault(place, []).append(key)
         usage = usage_of(used)
-        given = fields.get(ANSWERS.get(entry.type, ""))
-        key = given if isinstance(given, str) and given else entry.uuid
-        known = self._answers.get(key)
-        if known is not None:
-            place = known[0]
-        else:
-            self._by_turn.setdefault(place, []).append(key)
-        provider, model = fields.get("provider"), fields.get("model")
-        spent = Spent(
-            key=key,
-            time=moment_of(entry.timestamp),
-            provider=provider if isinstance(provider, str) else None,
-            model=model if isinstance(model, str) else "",
-            usage=usage,
-            written_for_an_hour=written_for_an_hour(used),
-            is_reported=reports_cost(used),
-        )
-        self._answers[key] = place, spent
         size = usage.input + usage.cache_read + usage.cache_write
-        if size and known is None:
+        if size and is_new:
             self._sizes.setdefault(place, []).append(size)
 
     def context_of(self, place: int) -> int:
@@ -78,23 +70,25 @@ class Costs:
         ]
 
     def of(self, place: int) -> Cost | None:
-        """What a turn cost; None if that is not known."""
-        return self._sum(self._by_turn.get(place, []))
+        """What a turn cost; None if that is not known.
+
+        What the agent reported for the whole session counts in `total` alone.
+        """
+        found = [self._answers[key] for key in self._by_turn.get(place, ())]
+        return self._sum([spent for spent in found if not spent.is_of_session])
 
     def total(self) -> Cost | None:
         """What all turns cost."""
-        return self._sum(list(self._answers))
+        return self._sum(list(self._answers.values()))
 
-    def _sum(self, keys: list[str]) -> Cost | None:
+    def _sum(self, found: list[Spent]) -> Cost | None:
         reported = listed = 0.0
         unknown = 0
-        for key in keys:
-            spent = self._answers[key][1]
-            if spent.is_reported:
-                reported += spent.usage.cost
-            elif not spent.needs_price:
+        for spent in with_covered(found):
+            reported += spent.usage.cost
+            if not spent.needs_price:
                 continue
-            elif (price := self._listed(spent)) is not None:
+            if (price := self._listed(spent)) is not None:
                 listed += price
             else:
                 unknown += 1

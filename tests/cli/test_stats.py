@@ -67,6 +67,15 @@ def test_without_the_package_a_line_says_how_to_get_it(
     assert printed_json("stats", folder, "--by", "day")["prices"] is None
 
 
+def test_with_list_prices_each_answer_is_priced(folder: Path) -> None:
+    usual = printed_json("stats", folder, "--by", "model")
+    found = printed_json("stats", folder, "--by", "model", "--list-prices")
+    assert found["cost"]["reported"] == found["usage"]["cost"] == 0
+    assert found["cost"]["estimated"] == pytest.approx(2 * usual["cost"]["estimated"])
+    assert found["answers"] == usual["answers"]
+    assert "--list-prices needs --by" in run("stats", folder, "--list-prices").stderr
+
+
 def test_files_and_folders_add_up(folder: Path, tmp_path: Path) -> None:
     file = chat(tmp_path / "more.jsonl", answer("m", cost=0.25))
     found = printed_json("stats", file, folder, "--by", "day")

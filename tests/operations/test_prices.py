@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.usage import Usage
+from sessiontree.core.usage import Mode, Usage
 from sessiontree.operations.prices import Prices, load
 from sessiontree.operations.spending import Spent
 
@@ -59,6 +59,38 @@ def test_a_model_is_priced_only_where_its_price_is_known(
 def test_a_listed_model_without_a_price_is_not_free() -> None:
     listed = SimpleNamespace(total_price=0, model_price=SimpleNamespace(input_mtok=None))
     assert Prices(lambda *args, **about: listed, dict, "test").of(spent(Usage(10))) is None
+
+
+def test_a_long_request_is_priced_as_a_whole(prices: Prices) -> None:
+    """Above 200,000 tokens of input, all of a request of Sonnet 4.5 costs more, its output too."""
+    short = prices.of(spent(Usage(200_000, 1000), "claude-sonnet-4-5"))
+    assert short == pytest.approx(200_000 * 3e-6 + 1000 * 15e-6)
+    long = prices.of(spent(Usage(100_000, 1000, 100_001), "claude-sonnet-4-5"))
+    assert long == pytest.approx(100_000 * 6e-6 + 1000 * 22.5e-6 + 100_001 * 0.6e-6)
+
+
+FAST, TIER = Mode("speed", "fast"), Mode("service_tier", "priority")
+
+
+@pytest.mark.parametrize(
+    ("model", "mode", "times"),
+    [
+        ("claude-opus-5", FAST, 2),
+        ("claude-opus-4-6", FAST, 6),  # which had a fast mode once
+        ("claude-opus-4-7-20260401", FAST, 6),
+        ("claude-haiku-4-5", FAST, 1),  # which never had one
+        ("gpt-5.4", TIER, 2),  # on a day whose prices of tiers are not known
+        ("gpt-5.5", TIER, 2.5),
+        ("claude-opus-5", TIER, 1),  # which has no list price
+        ("no-such-model", FAST, None),
+    ],
+)
+def test_a_mode_has_its_own_price(
+    prices: Prices, model: str, mode: Mode, times: float | None
+) -> None:
+    usual = prices.of(spent(Usage(1000, 1000, 1000), model))
+    found = prices.of(spent(Usage(1000, 1000, 1000), model, mode=mode))
+    assert found == (None if times is None else pytest.approx((usual or 0.0) * times))
 
 
 _OFFLINE = """

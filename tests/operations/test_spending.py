@@ -9,9 +9,13 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, import_session
+from sessiontree.catalog.counts import Counter
+from sessiontree.catalog.listing import facts_of
 from sessiontree.core.usage import Usage
-from sessiontree.operations.spending import Spent, costs
+from sessiontree.operations.prices import load
+from sessiontree.operations.spending import Spent, costs, unreported
+from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home
 from tests.support.transcripts import assistant, user, written
 
 TOKENS = {"input_tokens": 10, "output_tokens": 5}
@@ -81,3 +85,81 @@ def test_an_answer_needs_a_price_where_nothing_reports_its_cost(
     session.append_message({"role": "assistant", "content": "x", "usage": usage})
     session.append_usage({"cost": 1.0, "output": 1}, model="m")  # has its own cost alone
     assert costs(session.cursor)[0].needs_price == needs_price
+
+
+@pytest.mark.parametrize(
+    ("case", "tokens", "dollars"),
+    [
+        # ten thousand new tokens and what the last line of each answer wrote
+        ("an answer in several lines", (10_005, 507, 11, 13), 0.06278675),
+        # what an answer wrote only grows, so a smaller number is of an earlier moment
+        ("a last line with fewer tokens", (10_000, 500, 0, 0), 0.0625),
+        # 60,000 tokens at $10, 140,000 at $6.25 a million
+        ("a cache for an hour", (20, 20, 40, 200_000), 1.47562),
+        # at twice, once, six times and twice the usual price
+        ("fast mode", (40_000, 40_000, 0, 0), 3.3),
+        ("a message of the program itself", (10_000, 10_000, 0, 0), 0.3),
+        # of Opus 4.6, and once of the advisor, whose tokens those of the answer do not include
+        ("an advisor", (30_000, 1_010, 500, 0), 0.1755),
+        # as reported, once for each answer
+        ("a cost beside the answer", (20_000, 20_000, 0, 0), 0.75),
+        # Amazon's price in a region
+        ("the names of Amazon", (10_000, 10_000, 0, 0), 0.33),
+        ("several models", (30_000, 30_000, 0, 0), 0.48),
+    ],
+)
+def test_what_an_answer_of_claude_code_used_and_cost(
+    case: str, tokens: tuple[int, ...], dollars: float, tmp_path: Path
+) -> None:
+    file = claude_code_home(tmp_path, CLAUDE_CODE[case])
+    assert _sums(spent_in(file)) == (tokens, dollars)
+    assert _counted(file) == tokens
+
+
+@pytest.mark.parametrize(
+    ("case", "tokens", "dollars"),
+    [
+        ("requests", (12_000, 2_000, 8_000, 0), 0.062),
+        ("a count told twice", (6_000, 1_000, 4_000, 0), 0.031),
+        ("another model", (12_000, 2_000, 8_000, 0), 0.0562),
+        # the second of three requests at twice the usual price
+        ("a tier of service", (18_000, 3_000, 12_000, 0), 0.124),
+    ],
+)
+def test_what_a_request_of_codex_used_and_cost(
+    case: str, tokens: tuple[int, ...], dollars: float, tmp_path: Path
+) -> None:
+    file = codex_home(tmp_path, CODEX[case])
+    assert _sums(spent_in(file)) == (tokens, dollars)
+    assert _counted(file) == tokens
+
+
+def test_at_list_prices_no_reported_cost_counts(tmp_path: Path) -> None:
+    file = claude_code_home(tmp_path, CLAUDE_CODE["a cost beside the answer"])
+    assert _sums(unreported(spent_in(file))) == ((20_000, 20_000, 0, 0), 0.6)
+
+
+def test_an_import_costs_what_its_original_does(tmp_path: Path) -> None:
+    for case, lines in CLAUDE_CODE.items():
+        file = claude_code_home(tmp_path / case, lines)
+        made = import_session(file, tmp_path / f"{case} imported").file
+        assert _sums(spent_in(Path(made))) == _sums(spent_in(file)), case
+
+
+def _sums(found: list[Spent]) -> tuple[tuple[int, ...], float]:
+    """The tokens, and the cost as reported or at list prices."""
+    prices = load()
+    assert prices is not None
+    used = sum((spent.usage for spent in found), Usage())
+    listed = [prices.of(spent) for spent in found if spent.needs_price]
+    assert None not in listed
+    tokens = used.input, used.output, used.cache_read, used.cache_write
+    return tokens, round(used.cost + sum(price or 0.0 for price in listed), 9)
+
+
+def _counted(file: Path) -> tuple[int, ...]:
+    """The tokens that `ls` and `stats` count line by line."""
+    ((_, counts),) = Counter(None).counted([facts_of(str(file))], None)
+    assert counts is not None
+    used = counts.usage
+    return used.input, used.output, used.cache_read, used.cache_write

@@ -14,6 +14,7 @@ import pytest
 from sessiontree import Redaction, Session
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
+from tests.support.spent import CLAUDE_CODE, claude_code_home
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 KEY = "ghp_" + "a1B2" * 9
@@ -219,3 +220,12 @@ def test_texts_that_no_reader_expects_have_a_page(file: Path, text: str) -> None
         file, user(text), assistant(text), assistant([call("c1", command=text)]), result("c1", text)
     )
     assert len(page.text) < 2_000_000
+
+
+def test_what_a_session_cost_is_what_stats_says(tmp_path: Path) -> None:
+    """A cost that is reported for the session covers its answers; in a turn they have a price."""
+    state = {"type": "cost-state", "modelUsage": {"claude-opus-4-6": {"costUSD": 12.5}}}
+    state["timestamp"] = "2026-02-10T21:12:00.000Z"
+    page = page_of(claude_code_home(tmp_path, [*CLAUDE_CODE["fast mode"], state]))
+    assert "$14.00 (as reported, at list prices)" in plain("".join(page.rows[-1]))
+    assert "$0.60" in plain("".join(page.rows[page.row_of("p") - 1]))

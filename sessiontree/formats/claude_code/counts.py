@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from sessiontree.core.counts import Counts, Sums
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import is_prompt, is_typed_command, text_of
-from sessiontree.core.usage import Usage, cost_in, usage_of
+from sessiontree.core.usage import Usage, cost_in
 from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, LOCAL_COMMAND, QUEUED_COMMAND
 from sessiontree.formats.claude_code.queue import QUEUE_OPERATION, Queue
 from sessiontree.formats.claude_code.threads import SYNTHETIC
@@ -33,6 +33,7 @@ class ClaudeTally:
     def __init__(self) -> None:
         self._sums = Sums()
         self._costs: dict[str, float] = {}
+        self._priced: set[str] = set()
         self._seen: set[str] = set()
         self._queue = Queue()
         self._place = 0
@@ -53,13 +54,14 @@ class ClaudeTally:
             return
         is_beside = beside or bool(body.get("isSidechain"))
         if isinstance(message.get("usage"), dict):
-            self._sums.spend(
-                usage_of(message["usage"]),
+            self._sums.spend_reported(
+                message["usage"],
                 body.get("timestamp"),
                 message.get("id"),
                 body.get("uuid"),
                 beside=is_beside,
             )
+            self._take_cost(cost_in(body.get("costUSD")), message.get("id"))
         if not is_beside and message.get("model") != SYNTHETIC:
             self._sums.use(message.get("model"))
 
@@ -72,6 +74,12 @@ class ClaudeTally:
             said = keys.get(kind, body.get("message"))
             content = said.get("content", said.get("prompt")) if isinstance(said, dict) else None
             self._queue.carry(text_of({"content": content}))
+
+    def _take_cost(self, cost: float | None, answer: Any) -> None:
+        """Add the cost of an answer, which each of its lines has."""
+        if cost and isinstance(answer, str) and answer and answer not in self._priced:
+            self._priced.add(answer)
+            self._sums.spend(Usage(cost=cost), None)
 
     def _take_costs(self, models: Any) -> None:
         """Add what each model cost since the line before; a line has the sums of the session."""

@@ -7,7 +7,8 @@ which becomes the lane `agent-<id>`; older versions mark its lines `isSidechain`
 file names the entry that it goes on from (`fork-context-ref`); its lane hangs below that entry.
 
 Other side lines count too: `continued-in` and `derived-from` name other sessions, which are in the
-header's metadata; `cost-state` has the cost so far, and what it adds becomes `usage`.
+header's metadata; `cost-state` has the cost so far, and what it adds becomes `usage`, as does the
+cost that versions of 2025 wrote beside an answer (`costUSD`).
 
 A message keeps its uuid, and is the API's message as stored; the output of a local command and a
 prompt typed during a turn become messages of the user. A prompt that only the queue has
@@ -204,6 +205,7 @@ class _Transcript:
         self._number = number
         self._lane = lane
         self._costs: dict[str, float] = {}  # by model, as reported so far
+        self._priced: set[str] = set()  # the answers whose cost is told
         self._lane_leaf: str | None = None
         self._top: str | None = None  # the entry above those without a parent; None: the header
         self._last = base.Place(number, 1, 0)
@@ -393,11 +395,11 @@ class _Transcript:
             ready = [(line, node)]
             while ready:
                 next_line, next_node = ready.pop()
-                yield self._entry(next_line, next_node, lines)
+                yield from self._entries(next_line, next_node, lines)
                 ready.extend(reversed(waiting.pop(next_node.uuid, ())))
         rest = (held for children in waiting.values() for held in children)
         for line, node in sorted(rest, key=lambda held: held[0].place):
-            yield self._entry(line, node, lines)
+            yield from self._entries(line, node, lines)
 
     def end(self, lines: base.Lines) -> Iterator[base.Translated]:
         """A branch to the end of the conversation, if another entry is the lane's leaf."""
@@ -442,6 +444,24 @@ class _Transcript:
                 uuid = lines.uuid(None, line, b" cost " + model.encode("utf-8", "replace"))
                 at = state.text("timestamp")
                 yield lines.entry("usage", line, uuid, {**fields, "usage": usage}, timestamp=at)
+
+    def _entries(
+        self, line: base.SourceLine, node: Node, lines: base.Lines
+    ) -> Iterator[base.Translated]:
+        """The entry of a line, and what the answer in it cost, as old versions wrote it."""
+        yield self._entry(line, node, lines)
+        if node.response is None or b'"costUSD"' not in line.text:
+            return
+        found = base.values(line.text) or base.Values({})
+        cost = cost_in(found.value("costUSD"))
+        if cost and node.response not in self._priced:
+            self._priced.add(node.response)
+            model = found.inside("message").text("model")
+            told = {"kind": "result", "provider": None, "model": model, "usage": {"cost": cost}}
+            above, lane = self._given[node.uuid], self._lane_of(node)
+            uuid = lines.uuid(None, line, b" cost")
+            at = node.timestamp or None
+            yield lines.entry("usage", line, uuid, told, parent=above, lane=lane, timestamp=at)
 
     def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.Translated:
         is_queued = node.type == QUEUE_OPERATION

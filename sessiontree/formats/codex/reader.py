@@ -24,6 +24,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.counts import Tally
 from sessiontree.core.migrate import uuid_of_line
+from sessiontree.core.usage import mode_of
 from sessiontree.errors import TooMuchError
 from sessiontree.formats import base
 from sessiontree.formats.codex.counts import CodexTally
@@ -146,6 +147,7 @@ class _State(NamedTuple):
     provider: str | None
     model: str | None
     effort: str | None
+    tier: str | None
     usage: Any
 
 
@@ -158,7 +160,7 @@ class _Rollout:
         self._states: dict[End, _State] = {}
         self._repeated = 0
         self._provider = meta.text("model_provider")
-        self._restore(_State(lines.root, [], self._provider, None, None, None))
+        self._restore(_State(lines.root, [], self._provider, None, None, None, None))
 
     def header(self, place: base.Place, facts: base.Facts) -> base.Translated:
         meta = self._meta
@@ -180,7 +182,7 @@ class _Rollout:
         `is_header` is whether its first line is the header already.
         """
         provider = segment.meta.text("model_provider")
-        start = _State(self.lines.root, [], provider, None, None, None)
+        start = _State(self.lines.root, [], provider, None, None, None, None)
         self._restore(start if segment.continues is None else self._states[segment.continues])
         self._segment = segment.id
         waiting = sorted(set(segment.ends), key=_place)
@@ -212,13 +214,14 @@ class _Rollout:
 
     def _state(self) -> _State:
         at = self.lines.leaf, list(self._history), self._provider
-        return _State(*at, self._model, self._effort, self._usage)
+        return _State(*at, self._model, self._effort, self._tier, self._usage)
 
     def _restore(self, state: _State) -> None:
         self.lines.leaf = state.leaf
         self._history = list(state.history)
         self._provider = state.provider
-        self._model, self._effort, self._usage = state.model, state.effort, state.usage
+        self._model, self._effort, self._tier = state.model, state.effort, state.tier
+        self._usage = state.usage
 
     def _uuid(self, line: base.SourceLine, name: bytes = b"") -> str:
         """The uuid that a line has in each session with this segment's history."""
@@ -256,7 +259,10 @@ class _Rollout:
     def _settings(
         self, line: base.SourceLine, at: str | None, kind: str, payload: base.Values
     ) -> Iterator[base.Translated]:
-        """The changes of the model and the effort, and the usage, that a line reports."""
+        """The changes of the model and the effort, and the usage, that a line reports.
+
+        A tier of service that was set holds for the requests after it.
+        """
         if kind == "turn_context":
             model, effort = payload.text("model"), payload.text("effort")
             if model and model != self._model:
@@ -274,7 +280,11 @@ class _Rollout:
                 self._usage = total
                 model_of_turn = {"provider": self._provider, "model": self._model}
                 fields = {"kind": "turn", **model_of_turn, "usage": last}
+                if mode_of(last, self._tier) is not None:
+                    fields["serviceTier"] = self._tier
                 yield self._extra("usage", line, b" usage", fields, at)
+        elif kind == "event_msg" and payload.text("type") == "thread_settings_applied":
+            self._tier = payload.inside("thread_settings").text("service_tier")
 
     def _extra(
         self, kind: str, line: base.SourceLine, name: bytes, fields: dict[str, Any], at: str | None
