@@ -8,7 +8,9 @@ Responses' (items with a `call_id`, most of them without a role).
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 import orjson
@@ -434,10 +436,21 @@ _DEEPEST_INDENTED: Final = 12  # levels
 """Deeper values are on one line: each level makes every line below it longer."""
 
 
+_INDENTED: Final = (
+    orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+)
+_OTHERWISE: Final = re.compile(rb"null|\de[-\d]")
+"""What orjson may write in another way than Python: NaN as null, and numbers with an exponent."""
+
+
 def indented_text(value: Any) -> str:
     """A value as JSON on several lines, for people; one that is nested deep on one line."""
     if _is_deeper(value, _DEEPEST_INDENTED):
         return json_text(value)
+    with suppress(TypeError):  # half of a pair of surrogates, a large number, another key
+        text = orjson.dumps(value, option=_INDENTED, default=str)
+        if _OTHERWISE.search(text) is None:
+            return text.decode()
     try:
         return json.dumps(value, ensure_ascii=False, indent=2, default=str)
     except (ValueError, RecursionError):

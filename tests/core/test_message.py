@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from sessiontree.core.message import (
     block_preview,
     calls_of,
     check_message,
+    indented_text,
     interrupted_result,
     is_prompt,
     json_text,
@@ -250,3 +252,31 @@ def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]
 )
 def test_a_slash_command_stands_between_its_tags(text: str, command: str | None) -> None:
     assert slash_command(text) == command
+
+
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
+)
+
+
+@given(
+    st.recursive(
+        SCALARS,
+        lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+        max_leaves=12,
+    )
+)
+def test_a_value_is_indented_as_the_standard_library_does(value: Any) -> None:
+    assert indented_text(value) == json.dumps(value, ensure_ascii=False, indent=2)
+
+
+def test_a_value_that_is_nested_deep_is_on_one_line() -> None:
+    value: Any = "x"
+    for _ in range(12):
+        value = [value]
+    assert indented_text(value).count("\n") == 24
+    assert indented_text([value]) == json_text([value])
+    assert indented_text({"a": value}) == json_text({"a": value})
+    assert indented_text({1: "\ud800", "k": object}) == json.dumps(
+        {1: "\ud800", "k": str(object)}, ensure_ascii=False, indent=2
+    )
