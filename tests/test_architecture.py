@@ -21,6 +21,7 @@ PACKAGE: Final = Path(sessiontree.__file__).parent
 FLOORS: Final = (
     *(
         "cli",
+        "adapters",
         "mcp",
         "tui",
         "web",

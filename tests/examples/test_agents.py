@@ -62,7 +62,7 @@ def _text(content: Any) -> str:
 
 def test_each_example_is_short() -> None:
     found = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
-    assert len(found) == 3
+    assert len(found) == 4
     assert max(found.values()) < 120
 
 
@@ -158,3 +158,17 @@ def test_an_asynchronous_agent_has_parallel_tools_subagents_and_commands(tmp_pat
     with Session.open(tmp_path / "chat.jsonl", readonly=True) as session:
         assert session.stats().lanes.keys() == {"main", "task-task-25"}
         assert not session.damage
+
+
+def test_an_agent_of_pydantic_ai_goes_on_and_goes_back(tmp_path: Path) -> None:
+    with provider(openai_script) as served:
+        assert run("pydantic_ai_agent.py", served, tmp_path, "Count") == ["42"]
+        assert run("pydantic_ai_agent.py", served, tmp_path, "Again", "back", "Else") == ["42"] * 2
+        sent = served.requests[-1]
+    assert [item["content"] for item in sent["input"] if item.get("role") == "user"] == [
+        *("Count", "Else")
+    ]
+    (file,) = (tmp_path / "chat.jsonl" / "pydantic-ai").glob("*.jsonl")
+    with Session.open(file, readonly=True) as session:
+        assert len(session.turns()) == 2
+        assert len(session.branches()) == 2

@@ -1,0 +1,327 @@
+"""Conversations of pydantic-ai as sessions.
+
+A conversation is a session file in the folder `pydantic-ai` of a store. A message is one entry, or
+one for each role in it; the last of them has the id of the message's `ConversationEntry`. The
+record is a fact in the session's metadata. It is written behind the entries that it needs, so that
+a crash leaves the record before. A fork is a file of its own, and its entries keep their ids.
+
+Invariants: a message comes back equal to the one that was given; a record is replaced only under
+the lock of its file, after its revision was compared; the files of entries that are remembered are
+only a cache.
+
+Source: `pydantic_ai.conversation_store` of pydantic-ai-slim 2.68.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from itertools import chain
+from typing import Any, Final
+
+from anyio.to_thread import run_sync
+
+from sessiontree.adapters.pydantic_messages import Translated, restored, translated
+from sessiontree.adapters.sdk import PYDANTIC_AI
+from sessiontree.core.entry import Entry
+from sessiontree.errors import EntryError, SessionNotFoundError
+from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.move import make_folders, moving
+from sessiontree.store import PathLike, Store
+
+try:
+    from pydantic import TypeAdapter
+    from pydantic_ai.conversation_store import (
+        ConversationConflict,
+        ConversationEntry,
+        ConversationRecord,
+        ConversationStore,
+    )
+    from pydantic_ai.messages import ModelMessagesTypeAdapter
+    from pydantic_core import PydanticSerializationError
+except ImportError as error:
+    raise PYDANTIC_AI.unknown() from error
+
+FOLDER: Final = "pydantic-ai"
+"""The folder of a store that has the conversations."""
+
+_KEY: Final = "pydanticAi"
+_MOST_REMEMBERED: Final = 100_000
+_RECORDS: Final = TypeAdapter(ConversationRecord)
+_ENDING: Final = ".jsonl"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+_Made = tuple["ConversationEntry", list[Translated]]
+
+
+class SessionTreeConversationStore(ConversationStore):
+    """Keeps the conversations of pydantic-ai agents as sessions.
+
+    A save costs what it adds. `delete` moves the session to the trash of the store; its entries
+    are never those of another conversation, because a fork has its own copies, with the same ids.
+
+    Args:
+        root: the folder of a store, or a `Store`; by default the store of the user.
+
+    Attributes:
+        store: the store.
+        folder: the folder with the conversations.
+
+    Raises:
+        UnknownSdkError: the version of pydantic-ai is not known to work.
+    """
+
+    def __init__(self, root: PathLike | Store | None = None) -> None:
+        PYDANTIC_AI.check()
+        self.store = root if isinstance(root, Store) else Store(root)
+        self.folder = os.path.join(self.store.root, FOLDER)
+        self._files: OrderedDict[str, str] = OrderedDict()  # of entries, the last ones
+        self._remembering = threading.Lock()
+
+    def file_of(self, conversation_id: str) -> str:
+        """Return the path of the session of a conversation, which need not exist."""
+        digest = blake2b(conversation_id.encode("utf-8", "surrogatepass"), digest_size=10)
+        words = _UNSAFE.sub("-", conversation_id[:60]).strip("-.").lower()
+        return os.path.join(self.folder, f"{words or 'conversation'}-{digest.hexdigest()}{_ENDING}")
+
+    async def read_record(self, conversation_id: str) -> ConversationRecord | None:
+        """See `ConversationStore.read_record`."""
+        return await run_sync(self._record_of, conversation_id)
+
+    async def read_records(
+        self, *, scope: str | None = None, limit: int | None = None
+    ) -> Sequence[ConversationRecord]:
+        """See `ConversationStore.read_records`."""
+        return await run_sync(self._records, scope, limit)
+
+    async def write_record(
+        self,
+        record: ConversationRecord,
+        *,
+        new_entries: Sequence[ConversationEntry] = (),
+        expected_revision: str | None,
+    ) -> None:
+        """See `ConversationStore.write_record`.
+
+        Raises:
+            EntryError: a message has a value that JSON cannot carry.
+        """
+        await run_sync(self._write, record, list(new_entries), expected_revision)
+
+    async def delete_record(self, conversation_id: str, *, expected_revision: str) -> None:
+        """See `ConversationStore.delete_record`; the session is moved to the trash."""
+        await run_sync(self._delete, conversation_id, expected_revision)
+
+    async def read_entry(self, entry_id: str) -> ConversationEntry:
+        """See `ConversationStore.read_entry`.
+
+        Raises:
+            LookupError: no conversation has the entry.
+        """
+        return (await run_sync(self._history, entry_id, 1))[-1]
+
+    async def read_history(
+        self, head_id: str | None, *, limit: int | None = None
+    ) -> list[ConversationEntry]:
+        """See `ConversationStore.read_history`.
+
+        Raises:
+            LookupError: no conversation has the entry.
+        """
+        if head_id is None or limit == 0:
+            return []
+        return await run_sync(self._history, head_id, limit)
+
+    # Below, in a thread
+
+    def _record_of(self, conversation_id: str) -> ConversationRecord | None:
+        file = self.file_of(conversation_id)
+        try:
+            with Session.open(file, readonly=True) as session:
+                record = _record_in(session, conversation_id)
+        except SessionNotFoundError:
+            return None
+        self._remember(file, record)
+        return record
+
+    def _records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
+        found: list[ConversationRecord] = []
+        for file in self._all_files():
+            with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
+                record = _record_in(session)
+                if record is None or self.file_of(record.conversation_id) != file:
+                    continue  # a fork that was not finished
+                if scope is None or record.scope == scope:
+                    self._remember(file, record)
+                    found.append(record)
+        found.sort(key=lambda record: record.updated_at, reverse=True)
+        return found[:limit]
+
+    def _all_files(self) -> Iterator[str]:
+        with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
+            names = sorted(each.name for each in listed if each.name.endswith(_ENDING))
+            yield from (os.path.join(self.folder, name) for name in names)
+
+    def _remember(self, file: str, record: ConversationRecord | None) -> None:
+        entries = [] if record is None else [record.head_id, *record.branches]
+        with self._remembering:
+            for entry in filter(None, entries):
+                self._files[entry] = file
+                self._files.move_to_end(entry)
+            while len(self._files) > _MOST_REMEMBERED:
+                self._files.popitem(last=False)
+
+    def _write(
+        self, record: ConversationRecord, new: list[ConversationEntry], expected: str | None
+    ) -> None:
+        made = [(entry, _messages_of(entry)) for entry in new]
+        file = self.file_of(record.conversation_id)
+        if expected is not None:
+            self._replace(file, record, made, expected)
+        else:
+            make_folders(DISK, self.folder)
+            with moving(DISK, self.folder):
+                self._make(
+                    file, record.conversation_id, new[0].parent_id if new else record.head_id
+                )
+                self._replace(file, record, made, None)
+        self._remember(file, record)
+
+    def _replace(
+        self, file: str, record: ConversationRecord, made: list[_Made], expected: str | None
+    ) -> None:
+        """Write entries and a record, if the record before has the expected revision."""
+        with self._checked(file, record.conversation_id, expected) as session:
+            known = {entry.id for entry, _ in made}
+            needed = [record.head_id, *(entry.parent_id for entry, _ in made)]
+            if any(one not in known and not _has(session, one) for one in needed):
+                raise ConversationConflict(record.conversation_id)
+            with session.batch():
+                for entry, messages in made:
+                    _append(session, entry, messages)
+                head = session.header.uuid if record.head_id is None else record.head_id
+                if session.reader.skip_markers(session.leaf).uuid != head:
+                    session.switch(head)
+                session.update_metadata(**{_KEY: _RECORDS.dump_python(record, mode="json")})
+
+    @contextmanager
+    def _checked(self, file: str, conversation_id: str, expected: str | None) -> Iterator[Session]:
+        """The session of a conversation, locked, whose record has the expected revision."""
+        try:
+            session = Session.open(file)
+        except SessionNotFoundError:
+            raise ConversationConflict(conversation_id) from None
+        with session, session.locked():
+            stored = _record_in(session, conversation_id)
+            if (None if stored is None else stored.revision) != expected:
+                raise ConversationConflict(conversation_id)
+            yield session
+
+    def _make(self, file: str, conversation_id: str, base: str | None) -> None:
+        """Make the session of a new conversation, which may begin at an entry of another one.
+
+        A file without a record is left by a program that was killed, or by `delete`.
+        """
+        if os.path.exists(file):
+            with Session.open(file, readonly=True) as session:
+                if _has(session, base) or _record_in(session, conversation_id) is not None:
+                    return
+            self.store.trash(file)
+        if base is None:
+            Session.create(file, metadata={"agent": FOLDER}).close()
+            return
+        source = self._file_with(base)
+        if source is None:
+            raise ConversationConflict(conversation_id)
+        with Session.open(source, readonly=True) as session:
+            session.fork(file, base)
+
+    def _delete(self, conversation_id: str, expected: str) -> None:
+        file = self.file_of(conversation_id)
+        if not os.path.exists(file):
+            raise ConversationConflict(conversation_id)
+        with moving(DISK, self.folder):
+            with self._checked(file, conversation_id, expected) as session:
+                session.update_metadata(**{_KEY: None})  # for whoever waits for the lock
+            self.store.trash(file)
+
+    def _history(self, head_id: str, limit: int | None) -> list[ConversationEntry]:
+        file = self._file_with(head_id)
+        if file is None:
+            raise LookupError(f"no conversation in {self.folder} has the entry {head_id}")
+        try:
+            with Session.open(file, readonly=True) as session:
+                head = session.reader.by_uuid(head_id)
+                return [] if head is None else _entries(session, head, limit)
+        except SessionNotFoundError:
+            raise LookupError(f"the conversation with the entry {head_id} was deleted") from None
+
+    def _file_with(self, entry_id: str) -> str | None:
+        """The file of a conversation that has an entry."""
+        known = self._files.get(entry_id)
+        for file in ([known] if known is not None else []) + list(self._all_files()):
+            with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
+                if _has(session, entry_id):
+                    return file
+        return None
+
+
+def _record_in(session: Session, conversation_id: str | None = None) -> ConversationRecord | None:
+    """The record of a session; None if there is none, or that of the session it is a copy of."""
+    stored = session.metadata.get(_KEY)
+    if not isinstance(stored, dict):
+        return None
+    record = _RECORDS.validate_json(json.dumps(stored))
+    return record if conversation_id in (None, record.conversation_id) else None
+
+
+def _has(session: Session, entry_id: str | None) -> bool:
+    return entry_id is None or session.reader.by_uuid(entry_id) is not None
+
+
+def _append(session: Session, entry: ConversationEntry, messages: list[Translated]) -> None:
+    """Append a message below its parent, as one entry for each message of the session."""
+    parent = session.header.uuid if entry.parent_id is None else entry.parent_id
+    below = None if session.reader.skip_markers(session.leaf).uuid == parent else parent
+    for number, (message, kept) in enumerate(messages, 1):
+        id = entry.id if number == len(messages) else None
+        session.append("message", parent=below, uuid=id, message=message, metadata={_KEY: kept})
+        below = None
+
+
+def _messages_of(entry: ConversationEntry) -> list[Translated]:
+    try:
+        (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
+    except (PydanticSerializationError, ValueError) as error:
+        raise EntryError(f"the message {entry.id} cannot be stored as JSON: {error}") from error
+    return translated(message)
+
+
+def _entries(session: Session, head: Entry, limit: int | None) -> list[ConversationEntry]:
+    """The messages of a path, or the last ones, in order."""
+    ids: list[str] = []
+    messages: list[list[tuple[Any, Any]]] = []
+    for entry in chain([head], session.reader.up(head)):
+        kept = (entry.get("metadata") or {}).get(_KEY) if entry.type == "message" else None
+        if not isinstance(kept, dict):
+            continue
+        if "message" in kept:
+            ids.append(entry.uuid)
+            if limit is not None and len(ids) > limit:
+                break
+            messages.append([])
+        messages[-1].append((entry["message"], kept))
+    made = [restored(reversed(pieces)) for pieces in messages]
+    found = ModelMessagesTypeAdapter.validate_json(json.dumps(made[::-1]))
+    parents = [*ids[1:], None][: len(found)]
+    return [
+        ConversationEntry(id=id, parent_id=parent, message=message)
+        for id, parent, message in zip(ids[len(found) - 1 :: -1], parents[::-1], found, strict=True)
+    ]
