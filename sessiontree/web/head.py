@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from sessiontree.storage.fs import Disk, Stat
 
-_START: Final = 256 * 1024
+_START: Final = 96 * 1024
 
 
 def start_of(path: str, large: int) -> int:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import logging
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final
 
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from sessiontree.page.document import Document
+from sessiontree.session import Session
 from sessiontree.web.app import App
 from sessiontree.web.door import Door, Guarded
 from sessiontree.web.sessions import Sessions
@@ -82,3 +85,13 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
         await super().startup(sockets=sockets)  # type: ignore[arg-type]
         self._application.started()
+        threading.Thread(target=_warm, name="warm", daemon=True).start()
+
+
+def _warm() -> None:
+    """Make a page of next to nothing, so that the first one that is asked for waits for nothing."""
+    with suppress(Exception), Session.create() as session:
+        session.append_message({"role": "user", "content": "a"})
+        session.append_message({"role": "assistant", "content": "```python\na = 1\n```"})
+        for _ in Document(session.cursor, session.original).chunks():
+            pass

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import time
 import warnings
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterator
@@ -30,7 +31,7 @@ _KEPT_CHANGES: Final = 64
 _MOST_VIEWED: Final = 8
 """Sessions that are kept open; the one that was asked for longest ago is closed."""
 
-_LARGE: Final = 1_500_000
+_LARGE: Final = 300_000
 """Bytes from which on the start of a session is shown before the rest is read."""
 
 _POLL_MILLISECONDS: Final = 500
@@ -38,6 +39,7 @@ _PAUSE: Final = 2
 """The pause after a session was read, as a multiple of the time that it took."""
 
 _LONGEST_PAUSE: Final = 10.0
+_SOON: Final = 0.3  # seconds for which no pause is made
 
 
 class News(NamedTuple):
@@ -134,11 +136,20 @@ class Viewed:
             stamps: object = None
             for _ in self._moments():
                 now = stamps_of(self.file)
-                if now == stamps:
+                if now == stamps or self._is_idle:
                     continue
                 stamps = now
+                started = time.monotonic()
                 self._read(reader)
+                took = time.monotonic() - started
+                if took > _SOON:
+                    self._stop.wait(min(_PAUSE * took, _LONGEST_PAUSE))
             reader.close()
+
+    @property
+    def _is_idle(self) -> bool:
+        """Whether nobody sees what would be read."""
+        return self._state is not None and not self.watchers
 
     def _read(self, reader: _Reader) -> None:
         try:
