@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from importlib import resources
 from typing import Any, Final
 
-from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.spending import BY
 from sessiontree.catalog.titles import title_of
 from sessiontree.core.display import one_line
-from sessiontree.page.data import as_json
+from sessiontree.errors import SessionTreeError
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy, shell
 from sessiontree.page.templates import Templates
+from sessiontree.web.commands import commands_for
+from sessiontree.web.compared import branches_of, compared
+from sessiontree.web.costs import DAYS, Costs
+from sessiontree.web.pages import Pages, asset, deflated, html, json
+from sessiontree.web.search import hits_in
+from sessiontree.web.seen import seen_at
 from sessiontree.web.sessions import Sessions, described
 from sessiontree.web.viewed import AllViewed, News, Viewed
 
@@ -41,17 +45,22 @@ class App:
         self._sessions = sessions
         self._viewed = AllViewed()
         self._templates = Templates()
-        self._environment = Environment(
-            loader=PackageLoader("sessiontree.web"), autoescape=True, undefined=StrictUndefined
-        )
+        self._pages = Pages()
+        self._costs = Costs()
         self._closing = asyncio.Event()
         self.starlette = Starlette(
             routes=[
                 Route("/", self._list),
                 Route("/sessions", self._rows),
+                Route("/search", self._search),
+                Route("/costs", self._costs_page),
                 Route("/s/{id}", self._of_session(self._page)),
                 Route("/s/{id}/index", self._of_session(self._index)),
                 Route("/s/{id}/events", self._of_session(self._events)),
+                Route("/s/{id}/about", self._of_session(self._about)),
+                Route("/s/{id}/branches", self._of_session(self._branches)),
+                Route("/s/{id}/compare", self._of_session(self._compare)),
+                Route("/s/{id}/seen", self._of_session(self._seen)),
                 Route("/s/{id}/{part}", self._of_session(self._part)),
             ]
         )
@@ -64,17 +73,38 @@ class App:
     # The list
 
     async def _list(self, request: Request) -> Response:
-        script, style = _asset("list.js"), page_asset("page.css") + _asset("list.css")
-        page = self._environment.get_template("list.html").render(
-            style=Markup(style), script=Markup(script)
-        )
-        return _html(page, policy(script, style, is_served=True))
+        return self._pages.answer("list.html", asset("list.js"))
 
     async def _rows(self, request: Request) -> Response:
         is_counted = "counted" in request.query_params
         found = await asyncio.to_thread(self._sessions.read, counted=is_counted)
         problems = [one_line(each, 400) for each in self._sessions.problems[:20]]
-        return _json({"sessions": described(found), "problems": problems})
+        return json({"sessions": described(found), "problems": problems})
+
+    async def _search(self, request: Request) -> Response:
+        given = request.query_params
+        agent, project = given.get("agent", ""), given.get("project", "")
+        chosen = [
+            one
+            for one, row in await asyncio.to_thread(self._sessions.described)
+            if agent in ("", row["agent"]) and project in ("", row["cwd"])
+        ]
+        hits = hits_in(given.get("q", ""), chosen)
+        return StreamingResponse(hits, media_type="application/x-ndjson")
+
+    async def _costs_page(self, request: Request) -> Response:
+        by = next((each for each in BY if each == request.query_params.get("by")), BY[0])
+        days = next((n for n in DAYS if str(n) == request.query_params.get("days")), DAYS[1])
+        sessions = await asyncio.to_thread(self._sessions.all)
+
+        async def rest() -> AsyncIterator[dict[str, Any]]:
+            try:
+                yield await asyncio.to_thread(self._costs.of, sessions, by, days)
+            except (SessionTreeError, OSError) as error:
+                yield {"problem": one_line(str(error), 400)}
+
+        first = {"by": by, "days": days, "all_by": BY, "all_days": DAYS, "count": len(sessions)}
+        return self._pages.streamed("costs.html", rest(), **first)
 
     # A session
 
@@ -91,7 +121,7 @@ class App:
 
     async def _page(self, request: Request, one: SessionInfo) -> Response:
         self._viewed.of(one.file)  # which begins to read
-        script = _asset("live.js")
+        script = asset("live.js")
         page = shell(
             self._templates,
             title_of(one, _TITLE),
@@ -100,16 +130,50 @@ class App:
             scripts=[script],
         )
         served = policy(page_asset("page.js") + script, page_asset("page.css"), is_served=True)
-        return _html(page, served)
+        return html(page, served)
 
     async def _index(self, request: Request, one: SessionInfo) -> Response:
-        return _deflated(await self._viewed.of(one.file).index())
+        return deflated(await self._viewed.of(one.file).index())
 
     async def _part(self, request: Request, one: SessionInfo) -> Response:
         found = self._viewed.of(one.file).part(request.path_params["part"])
         if found is None:
             return PlainTextResponse("The session has changed since.", 410)
-        return _deflated(found)
+        return deflated(found)
+
+    async def _about(self, request: Request, one: SessionInfo) -> Response:
+        return json({"commands": commands_for(one)})
+
+    async def _branches(self, request: Request, one: SessionInfo) -> Response:
+        try:
+            return json(await asyncio.to_thread(branches_of, one.file))
+        except (SessionTreeError, OSError):  # the events tell it
+            return json([])
+
+    async def _compare(self, request: Request, one: SessionInfo) -> Response:
+        given = request.query_params
+        values = (one.file, given.get("one", ""), given.get("other", ""))
+        return await self._made("compare.html", request, one, compared, *values)
+
+    async def _seen(self, request: Request, one: SessionInfo) -> Response:
+        values = (one.file, request.query_params.get("at", ""), self._templates)
+        return await self._made("seen.html", request, one, seen_at, *values)
+
+    async def _made(
+        self,
+        name: str,
+        request: Request,
+        one: SessionInfo,
+        make: Callable[..., dict[str, Any]],
+        *values: object,
+    ) -> Response:
+        """A page about a session, whose values a thread makes."""
+        try:
+            found = await asyncio.to_thread(make, *values)
+        except (SessionTreeError, OSError) as error:
+            return self._pages.answer("problem.html", problem=one_line(str(error), 400))
+        about = {"id": request.path_params["id"], "name": title_of(one, _TITLE)}
+        return self._pages.answer(name, found=found, **about)
 
     async def _events(self, request: Request, one: SessionInfo) -> Response:
         given = request.query_params.get("from", "0")
@@ -145,20 +209,3 @@ class App:
 def _event(news: News) -> bytes:
     lines = "".join(f"data: {line}\n" for line in news.data.split("\n"))
     return f"event: {news.kind}\n{lines}\n".encode()
-
-
-def _asset(name: str) -> str:
-    return resources.files("sessiontree.web").joinpath("assets", name).read_text("utf-8")
-
-
-def _html(page: str, policy: str) -> Response:
-    headers = {"content-security-policy": policy + "; frame-ancestors 'none'"}
-    return Response(page.encode("utf-8", "replace"), media_type="text/html", headers=headers)
-
-
-def _json(value: Any) -> Response:
-    return Response(as_json(value), media_type="application/json")
-
-
-def _deflated(data: bytes) -> Response:
-    return Response(data, media_type="application/json", headers={"content-encoding": "deflate"})

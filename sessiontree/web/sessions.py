@@ -56,6 +56,11 @@ class Sessions:
         """The sessions of the list, which is read if it was not yet."""
         return list(self._files.values()) or self.read()
 
+    def described(self) -> list[tuple[SessionInfo, dict[str, Any]]]:
+        """The sessions of the list, each with its facts as the page has them."""
+        found = self.all()
+        return list(zip(found, described(found), strict=True))
+
 
 def _counted(found: Sequence[SessionInfo]) -> Iterator[SessionInfo]:
     counter = Counter(cache_folder())

@@ -68,10 +68,10 @@ def test_the_list_is_filtered_by_words_and_opens_a_session(browser: Any, tmp_pat
         view.page.keyboard.type("a TEST")
         view.wait_for("document.querySelectorAll('.session').length === 1")
         assert view.text("#count") == "1 of 3"
-        view.press("Enter")
+        view.page.click(".session")
         assert view.sees("answer 1")
         assert view.page.title() == "Mend a test"
-        view.page.click("text=Sessions")
+        view.page.click("[aria-label=Sessions]")
         view.wait_for("document.querySelectorAll('.session').length === 3")
         assert outside(view, server) == []
         assert view.errors == []
@@ -220,6 +220,68 @@ def test_the_start_of_a_large_session_is_there_first_and_then_the_whole(
         view.press("G")
         assert view.sees("answer 399")
         assert view.page.evaluate("document.querySelectorAll('*').length") <= 1000
+        assert view.errors == []
+
+
+def test_a_search_of_the_texts_opens_its_hit_in_place(browser: Any, tmp_path: Path) -> None:
+    talk(tmp_path / "one.jsonl", 150, name="One").close()
+    with talk(tmp_path / "two.jsonl", 150, name="Two") as session:
+        session.append_message(call("c1"))
+        result = {"role": "toolResult", "toolCallId": "c1", "content": "the <b>hidden needle"}
+        session.append_message(result)
+        for n in range(150):
+            session.append_message(user(f"later {n}"))
+    with serving(tmp_path) as server:
+        view = opened(browser, server)
+        view.page.fill("#words", "hidden needle")
+        view.press("Enter")
+        view.wait_for("document.getElementById('foundtext').textContent.startsWith('1 hit for')")
+        assert "the <b>hidden needle" in view.text(".session")
+        view.page.click(".session")
+        assert view.sees("the <b>hidden needle")
+        view.page.go_back()
+        view.wait_for("document.getElementById('foundtext').textContent.startsWith('1 hit for')")
+        view.press("Escape")
+        view.page.fill("#words", "")
+        view.wait_for("document.querySelectorAll('.session').length === 2")
+        assert view.errors == []
+
+
+def test_an_entry_has_its_context_and_commands_that_can_be_copied(browser: Any, file: Path) -> None:
+    with talk(file) as session, serving(file) as server:
+        session.compact("the summary", first_kept="@~1")
+        uuid = session.append_message(user("after it")).uuid
+        view = opened(browser, server)
+        live(view)
+        assert view.sees("after it")
+        view.page.click(f"a.at[href='#{uuid}'] >> nth=-1")
+        assert f"sessiontree fork {file} --at {uuid}" in view.text("dialog.asked")
+        assert f"sessiontree label {file} {uuid} NAME" in view.text("dialog.asked")
+        view.page.click("text=As the model saw it here")
+        view.page.wait_for_selector("text=4 messages")
+        main = view.text("#main")
+        assert "the summary" in main
+        assert "after it" in main
+        assert "prompt 0" not in main
+        assert view.errors == []
+
+
+def test_two_branches_stand_side_by_side(browser: Any, file: Path) -> None:
+    with talk(file) as session, serving(file) as server:
+        session.branch(session.path()[2])
+        session.append_message(user("another way"))
+        session.append_message(assistant("which is better"))
+        view = opened(browser, server)
+        live(view)
+        view.page.click("text=Two branches side by side")
+        view.page.click("dialog.asked >> button:has-text('Compare')")
+        view.page.wait_for_selector(".sides")
+        one, other = (side.inner_text() for side in view.page.query_selector_all(".sides section"))
+        assert "prompt 1" in one
+        assert "another way" in other
+        assert "prompt 0" not in one
+        view.page.click("text=another way")
+        assert view.sees("which is better")
         assert view.errors == []
 
 

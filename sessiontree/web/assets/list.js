@@ -24,7 +24,19 @@ function when(text) {
   return seconds < 60 ? 'now' : moment.toLocaleDateString();
 }
 
+// A hit of the search of the texts: where it is, and the words around it.
+function fillHit(row, hit) {
+  row.href = `/s/${hit.id}#${encodeURIComponent(hit.uuid)}`;
+  row.role = 'listitem';
+  const time = make('time', '', when(hit.modified)), words = make('b'), small = make('small');
+  words.append(hit.before, make('mark', '', hit.match), hit.after);
+  const facts = [hit.title, hit.turn === null ? '' : `turn ${hit.turn}`, hit.speaker];
+  small.append(make('i', '', hit.agent), ' · ' + facts.filter(Boolean).join(' · '));
+  row.replaceChildren(time, words, small);
+}
+
 function fillRow(row, one) {
+  if (one.uuid !== undefined) { fillHit(row, one); return; }
   row.href = '/s/' + one.id;
   row.role = 'listitem';
   const time = make('time', '', when(one.modified));
@@ -42,10 +54,11 @@ function draw() {
   const last = Math.min(shown.length, first + Math.ceil(main.clientHeight / HEIGHT) + 8);
   const drawn = new Map();
   shown.slice(first, last).forEach((one, at) => {
-    const facts = JSON.stringify(one), element = elements.get(one.id) || make('a', 'session');
+    const key = one.uuid === undefined ? one.id : first + at;
+    const facts = JSON.stringify(one), element = elements.get(key) || make('a', 'session');
     if (element.facts !== facts) fillRow(element, one);
     element.facts = facts;
-    drawn.set(one.id, element);
+    drawn.set(key, element);
     if (rows.children[at] !== element) rows.insertBefore(element, rows.children[at] || null);
   });
   while (rows.children.length > drawn.size) rows.lastChild.remove();
@@ -59,7 +72,51 @@ const key = {
   bytes: (one) => -one.bytes, title: (one) => one.title.toLowerCase(),
 };
 
+// ---- the search of the texts
+
+let searching = null;
+
+async function search(words) {
+  leave();
+  const controller = searching = new AbortController(), hits = [];
+  const given = new URLSearchParams({q: words, agent: $('agent').value, project: $('project').value});
+  history.replaceState(null, '', '#' + encodeURIComponent(words));
+  const tell = (state) => {
+    $('foundtext').textContent = `${hits.length.toLocaleString()} ${hits.length === 1 ? 'hit' : 'hits'} for ${words}${state}`;
+    shown = hits;
+    draw();
+  };
+  $('found').hidden = false;
+  main.scrollTop = 0;
+  tell(' · searching …');
+  let state = '', rest = '', drawn = 0;
+  try {
+    const answer = await fetch('/search?' + given, {signal: controller.signal});
+    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+    for (let read; !(read = await reader.read()).done;) {
+      const lines = (rest + read.value).split('\n');
+      rest = lines.pop();
+      for (const line of lines) {
+        const found = JSON.parse(line);
+        if (found.uuid !== undefined) hits.push(found);
+        else state = (found.all === false ? ' · there are more' : '') + (found.problems.length ? ` · left out: ${found.problems.join(' · ')}` : '');
+      }
+      if (performance.now() - drawn > 100) { tell(' · searching …'); drawn = performance.now(); }
+    }
+    tell(state);
+  } catch (error) {
+    if (controller === searching) tell(' · the server does not answer');
+  }
+}
+
+function leave() {
+  if (searching) searching.abort();
+  searching = null;
+  $('found').hidden = true;
+}
+
 function choose() {
+  if (searching) return;
   const words = $('words').value.toLowerCase().split(/\s+/).filter(Boolean);
   const agent = $('agent').value, project = $('project').value, by = key[$('order').value];
   shown = all.filter((one) => (!agent || one.agent === agent) && (!project || one.cwd === project)
@@ -111,13 +168,27 @@ async function again() {
 }
 
 for (const name of ['words', 'agent', 'project', 'order']) $(name).addEventListener('input', () => { main.scrollTop = 0; choose(); });
-$('choose').addEventListener('submit', (event) => { event.preventDefault(); if (shown.length) location.href = '/s/' + shown[0].id; });
+function back() {
+  leave();
+  history.replaceState(null, '', location.pathname);
+  choose();
+}
+
+$('words').addEventListener('input', () => { if (searching) back(); }, {capture: true});
+$('back').addEventListener('click', back);
+$('choose').addEventListener('submit', (event) => {
+  event.preventDefault();
+  const words = $('words').value.trim();
+  if (words) search(words);
+});
 main.addEventListener('scroll', draw, {passive: true});
 addEventListener('resize', draw);
 document.addEventListener('visibilitychange', again);
 document.addEventListener('keydown', (event) => {
+  if (event.key === 'Escape' && searching) { back(); return; }
   if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, select')) return;
   if (event.key === '/' || event.key === 'f') { event.preventDefault(); $('words').focus(); }
 });
-read(false).then(() => { document.body.dataset.ready = 'yes'; return again(); }).then(() => setInterval(again, EVERY));
+const asked = decodeURIComponent(location.hash.slice(1));
+read(false).then(() => { if (asked) { $('words').value = asked; search(asked); } }).then(() => { document.body.dataset.ready = 'yes'; return again(); }).then(() => setInterval(again, EVERY));
 })();
