@@ -210,3 +210,70 @@ def test_the_end_of_the_following_closes_the_file(tmp_path: Path) -> None:
     with Session.open(path, readonly=True) as session:
         assert list(session.follow(stop=stop)) == []
     assert str(path) not in open_files()
+
+
+@pytest.mark.parametrize("kind", ["own", "an agent's"])
+def test_a_file_may_be_gone_again_and_again_for_a_short_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """The time begins anew each time, and a file that is back for a moment is read."""
+    path = tmp_path / "session.jsonl"
+    if kind == "own":
+        with Session.create(path) as session:
+            session.append_message({"role": "user", "content": "one"})
+            session.append_message({"role": "user", "content": "two"})
+    else:
+        shutil.copy(CLAUDE, path)
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    clock = 100.0
+
+    def steps() -> Iterator[object]:
+        nonlocal clock
+        for content in (None, lines[:-1], None, lines[:-1], None, lines):
+            clock += 0.6 * follow.GONE_SECONDS
+            path.unlink(missing_ok=True)
+            if content is not None:
+                path.write_bytes(b"".join(content))
+            yield None
+            yield None
+
+    monkeypatch.setattr("time.monotonic", lambda: clock)
+    monkeypatch.setattr(FileLog, "changes", lambda log, stop: steps())
+    before = uuids(path)
+    with Session.open(path, readonly=True) as session:
+        found = [entry.uuid for entry in session.follow()]
+    assert found == uuids(path)[len(before) :]
+    assert found
+
+
+@pytest.mark.parametrize("kind", ["own", "an agent's"])
+@pytest.mark.parametrize("passed", [0.9, 1.1])
+def test_a_file_is_waited_for_as_long_as_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, passed: float
+) -> None:
+    path = tmp_path / "session.jsonl"
+    if kind == "own":
+        Session.create(path).close()
+    else:
+        shutil.copy(CLAUDE, path)
+    content = path.read_bytes()
+    clock = 100.0
+
+    def steps() -> Iterator[object]:
+        nonlocal clock
+        path.unlink()
+        yield None
+        clock += passed * follow.GONE_SECONDS
+        yield None
+        path.write_bytes(content)
+        yield None
+
+    monkeypatch.setattr("time.monotonic", lambda: clock)
+    monkeypatch.setattr(FileLog, "changes", lambda log, stop: steps())
+    with Session.open(path, readonly=True) as session:
+        if passed < 1:
+            assert list(session.follow()) == []
+        else:
+            with pytest.raises(SessionNotFoundError, match="vanished"):
+                list(session.follow())
