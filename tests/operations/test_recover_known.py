@@ -12,6 +12,9 @@ from sessiontree.operations.recover import Content, Gap
 
 Event = Edit | Seen
 
+_: Final = None
+"""A line that is not known."""
+
 
 def whole(text: str) -> Seen:
     return Seen("f", text, is_whole=True)
@@ -98,7 +101,6 @@ def test_the_whole_content_is_known(name: str) -> None:
     assert content.known() == len(text.splitlines())
 
 
-_ = None
 PARTS: Final[dict[str, tuple[list[Event], list[str | None], bool]]] = {
     "nothing": ([], NO_LINE, False),
     "a part": ([part(2, "b", "c")], [_, "b", "c"], False),
