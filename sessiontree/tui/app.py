@@ -14,6 +14,7 @@ from sessiontree.catalog.listing import SessionInfo
 from sessiontree.tui.outline import OutlineView
 from sessiontree.tui.picker import Clock, Find, Picker
 from sessiontree.tui.resuming import Resume
+from sessiontree.tui.viewing import Viewing
 
 
 class Browser(App[Resume]):
@@ -37,6 +38,7 @@ class Browser(App[Resume]):
             os.environ["NO_COLOR"] = no_colour
         self._sessions, self._find, self._file = sessions, find, file
         self._clock = clock
+        self.viewing = Viewing()
 
     def on_mount(self) -> None:
         self.theme = "ansi-dark"
@@ -44,3 +46,6 @@ class Browser(App[Resume]):
             self.push_screen(Picker(self._sessions, self._find, self._clock))
         else:
             self.push_screen(OutlineView(self._file), lambda _: self.exit())
+
+    def on_unmount(self) -> None:
+        self.viewing.close()

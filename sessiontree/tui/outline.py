@@ -21,6 +21,7 @@ from sessiontree.tui.reader import Reader
 from sessiontree.tui.resuming import ask_to_resume
 from sessiontree.tui.turns import Row, last_line, row_line, rows_of
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+from sessiontree.tui.viewing import Viewing
 
 
 class OutlineView(View, inherit_bindings=False):
@@ -45,6 +46,7 @@ class OutlineView(View, inherit_bindings=False):
         key("f", "fork", "copy the path to the turn into a new session of the store"),
         key("e", "export", "export the path to the turn as Markdown"),
         key("y", "copy", "copy the prompt"),
+        key("w", "view", "open the turn in the browser"),
         key("t", "trash", "move the session to the trash"),
         key("f5", "read", "read the session again", "F5"),
         HELP,
@@ -267,6 +269,16 @@ class OutlineView(View, inherit_bindings=False):
             self.ask(
                 "Export to", lambda path: self.start(actions.export, self.file, leaf, path), name
             )
+
+    def action_view(self) -> None:
+        if (turn := self.turn) is not None:
+            self.run_worker(self._view(turn))
+
+    async def _view(self, turn: Turn) -> None:
+        viewing: Viewing = self.app.viewing  # type: ignore[attr-defined]
+        told = await self.tried(asyncio.to_thread(viewing.open, self.file, turn.uuid))
+        if told is not None:
+            self.tell(told)
 
     def action_copy(self) -> None:
         if (turn := self.turn) is not None and turn.prompt is not None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
+from urllib.error import HTTPError
+from urllib.request import urlopen
 
 import pytest
 
@@ -205,3 +208,28 @@ def test_a_search_over_the_list_opens_its_hit(tmp_path: Path) -> None:
         assert driven.rows[0].startswith("turn 1")
 
     drive(steps, tmp_path)
+
+
+def test_a_turn_is_opened_in_the_browser_and_the_server_ends_with_the_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("starlette")
+    file = branched(tmp_path / "s.jsonl")
+    monkeypatch.setenv("BROWSER", "/bin/true")
+    found: list[str] = []
+
+    async def steps(driven: Driven) -> None:
+        await driven.press("home", "w")
+        found.append(driven.foot)
+        address = driven.foot.replace(" ", "").removeprefix("open").removeprefix("ed")
+        with urlopen(address.partition("#")[0]) as answer:
+            assert b"<title>" in answer.read()
+
+    with pytest.raises(HTTPError) as refused:  # urlopen keeps no cookie
+        drive(steps, file=file)
+    assert refused.value.code == 403
+    refused.value.close()
+    assert "http://127.0.0.1:" in found[0]
+    port = int(found[0].partition("127.0.0.1:")[2].partition("/")[0])
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port), timeout=5).close()
