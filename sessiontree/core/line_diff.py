@@ -54,6 +54,9 @@ def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
             found.append((high, end, same))
         if low == high or start == end:
             continue
+        if high - low == 1 or end - start == 1:
+            found += _alone(before, low, high, after, start, end)
+            continue
         anchors = _anchors(before, low, high, after, start, end) if depth < _DEEPEST else []
         if anchors:
             for one, other in anchors:
@@ -66,6 +69,17 @@ def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
             found += ((one, other, 1) for one, other in compared)
     found.sort()
     return _joined(found)
+
+
+def _alone(
+    before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
+) -> list[Run]:
+    """The line of a run of one line, at its first place in the other run."""
+    if high - low == 1:
+        places = [(low, at, 1) for at in range(start, end) if after[at] == before[low]]
+    else:
+        places = [(at, start, 1) for at in range(low, high) if before[at] == after[start]]
+    return places[:1]
 
 
 def _joined(found: list[Run]) -> list[Run]:

@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from sessiontree.core.activity import CallEnding, ended_calls, results_of
+from sessiontree.core.codec import lines_in
 from sessiontree.core.edits import (
     Edit,
     Seen,
@@ -26,9 +27,10 @@ from sessiontree.core.edits import (
     with_arguments,
 )
 from sessiontree.core.entry import CONTENT, Entry, decode_object
-from sessiontree.core.message import Call, Message, calls_of
+from sessiontree.core.message import Call, Message, calls_of, result_ids
 from sessiontree.core.moment import moment_of
 from sessiontree.engine.cursor import Cursor
+from sessiontree.engine.view import View
 from sessiontree.errors import BlobError
 from sessiontree.operations.messages import with_messages
 from sessiontree.operations.work import message_of
@@ -47,6 +49,10 @@ _FOLDERS: Final = ("workdir", "cwd", "dir_path", "directory")
 
 _NEEDED: Final = (b"model_change", b"spilled", b"file-history-snapshot")
 """What an entry has that matters for other entries, or whose content is elsewhere."""
+
+
+_MOST_SEARCHED: Final = 100
+"""The calls without a result whose ids are searched for; for more, each line is decoded."""
 
 
 class FileEvent(msgspec.Struct, frozen=True):
@@ -119,6 +125,12 @@ def _entries_about(cursor: Cursor, names: Collection[str]) -> Iterator[Entry]:
                 calls = calls_of(message_of(entry, entry.as_stored) or {}) if entry else ()
                 ids = (call.id.encode("utf-8", "replace") for call in calls if call.id)
                 waiting |= dict.fromkeys(ids, start + at)
+        if len(waiting) > _MOST_SEARCHED:
+            for entry in _entries_in(view, start, block):
+                for answer in result_ids(message_of(entry, entry.as_stored) or {}):
+                    waiting.pop(answer.encode("utf-8", "replace"), None)
+                yield entry
+            continue
         answered = []
         for id, place in waiting.items():
             results = [at for at, _ in lines_with(id, block, end) if start + at != place]
@@ -128,6 +140,14 @@ def _entries_about(cursor: Cursor, names: Collection[str]) -> Iterator[Entry]:
         yield from (entry for _, entry in sorted(found.items()) if entry is not None)
         for id in answered:
             del waiting[id]
+
+
+def _entries_in(view: View, start: int, block: bytes) -> Iterator[Entry]:
+    """The entries of a block of lines; its last line may lack its end."""
+    for line in lines_in(block if block.endswith(b"\n") else block + b"\n"):
+        if (entry := view.decode(line, start)) is not None:
+            yield entry
+        start += len(line) + 1
 
 
 def _blocks(read: Read, size: int) -> Iterator[tuple[int, bytes]]:
