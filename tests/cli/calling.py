@@ -51,6 +51,12 @@ COMMANDS: Final = {
     "import": "own: convert FILE --to claude-code -o new.jsonl; import new.jsonl -o made",
     "import-again": "own: convert FILE --to claude-code -o new.jsonl; append FILE --text more; "
     "import new.jsonl -o .",
+    "backup": "own: convert FILE --to pi -o pi.jsonl; import pi.jsonl -o made; "
+    "convert FILE --to claude-code -o new.jsonl; backup new.jsonl --store made",
+    "backup-again": "own: convert FILE --to pi -o pi.jsonl; import pi.jsonl -o made; "
+    "backup pi.jsonl --store made",
+    "page": "own: export FILE --html -o new.html",
+    "page-redacted": "own: export FILE --html --redact -o new.html",
     "repair": "damaged: repair FILE",
     "repair-v1": "version-1: repair FILE",
     "migrate": "version-1: migrate FILE",
@@ -170,6 +176,9 @@ VARYING: Final = {
 SHORT: Final = re.compile(r"\b[0-9a-f]{8}\b")
 """The first characters of a uuid."""
 
+_OF_ANY_SIZE: Final = (".lock", ".md", ".html")
+"""Parts of the names of files that have the names of folders in them."""
+
 MOST: Final = 12
 """So many calls and lines of an outcome are kept."""
 
@@ -210,7 +219,7 @@ class Watch:
             flags = arguments[1]
             more = " new" if flags & os.O_EXCL else " to lock" if flags & os.O_CREAT else ""
             more = " to empty" if flags & os.O_TRUNC else more
-        elif kind == "write" and ".lock" not in path and ".md" not in path:  # no names of folders
+        elif kind == "write" and not any(part in path for part in _OF_ANY_SIZE):
             more = f" {len(arguments[1])}"
         nth = 1 + sum(call[:2] == (kind, path) for call in self.calls)
         call = Call(kind, path, more, nth)
@@ -256,8 +265,9 @@ def watching(watch: Watch) -> Iterator[None]:
     """Note all calls of the disk."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sessiontree.storage.lock.SETTLED_SECONDS", 1e9)  # however long it takes
-        # The cache of counts lies in a folder of the user, and is there or not.
+        # The caches lie in a folder of the user, and are there or not.
         patch.setattr("sessiontree.catalog.counts.Counter.save", lambda counter: None)
+        patch.setattr("sessiontree.importing.seen.Seen.save", lambda seen: None)
         for kind in ("open", *CHANGING, *READING):
             patch.setattr(Disk, kind, _watched(watch, kind, getattr(Disk, kind)))
         yield
