@@ -16,17 +16,16 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from hashlib import blake2b
 from itertools import chain
 from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
+from sessiontree.adapters.place import ENDING, Place
 from sessiontree.adapters.pydantic_messages import Translated, restored, translated
 from sessiontree.adapters.sdk import PYDANTIC_AI
 from sessiontree.core.entry import Entry
@@ -55,8 +54,6 @@ FOLDER: Final = "pydantic-ai"
 _KEY: Final = "pydanticAi"
 _MOST_REMEMBERED: Final = 100_000
 _RECORDS: Final = TypeAdapter(ConversationRecord)
-_ENDING: Final = ".jsonl"
-_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 _Made = tuple["ConversationEntry", list[Translated]]
 
@@ -80,16 +77,14 @@ class SessionTreeConversationStore(ConversationStore):
 
     def __init__(self, root: PathLike | Store | None = None) -> None:
         PYDANTIC_AI.check()
-        self.store = root if isinstance(root, Store) else Store(root)
-        self.folder = os.path.join(self.store.root, FOLDER)
+        self._place = Place(root, FOLDER)
+        self.store, self.folder = self._place.store, self._place.folder
         self._files: OrderedDict[str, str] = OrderedDict()  # of entries, the last ones
         self._remembering = threading.Lock()
 
     def file_of(self, conversation_id: str) -> str:
         """Return the path of the session of a conversation, which need not exist."""
-        digest = blake2b(conversation_id.encode("utf-8", "surrogatepass"), digest_size=10)
-        words = _UNSAFE.sub("-", conversation_id[:60]).strip("-.").lower()
-        return os.path.join(self.folder, f"{words or 'conversation'}-{digest.hexdigest()}{_ENDING}")
+        return self._place.file_of(conversation_id)
 
     async def read_record(self, conversation_id: str) -> ConversationRecord | None:
         """See `ConversationStore.read_record`."""
@@ -166,7 +161,7 @@ class SessionTreeConversationStore(ConversationStore):
 
     def _all_files(self) -> Iterator[str]:
         with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
-            names = sorted(each.name for each in listed if each.name.endswith(_ENDING))
+            names = sorted(each.name for each in listed if each.name.endswith(ENDING))
             yield from (os.path.join(self.folder, name) for name in names)
 
     def _remember(self, file: str, record: ConversationRecord | None) -> None:

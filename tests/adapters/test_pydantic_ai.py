@@ -103,6 +103,7 @@ def store(tmp_path: Path) -> SessionTreeConversationStore:
     return SessionTreeConversationStore(tmp_path)
 
 
+@settings(suppress_health_check=list(HealthCheck), deadline=None)
 @given(MESSAGES)
 def test_a_message_comes_back_as_it_was_given(messages: list[ModelMessage]) -> None:
     for message in ModelMessagesTypeAdapter.dump_python(messages, mode="json"):

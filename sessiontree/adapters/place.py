@@ -1,0 +1,37 @@
+"""Where the session of an SDK's id is: one file for each id, in a folder of a store."""
+
+from __future__ import annotations
+
+import os
+import re
+from hashlib import blake2b
+from typing import Final
+
+from sessiontree.store import PathLike, Store
+
+ENDING: Final = ".jsonl"
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_MOST_WORDS: Final = 60
+
+
+class Place:
+    """A folder of a store.
+
+    Args:
+        root: the folder of a store, or a `Store`; None for the store of the user.
+        name: the name of the folder.
+
+    Attributes:
+        store: the store.
+        folder: the path of the folder.
+    """
+
+    def __init__(self, root: PathLike | Store | None, name: str) -> None:
+        self.store = root if isinstance(root, Store) else Store(root)
+        self.folder = os.path.join(self.store.root, name)
+
+    def file_of(self, id: str) -> str:
+        """Return the path of the session of an id; ids that differ have other paths."""
+        digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+        words = _UNSAFE.sub("-", id[:_MOST_WORDS]).strip("-.").lower()
+        return os.path.join(self.folder, f"{words or 'session'}-{digest}{ENDING}")
