@@ -1,0 +1,1 @@
+"""Viewers of sessions, measured beside sessiontree: see `python -m benchmarks.viewers --help`."""
