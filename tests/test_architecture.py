@@ -320,6 +320,7 @@ LATE: Final = {
     "tui.picker": {
         "tui.hits": "slow to import, few need it",
         "tui.outline": "slow to import, and not needed for the list",
+        "tui.spending": "few need it",
     },
     "engine.header": {
         "core.salvage": "few headers share their line",

@@ -14,9 +14,9 @@ _FLAGS: Final = [
     *("--disable-background-networking", "--disable-component-update"),
     *("--enable-precise-memory-info", "--js-flags=--expose-gc"),
 ]
-_LIMIT: Final = 90.0
+_LIMIT: Final = 60.0
 _SETTLES: Final = 3.0
-"""Seconds after which the memory and the elements are counted."""
+"""Seconds after all is loaded when the memory and the elements are counted."""
 
 _SEES: Final = """words => {
   for (let y = 10; y < innerHeight; y += 12) {
@@ -73,6 +73,8 @@ def look(url: str, click: str, words: Sequence[str]) -> Look:
             took = _seen(page, began, list(words))
             if took is None:
                 return Look(0, 0, 0, 0, f"nothing to read in {_LIMIT:.0f} s")
+            with suppress(Error):
+                page.wait_for_load_state("load")
             page.wait_for_timeout(_SETTLES * 1000)
             with suppress(Error):
                 page.evaluate("gc()")

@@ -160,11 +160,35 @@ def spending_of(
     shown: Each = nothing,
     processes: int | None = None,
 ) -> Spending:
-    """The costs of sessions, by day, project, model or agent.
+    """The costs of sessions, by day, project, model or agent; see `spendings_of`."""
+    return spendings_of(
+        sources,
+        (by,),
+        prices,
+        report,
+        since=since,
+        is_listed=is_listed,
+        shown=shown,
+        processes=processes,
+    )[by]
+
+
+def spendings_of(
+    sources: Sequence[Source],
+    each_by: Sequence[By],
+    prices: Prices | None,
+    report: Report,
+    *,
+    since: datetime | None = None,
+    is_listed: bool = False,
+    shown: Each = nothing,
+    processes: int | None = None,
+) -> dict[By, Spending]:
+    """The costs of sessions, added up in several ways; each session is read once.
 
     Args:
         sources: the sessions; an answer that several have counts for the first.
-        by: what each row is about.
+        each_by: what the rows are about.
         prices: the prices of answers without a reported cost; None: they are not known.
         report: is called for each file that cannot be read, and for what is wrong with one.
         is_listed: whether each answer is priced, and no reported cost counts.
@@ -172,7 +196,7 @@ def spending_of(
         shown: is called with the number of each session before it is read.
         processes: how many processes share the sessions; None: as many as are worth it.
     """
-    sums = _Sums(by, sources)
+    sums = [_Sums(by, sources) for by in each_by]
     if processes is None:
         processes = processes_for(source.file for source in sources)
 
@@ -187,8 +211,12 @@ def spending_of(
                 continue
             time = found.spent.time
             if since is None or time is None or time >= since:
-                sums.add(found)
-    made = sums.made
+                for each in sums:
+                    each.add(found)
+    return {by: _in_order(each.made, by) for by, each in zip(each_by, sums, strict=True)}
+
+
+def _in_order(made: Spending, by: By) -> Spending:
     made.unpriced = +made.unpriced
     made.rows = dict(sorted(made.rows.items(), key=_place_by_day if by == "day" else _place))
     return made

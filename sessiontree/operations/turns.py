@@ -29,7 +29,7 @@ from sessiontree.core.activity import (
     ended_calls,
 )
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import CONTENT, SUMMARIES, Entry
+from sessiontree.core.entry import CONTENT, HEADER, SUMMARIES, Entry
 from sessiontree.core.index import NO_ROW, Branching, TreeIndex
 from sessiontree.core.message import (
     Message,
@@ -347,7 +347,7 @@ def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
     """
     with cursor.alone():
         entries = list(islice(cursor.up(), most))[::-1]
-        is_cut = len(entries) == most
+        is_cut = not entries or entries[0].type != HEADER  # also where what is above is missing
         messages, answers = Messages(cursor.messages), Answers()
         groups: list[list[Entry]] = [[]]
         for entry in entries:

@@ -41,12 +41,19 @@ def fork(file: str, uuid: str) -> str:
 
 
 def export(file: str, uuid: str, target: str) -> str:
-    """Write the transcript up to an entry as Markdown into a new file."""
+    """Write the transcript up to an entry as Markdown into a new file.
+
+    A name that ends in `.html` gets a page with the whole session, which opens at the entry.
+    """
     path = os.path.abspath(os.path.expanduser(target))
+    is_page = path.casefold().endswith((".html", ".htm"))
     with Session.open(file, readonly=True) as session:
-        parts = session.to_markdown(uuid, beside=os.path.dirname(path))
+        if is_page:
+            parts = session.to_html(uuid)
+        else:
+            parts = session.to_markdown(uuid, beside=os.path.dirname(path))
         create_file(DISK, path, (part.encode("utf-8", "replace") for part in parts))
-    return f"exported as Markdown to {path}"
+    return f"exported as {'a page' if is_page else 'Markdown'} to {path}"
 
 
 def trash(file: str) -> str:

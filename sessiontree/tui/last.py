@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from sessiontree.catalog.ends import opened_by_ends
 from sessiontree.catalog.listing import facts_of
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.turns import latest
@@ -15,12 +16,13 @@ from sessiontree.tui.turns import last_line
 
 
 def draw_last(file: str) -> None:
-    """Draw the last turns of a session, unless it must be translated or migrated first."""
+    """Draw the last turns of a session, unless all of it must be translated or migrated first."""
     try:
-        if facts_of(file).agent is not None:
+        session = opened_by_ends(file)
+        if session is None and facts_of(file).agent is not None:
             return
-        with Session.open(file, readonly=True) as session:
-            found = latest(session.cursor)
+        with session or Session.open(file, readonly=True) as opened:
+            found = latest(opened.cursor)
     except (SessionTreeError, OSError):  # the browser tells it
         return
     width, height = os.get_terminal_size()

@@ -1,6 +1,7 @@
 """The outline of one session: turns, branches and subagents, which fold.
 
-The last turns are there at once; the whole outline replaces them when the file is read.
+The last turns are there at once; the whole outline replaces them when the file is read. Those of
+another agent's large file are read from its end, before all of it is translated.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import asyncio
 from typing import Any, ClassVar
 
 from sessiontree.catalog.about import with_agent
+from sessiontree.catalog.ends import opened_by_ends
 from sessiontree.core.damage import Damage
 from sessiontree.operations.reading import read_turn
 from sessiontree.operations.turns import SessionOutline, Turn, latest, outline, turns_named
@@ -44,7 +46,7 @@ class OutlineView(View, inherit_bindings=False):
         key("b", "branch", "go on from the end of the turn, in the same file"),
         key("l", "label", "label the turn"),
         key("f", "fork", "copy the path to the turn into a new session of the store"),
-        key("e", "export", "export the path to the turn as Markdown"),
+        key("e", "export", "export the path as Markdown, or the session as a page: .html"),
         key("y", "copy", "copy the prompt"),
         key("w", "view", "open the turn in the browser"),
         key("t", "trash", "move the session to the trash"),
@@ -58,6 +60,7 @@ class OutlineView(View, inherit_bindings=False):
         super().__init__()
         self.file = file
         self.reader = Reader(file)
+        self._early: Reader | None = None  # of the last turns, until the whole file is read
         self.outline: SessionOutline | None = None
         self.has_written = False
         self._entry = entry
@@ -72,17 +75,19 @@ class OutlineView(View, inherit_bindings=False):
 
     def on_unmount(self) -> None:
         self.reader.close()
+        if self._early is not None:
+            self._early.close()
 
     def action_read(self) -> None:
         self.reader.close()
         self.reader = Reader(self.file)
-        self.run_worker(self._read(), exclusive=True)
+        self.run_worker(self._read(), group="read", exclusive=True)
 
     async def _read(self) -> None:
         self._progress = "reading …"
         self.refresh_title()
         if self.outline is None:
-            last = await self.tried(self.reader.ask(_latest))
+            last = await self._read_last()
             if last is None:
                 self._progress = "not readable"
                 self.refresh_title()
@@ -103,6 +108,20 @@ class OutlineView(View, inherit_bindings=False):
                 self.tell(f"{len(damage):,} damaged: {damage[0]}", "failure")
         self.refresh_title()
 
+    async def _read_last(self) -> list[Turn] | None:
+        self._early = self._early or Reader(self.file, opened_by_ends)
+        last = await self.tried(self._early.ask(_latest))
+        if last is None:
+            self._early.close()
+            self._early = None
+            last = await self.tried(self.reader.ask(_latest))
+        return last
+
+    @property
+    def _reading(self) -> Reader:
+        """What reads the turns that are shown."""
+        return self.reader if self.outline is not None else self._early or self.reader
+
     def _show_progress(self, done: int, size: int) -> None:
         self._progress = f"reading {100 * done // max(1, size)} %"
         self.refresh_title()
@@ -116,12 +135,23 @@ class OutlineView(View, inherit_bindings=False):
         is_first = self.outline is None
         self.outline = found
         uuid = None if before is None else before.uuid
-        if is_first and (uuid is None or uuid == self._last[-1].uuid) and found.here is not None:
-            uuid = found.turns[found.here].uuid
+        if is_first:
+            uuid = self._shown_before(found, uuid)
         self._refill(uuid)
         if self._entry is not None:
             entry, self._entry = self._entry, None
             self.open_entry(entry)
+
+    def _shown_before(self, found: SessionOutline, uuid: str | None) -> str | None:
+        """The turn of the outline at which the cursor was among the last turns."""
+        is_last = uuid is None or uuid == self._last[-1].uuid
+        if is_last and found.here is not None:
+            return found.turns[found.here].uuid
+        if uuid is None or any(turn.uuid == uuid for turn in found.turns):
+            return uuid
+        path = [turn.uuid for turn in found.turns if turn.current and not turn.subagent]
+        from_end = len(self._last) - self.lines.at
+        return path[-from_end] if from_end <= len(path) else None
 
     def _refill(self, uuid: str | None) -> None:
         assert self.outline is not None
@@ -172,7 +202,7 @@ class OutlineView(View, inherit_bindings=False):
     def _open(self, turn: Turn, uuid: str | None) -> None:
         from sessiontree.tui.reading import ReadingView
 
-        self.app.push_screen(ReadingView(self.reader, turn, uuid), self._has_read)
+        self.app.push_screen(ReadingView(self._reading, turn, uuid), self._has_read)
 
     def _has_read(self, has_written: Any) -> None:
         if has_written:
@@ -267,7 +297,9 @@ class OutlineView(View, inherit_bindings=False):
             leaf = turn.leaf
             name = f"{self.file.rpartition('/')[2].partition('.')[0]}.md"
             self.ask(
-                "Export to", lambda path: self.start(actions.export, self.file, leaf, path), name
+                "Export to .md or .html",
+                lambda path: self.start(actions.export, self.file, leaf, path),
+                name,
             )
 
     def action_view(self) -> None:
@@ -285,7 +317,7 @@ class OutlineView(View, inherit_bindings=False):
             self.run_worker(self._copy(turn))
 
     async def _copy(self, turn: Turn) -> None:
-        read = await self.tried(self.reader.ask(lambda s: next(read_turn(s.cursor, turn), None)))
+        read = await self.tried(self._reading.ask(lambda s: next(read_turn(s.cursor, turn), None)))
         if read is not None:
             self.app.copy_to_clipboard("\n".join(part.text for part in read.parts))
             self.tell("copied the prompt, as far as the terminal allows it")

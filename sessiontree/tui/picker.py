@@ -38,6 +38,7 @@ class Picker(View, inherit_bindings=False):
         key("enter", "choose", "open the session", "Enter"),
         key("ctrl+s", "sort", "sort by the next of: modified, created, size, name, cost", "Ctrl-S"),
         key("ctrl+f", "search", "search the sessions of the list", "Ctrl-F"),
+        key("ctrl+e", "costs", "add up what the sessions of the list cost", "Ctrl-E"),
         key("ctrl+r", "resume", "resume the session in its agent, or in another", "Ctrl-R"),
         key("ctrl+y", "copy", "copy the id of the session", "Ctrl-Y"),
         key("ctrl+t", "trash", "move the session to the trash", "Ctrl-T"),
@@ -131,7 +132,7 @@ class Picker(View, inherit_bindings=False):
         self._refill(0)
 
     def action_read(self) -> None:
-        self.run_worker(self._read(), exclusive=True)
+        self.run_worker(self._read(), group="read", exclusive=True)
 
     async def _read(self) -> None:
         found = await self.tried(asyncio.to_thread(self._find))
@@ -182,6 +183,12 @@ class Picker(View, inherit_bindings=False):
             from sessiontree.tui.outline import OutlineView
 
             self.app.push_screen(OutlineView(hit.file, hit.ref), self._came_back)
+
+    def action_costs(self) -> None:
+        if self._shown:
+            from sessiontree.tui.spending import SpendingView
+
+            self.app.push_screen(SpendingView(self._shown))
 
     def action_resume(self) -> None:
         if (one := self.chosen) is not None:

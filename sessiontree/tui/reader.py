@@ -17,15 +17,24 @@ from sessiontree.session import Session
 T = TypeVar("T")
 
 
+Opening = Callable[[str], Session | None]
+"""Opens a file; None if it does not give a session."""
+
+
 class Ended(Exception):
-    """The reader was closed."""
+    """The reader was closed, or has no session."""
+
+
+def _readonly(file: str) -> Session:
+    return Session.open(file, readonly=True)
 
 
 class Reader:
     """Answers questions about one session file, one after another."""
 
-    def __init__(self, file: str) -> None:
+    def __init__(self, file: str, opening: Opening = _readonly) -> None:
         self.file = file
+        self._opening = opening
         self._waiting: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._session: Session | None = None
         self._is_closed = False
@@ -35,7 +44,7 @@ class Reader:
         """What a function makes of the session.
 
         Raises:
-            Ended: the reader is closed.
+            Ended: the reader is closed, or has no session.
             Exception: any error of the function, and of opening the session.
         """
         loop = asyncio.get_running_loop()
@@ -74,7 +83,9 @@ class Reader:
 
     def _opened(self) -> Session:
         if self._session is None:
-            self._session = Session.open(self.file, readonly=True)
+            self._session = self._opening(self.file)
+        if self._session is None:
+            raise Ended
         return self._session
 
     def _run(self) -> None:

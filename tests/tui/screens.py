@@ -44,6 +44,8 @@ def _of(home: Path, size: tuple[int, int]) -> list[tuple[str, str]]:
         await take(driven, "costs", "dollar_sign")
         await driven.press("escape", "slash", *"file")
         await take(driven, "hits", "enter")
+        await driven.press("escape", "escape", "escape")
+        await take(driven, "spending", "ctrl+e", "tab", "tab")
 
     drive(steps, home, size=size)
     return found

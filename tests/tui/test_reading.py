@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import threading
+from copy import deepcopy
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks.viewers import sessions
 from sessiontree import Session
+from sessiontree.tui import outline
+from tests.support.spent import CLAUDE_CODE, claude_code_home
+from tests.support.terminal import utc
 from tests.tui.driving import Driven, drive
 from tests.tui.sessions import branched, saying
 
@@ -135,6 +142,82 @@ def test_labels_and_costs_lead_to_their_turns(tmp_path: Path) -> None:
         assert "turn 3 · In Rust" in await driven.press("enter")
 
     drive(steps, file=file)
+
+
+def test_costs_are_added_up_by_day_project_model_and_agent(tmp_path: Path) -> None:
+    claude_code_home(tmp_path / "one", CLAUDE_CODE["fast mode"])
+    renamed = [deepcopy(line) for line in CLAUDE_CODE["a cost beside the answer"]]
+    for line in renamed:
+        line["message"]["id"] += "2"  # another answer, and no copy of it
+    claude_code_home(tmp_path / "other", renamed)
+
+    async def steps(driven: Driven) -> None:
+        await driven.press("ctrl+e")
+        assert driven.rows[0].split("  ")[0] == "Costs by day · $4.05"
+        assert driven.rows[0].endswith("█ $0.75 reported · ░ $3.30 estimated")
+        assert driven.chosen.split()[:2] == ["2026-02-10", "$4.05"]
+        assert "Costs by project" in await driven.press("tab")
+        assert driven.chosen.startswith("/project")
+        await driven.press("tab")
+        names = [row.split()[0] for row in driven.rows[1:4]]
+        assert names == ["claude-opus-4-6", "claude-opus-5", "claude-opus-4-8"]
+        assert driven.chosen.startswith("claude-opus-4-6")
+        assert "█" in driven.chosen
+        assert "░" in driven.chosen
+        assert "claude-code" in await driven.press("right")
+        assert "Costs by model" in await driven.press("left")
+        await driven.press("escape")
+        assert "2 sessions" in driven.rows[0]
+
+    with utc():
+        drive(steps, tmp_path)
+
+
+def test_sessions_without_tokens_cost_nothing(tmp_path: Path) -> None:
+    saying(tmp_path / "s.jsonl", "Nothing spent")
+
+    async def steps(driven: Driven) -> None:
+        await driven.press("ctrl+e")
+        assert "report no tokens and no cost" in driven.foot
+
+    drive(steps, tmp_path)
+
+
+def test_the_last_turns_of_a_large_transcript_are_read_before_the_rest(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The whole file is read when the test allows it; a turn can be read before."""
+    file = tmp_path / "s.jsonl"
+    sessions.write(file, sessions.made(), 2.5)
+    may_read = threading.Event()
+
+    def whole(*given: Any) -> Any:
+        may_read.wait(60)
+        return read_whole(*given)
+
+    read_whole = outline._whole
+    monkeypatch.setattr(outline, "_whole", whole)
+
+    async def steps(driven: Driven) -> None:
+        await driven.pilot.press("enter")
+        while "●" not in driven.text:
+            await driven.pilot.pause(0.05)
+        assert "reading" in driven.rows[0]
+        last = driven.chosen
+        await driven.pilot.press("up", "enter")
+        while "wombat" not in driven.text or "entry" not in driven.rows[0]:
+            await driven.pilot.pause(0.05)
+        await driven.pilot.press("escape")
+        await driven.pilot.pause()
+        above = driven.chosen
+        assert above != last
+        may_read.set()
+        await driven.settled()
+        assert "reading" not in driven.rows[0]
+        assert above.split("quokka")[1][:30] in driven.chosen  # the cursor stays on its turn
+        assert "wombat" in await driven.press("enter")
+
+    drive(steps, tmp_path)
 
 
 def test_the_text_of_an_entry_is_copied(tmp_path: Path) -> None:

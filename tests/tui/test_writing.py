@@ -106,6 +106,19 @@ def test_the_path_to_a_turn_is_exported_and_nothing_is_replaced(tmp_path: Path) 
     assert "Here it is in Rust." in target.read_text()
 
 
+def test_a_session_is_exported_as_a_page(tmp_path: Path) -> None:
+    target = tmp_path / "out.HTML"
+
+    async def steps(driven: Driven) -> None:
+        await driven.press("e", "ctrl+u")
+        await driven.paste(str(target))
+        await driven.press("enter")
+        assert "exported as a page" in driven.foot
+
+    drive(steps, file=branched(tmp_path / "s.jsonl"))
+    assert target.read_text().startswith("<!DOCTYPE html>")
+
+
 def test_a_prompt_and_an_id_are_copied(tmp_path: Path) -> None:
     branched(tmp_path / "s.jsonl")
 
