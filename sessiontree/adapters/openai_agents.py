@@ -43,7 +43,11 @@ from sessiontree.store import PathLike, Store
 
 try:
     from agents.items import TResponseInputItem
-    from agents.memory import SessionSettings
+    from agents.memory.session_settings import (
+        SessionSettings,
+        coerce_session_settings,
+        resolve_session_limit,
+    )
     from agents.result import RunResult
 except ImportError as error:
     raise OPENAI_AGENTS.unknown() from error
@@ -109,13 +113,15 @@ class SessionTreeSession:
     Args:
         session_id: the id; any text.
         root: the folder of a store, or a `Store`; by default the store of the user.
-        session_settings: the settings, of which `limit` is the default of `get_items`.
+        session_settings: the settings, or their dict; `limit` is the default of `get_items`.
 
     Attributes:
-        session_id, session_settings: as given.
+        session_id: as given.
+        session_settings: the settings.
         file: the path of the session file, which the first item makes.
 
     Raises:
+        TypeError: the settings have a key that the SDK does not know.
         UnknownSdkError: the version of openai-agents is not known to work.
     """
 
@@ -124,11 +130,13 @@ class SessionTreeSession:
         session_id: str,
         root: PathLike | Store | None = None,
         *,
-        session_settings: SessionSettings | None = None,
+        session_settings: SessionSettings | dict[str, Any] | None = None,
     ) -> None:
         OPENAI_AGENTS.check()
         self.session_id = session_id
-        self.session_settings = session_settings
+        self.session_settings: SessionSettings | None = coerce_session_settings(
+            session_settings or {}
+        )
         self._place = Place(root, FOLDER)
         self.file = self._place.file_of(session_id)
 
@@ -143,9 +151,7 @@ class SessionTreeSession:
             limit: how many; by default the limit of the settings, or all.
             branch_id: the branch, by default the current one.
         """
-        most = limit
-        if most is None and self.session_settings is not None:
-            most = self.session_settings.limit
+        most = resolve_session_limit(limit, self.session_settings)
 
         def values(session: Session) -> list[TResponseInputItem]:
             return [cast(TResponseInputItem, i.value) for i in _items(session, branch_id, most)]

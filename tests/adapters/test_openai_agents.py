@@ -245,6 +245,16 @@ def test_the_limit_of_the_settings_is_what_a_run_sees(tmp_path: Path) -> None:
     assert anyio.run(talk) == ["3", "4", "Well?"]
 
 
+def test_settings_may_be_a_dict_of_known_keys(tmp_path: Path) -> None:
+    session = SessionTreeSession("one", tmp_path, session_settings={"limit": 0})
+    anyio.run(session.add_items, [asked("a")])
+    assert anyio.run(session.get_items) == []
+    assert anyio.run(session.get_items, 1) == [asked("a")]
+    assert SessionTreeSession("two", tmp_path).session_settings == SessionSettings()
+    with pytest.raises(TypeError, match="limitt"):
+        SessionTreeSession("one", tmp_path, session_settings={"limitt": 1})
+
+
 def test_runs_at_the_same_time_lose_no_item(session: SessionTreeSession) -> None:
     async def talk() -> list[Any]:
         async def run(number: int) -> None:
