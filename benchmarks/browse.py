@@ -5,7 +5,8 @@
 Each run is a process of its own in a pseudo-terminal, from the start of the process to the bytes on
 the terminal, by the clock and by the processor. `first paint` is the frame; `list` the rows of all
 sessions; `keys` the answer to a key that was typed ahead; `turns` the last turns of a session of
-200 MB; `outline` its whole outline. Figures are medians.
+200 MB, and of a transcript of Claude Code of 150 MB; `outline` its whole outline. Figures are
+medians.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from time import perf_counter
 from typing import Final
 
 from benchmarks import corpus
+from benchmarks.viewers import sessions
 
 _LIMIT: Final = 60.0  # seconds
 
@@ -88,6 +90,8 @@ def main() -> None:
         make_sessions(folder / "many", options.sessions)
         corpus.make_file("compacted", folder)
         large = corpus.path_of("compacted", folder)
+        foreign = folder / "foreign.jsonl"
+        sessions.write(foreign, sessions.made(), 150)
         listing: list[Sign] = [
             ("first paint", b"reading"),
             ("list", f"{options.sessions:,} sessions".encode()),
@@ -101,6 +105,7 @@ def main() -> None:
         runs = {
             f"{options.sessions:,} sessions": ([str(folder / "many")], b"qzqzqz", listing),
             "a session of 200 MB": ([str(large)], b"", opening),
+            "Claude Code, 150 MB": ([str(foreign)], b"", opening[:2]),
         }
         for name, (arguments, typed, signs) in runs.items():
             found = [seconds_until(arguments, typed, signs) for _ in range(options.rounds)]

@@ -19,6 +19,7 @@ _SETTLES: Final = 3.0
 """Seconds after all is loaded when the memory and the elements are counted."""
 
 _SEES: Final = """words => {
+  if (!document.body) return false;
   for (let y = 10; y < innerHeight; y += 12) {
     for (let x = 40; x < innerWidth; x += 120) {
       const at = document.caretRangeFromPoint(x, y);
@@ -30,6 +31,14 @@ _SEES: Final = """words => {
       if (boxes.some(box => box.height && box.bottom > 0 && box.top < innerHeight)) return true;
     }
   }
+  const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+  for (let count = 0; count < 5000 && walker.nextNode(); count++) {
+    const text = walker.currentNode;
+    if (!words.some(word => text.data.includes(word))) continue;
+    const range = document.createRange();
+    range.selectNode(text);
+    if ([...range.getClientRects()].some(box => box.height && box.width)) return true;
+  }
   return false;
 }"""
 
@@ -38,7 +47,7 @@ class Look(NamedTuple):
     """A session on the screen.
 
     Attributes:
-        seconds: until its text has a box on the screen, from the navigation or from the click.
+        seconds: until its text has a box on the page, from the navigation or from the click.
         heap: the memory of the scripts, in MB, after a collection of garbage.
         renderer: the memory of the process that draws the page, in MB.
         nodes: the elements of the page.
@@ -88,11 +97,14 @@ def look(url: str, click: str, words: Sequence[str]) -> Look:
 
 
 def _seen(page: Any, began: float, words: list[str]) -> float | None:
-    while (took := time.perf_counter() - began) < _LIMIT:
-        if page.evaluate(_SEES, words):
-            return time.perf_counter() - began
+    from playwright.sync_api import Error
+
+    while time.perf_counter() - began < _LIMIT:
+        with suppress(Error):  # the page is replaced by another this moment
+            if page.evaluate(_SEES, words):
+                return time.perf_counter() - began
         page.wait_for_timeout(5)
-    return None if took >= _LIMIT else took
+    return None
 
 
 def _renderer(browser: Any) -> float:

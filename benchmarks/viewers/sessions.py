@@ -32,12 +32,18 @@ _ID: Final = re.compile(rb'"((?:msg|toolu|req)_[A-Za-z0-9]+)"')
 Line = dict[str, Any]
 
 
-def made(seed: int = 7, turns: int = 12) -> list[Line]:
-    """A transcript as Claude Code writes it: prompts, thoughts, calls, results, edits, answers."""
+def made(seed: int = 7, turns: int = 12, longest: int = 450) -> list[Line]:
+    """A transcript as Claude Code writes it: prompts, thoughts, calls, results, edits, answers.
+
+    Args:
+        seed: decides the words.
+        turns: how many prompts it has.
+        longest: how many lines a result has at most.
+    """
     chance = random.Random(seed)
     lines: list[Line] = []
     for turn in range(turns):
-        lines += _turn(chance, turn, turns)
+        lines += _turn(chance, turn, turns, longest)
     above = None
     for number, line in enumerate(lines):
         line |= {"uuid": f"{seed:08x}-0000-4000-8000-{number:012x}", "parentUuid": above}
@@ -47,11 +53,11 @@ def made(seed: int = 7, turns: int = 12) -> list[Line]:
     return lines
 
 
-def _turn(chance: random.Random, turn: int, turns: int) -> Iterator[Line]:
+def _turn(chance: random.Random, turn: int, turns: int, longest: int) -> Iterator[Line]:
     yield _line("user", {"role": "user", "content": f"{PROMPT}: {_text(chance, 30)}"})
     for call in range(chance.randint(3, 7)):
         id = f"toolu_{turn * turns + call:024d}"
-        name, given, output, beside = _call(chance)
+        name, given, output, beside = _call(chance, longest)
         thought = {"type": "thinking", "thinking": _text(chance, 80), "signature": "c2ln"}
         said = {"type": "text", "text": f"{ANSWER} {_text(chance, 25)}"}
         used = {"type": "tool_use", "id": id, "name": name, "input": given}
@@ -66,15 +72,15 @@ def _turn(chance: random.Random, turn: int, turns: int) -> Iterator[Line]:
     yield _answer({"type": "text", "text": closing}, f"msg_{turn:03d}999", "end_turn")
 
 
-def _call(chance: random.Random) -> tuple[str, Line, str, Any]:
+def _call(chance: random.Random, longest: int) -> tuple[str, Line, str, Any]:
     kind = chance.choice(("Bash", "Read", "Edit"))
     path = f"{_FOLDER}/src/{chance.choice(_WORDS)}.py"
     if kind == "Bash":
-        output = "\n".join(_text(chance, 12) for _ in range(chance.randint(10, 120)))
+        output = "\n".join(_text(chance, 12) for _ in range(chance.randint(10, longest)))
         given = {"command": f"rg {chance.choice(_WORDS)} src | head", "description": "Search"}
         return kind, given, output, {"stdout": output, "stderr": "", "interrupted": False}
     if kind == "Read":
-        code = _code(chance, chance.randint(30, 160))
+        code = _code(chance, chance.randint(10, longest))
         numbered = "\n".join(f"{n:6}\t{line}" for n, line in enumerate(code.split("\n"), 1))
         file = {"filePath": path, "content": code, "startLine": 1, "numLines": code.count("\n") + 1}
         return kind, {"file_path": path}, numbered, {"type": "text", "file": file}
@@ -187,7 +193,7 @@ def home_of(folder: Path, lines: Iterable[Line], megabytes: float) -> Path:
 def home_of_many(folder: Path, count: int) -> None:
     """A home folder with so many sessions of one turn or two."""
     for number in range(count):
-        lines = made(number, 1 + number % 2)
+        lines = made(number, 1 + number % 2, longest=30)
         id = f"{number:08x}-0000-4000-8000-000000000000"
         file = folder / ".claude" / "projects" / PROJECT / f"{id}.jsonl"
         write(file, [{**line, "sessionId": id} for line in lines], 0.000_001)

@@ -44,7 +44,7 @@ def rows(
     programs = {
         ours.title: (ours, ("browse",)),
         "fast-resume": (installs["fast-resume"], ("--no-images", "--theme", "dark")),
-        "claude-code-log": (installs["claude-code-log"], ("tui",)),
+        "claude-code-log": (installs["claude-code-log"], ("--tui",)),
     }
     for program, words in programs.values():
         if program.missing:
@@ -79,7 +79,7 @@ def _painted(command: Sequence[str], home: Path) -> tuple[float | None, float | 
         command, stdin=terminal, stdout=terminal, stderr=terminal, env=_environment(home), cwd=home
     )
     os.close(terminal)
-    screen, painted, listed = b"", None, None
+    screen, memory, painted, listed = b"", 0.0, None, None
     while listed is None and time.perf_counter() - began < _LIMIT:
         ready, _, _ = select.select([control], [], [], 1)
         if ready:
@@ -91,7 +91,7 @@ def _painted(command: Sequence[str], home: Path) -> tuple[float | None, float | 
                 painted = time.perf_counter() - began
             if _TITLE in screen:
                 listed = time.perf_counter() - began
-    memory = memory_of(process.pid, "VmHWM")
+        memory = memory_of(process.pid, "VmHWM") or memory
     process.kill()
     process.wait()
     os.close(control)

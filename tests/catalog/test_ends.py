@@ -31,6 +31,7 @@ def check(file: Path, *, has_own_uuids: bool = True) -> None:
     assert ends is not None
     with ends, Session.open(file, readonly=True) as whole:
         found, expected = latest(ends.cursor), latest(whole.cursor)
+        assert whole.damage == []
     assert len(found) > 5
     expected = expected[-len(found) :]
     assert list(map(told, found)) == list(map(told, expected))
