@@ -121,6 +121,13 @@ def test_a_file_that_the_api_holds_is_named_by_its_id(part: Any, sent: Any) -> N
     assert message["content"] == [sent or part]
 
 
+@pytest.mark.parametrize("id", [5, None, "", ["x"]])
+def test_a_file_without_an_id_and_content_is_named_as_unreadable(id: Any) -> None:
+    (message,) = chat_sent(user([text("see"), {"type": "input_file", "file_id": id}]))
+    assert "file_id" not in str(message["content"])
+    assert "unreadable" in str(message["content"])
+
+
 def test_an_image_of_a_tool_stays_in_its_output_in_responses() -> None:
     told = items_sent(user("go"), assistant(call("a")), result("a", [text("see"), IMAGE]))
     assert [part["type"] for part in told[-1]["output"]] == ["input_text", "input_image"]

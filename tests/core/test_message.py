@@ -170,6 +170,8 @@ def test_a_system_message_may_be_written_in_sections() -> None:
         (said("hi"), "hi"),
         ({"type": "toolCall", "name": "ls", "arguments": {"path": "a", "n": 1}}, "ls(path=a, n=1)"),
         ({"type": "toolCall", "name": "w", "arguments": {"t": "x" * 99}}, f"w(t={'x' * 59}…)"),
+        ({"type": "toolCall", "name": "w", "arguments": {"t": "x" * 60}}, f"w(t={'x' * 60})"),
+        ({"type": "toolCall", "name": "w", "arguments": {"t": "x" * 61}}, f"w(t={'x' * 59}…)"),
         ({"type": "tool_use", "name": "ls", "input": "raw"}, "ls(raw)"),
         ({"type": "tool_use", "name": "ls"}, "ls()"),
         ({"type": "toolCall", "name": "ls", "arguments": [1]}, "ls([1])"),

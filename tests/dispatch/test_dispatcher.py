@@ -65,10 +65,14 @@ def test_a_call_tells_progress_and_guidance_before_its_result_and_done_last() ->
         call.warn("beware")
         warn("the library warns")
         call.progress("done", 9, 4)
+        call.progress("nothing of how much", 3)
+        call.progress("how much alone", size=4)
 
     found = events(asking(work), "toy.ask", {"what": "a", "count": 2})
-    assert kinds(found) == [*["Progress"] * 2, *["Guidance"] * 2, "Progress", "Data", "Done"]
-    assert [e.fraction for e in found if isinstance(e, Progress)] == [None, 0.25, 1.0]
+    assert kinds(found) == [*["Progress"] * 2, *["Guidance"] * 2, *["Progress"] * 3, "Data", "Done"]
+    assert [e.fraction for e in found if isinstance(e, Progress)] == [
+        *(None, 0.25, 1.0, None, None)
+    ]
     told = [(e.kind, e.next) for e in found if isinstance(e, Guidance)]
     assert told == [("warning", "beware"), ("warning", "the library warns")]
     assert {event.provenance for event in found} == {"sessiontree/toy/ask"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from pathlib import Path
@@ -319,6 +320,22 @@ def test_totals_count_each_answer_once(calls: Calls, store: Store) -> None:
     for by, name in (("project", "/a"), ("model", "m")):
         (row,) = calls.value("session.totals", by=by)["items"]
         assert (row["name"], row["usage"]) == (name, {"input": 10, "output": 5})
+
+
+def test_the_newest_day_of_totals_comes_first(calls: Calls, store: Store) -> None:
+    file = Path(said(store, "hello", cwd="/a"))
+    answer = {**assistant("hi"), "model": "m", "usage": {"input_tokens": 1, "output_tokens": 1}}
+    with Session.open(file, durability="os") as session:
+        for _ in range(3):
+            session.append_message(answer)
+    lines = file.read_text().splitlines()
+    for day, at in enumerate((-3, -1, -2), start=1):
+        keys = json.loads(lines[at])
+        del keys["crc"]
+        lines[at] = json.dumps({**keys, "timestamp": f"2026-03-0{day}T09:00:00.000Z"})
+    file.write_text("\n".join(lines) + "\n")
+    days = [row["name"] for row in calls.value("session.totals", by="day")["items"]]
+    assert days == ["2026-03-03", "2026-03-02", "2026-03-01"]
 
 
 @pytest.mark.slow

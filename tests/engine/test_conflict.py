@@ -98,3 +98,38 @@ def test_a_conflict_is_told_of_also_where_the_file_was_replaced(writes: bool, tw
     assert other.gc(now=datetime.now(UTC) + timedelta(days=8)).entries
     conflict = _seen_by(one)
     assert (conflict and conflict.uuid) == (theirs and theirs.uuid)
+
+
+def test_a_merge_of_another_branch_settles_no_conflict(two: Two) -> None:
+    one, other = two
+    start = one.leaf
+    aside = one.append_message(user("aside"))
+    one.branch(start)
+    one.append_message(user("mine"))
+    other.refresh()
+    theirs = other.append_message(user("theirs"))
+    one.merge(aside)
+    assert _seen_by(one) == theirs
+    one.merge(theirs)
+    assert _seen_by(one) is None
+
+
+def test_an_annotation_hangs_below_the_leaf_after_each_move(file: Path) -> None:
+    """Also where a move wrote several entries."""
+    with Session.create(file, cwd="/p") as session:
+        first, *_, last = talk(session, "p1", "a1", "p2", "a2")
+        moves: list[Callable[[], object]] = [
+            lambda: session.branch(first, name="side", summary="left"),
+            lambda: session.append_message(user("mine")),
+            lambda: session.push("note"),
+            lambda: session.append_message(user("inside")),
+            lambda: session.pop(summary="done"),
+            lambda: session.merge(last),
+            lambda: session.compact("so far", keep=0),
+        ]
+        for move in moves:
+            move()
+            leaf = session.leaf
+            assert session.label(first, "here").parent_uuid == leaf.uuid
+            session.rename("a name")
+            assert session.leaf == leaf

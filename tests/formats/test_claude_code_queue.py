@@ -124,3 +124,27 @@ def test_an_import_of_an_earlier_version_is_not_repeated_below_the_prompt(tmp_pa
     with Session.open(again.file, readonly=True) as session:
         assert len(session.context().messages) == 6
         assert len([row for row in session.tree() if row.type == "message"]) == 6
+
+
+@pytest.mark.parametrize("end", ["", "\ud800"])
+@pytest.mark.parametrize(
+    ("more", "is_typed"),
+    [
+        ({}, True),
+        ({"origin": {"kind": "human"}}, True),
+        ({"origin": {"kind": "coordinator"}}, False),
+        ({"isMeta": True}, False),
+        ({"commandMode": "task-notification"}, False),
+        ({"type": "file"}, False),
+    ],
+)
+def test_an_attachment_is_a_prompt_only_if_the_user_typed_it(
+    tmp_path: Path, more: dict[str, Any], is_typed: bool, end: str
+) -> None:
+    """Also where the line has half of a pair of surrogates, as Node writes a text that was cut."""
+    sent = attached(f"check again{end}")
+    sent["attachment"] |= more
+    file = written(tmp_path / "s.jsonl", [*BEFORE, *AFTER[:2], sent])
+    with Session.open(file, readonly=True) as session:
+        prompts = [turn.prompt for turn in session.outline().turns]
+    assert len(prompts) == (2 if is_typed else 1)

@@ -6,6 +6,7 @@ import json
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from sessiontree import SessionTreeError
+from sessiontree.importing.backup import Backup, BackupResult
+from sessiontree.importing.watch import watched
 from tests.importing.conftest import messages
 from tests.support.children import PATIENCE
 from tests.support.homes import SESSIONS, empty_home, go_on, put_sessions, transcript
@@ -143,3 +147,27 @@ def test_a_store_that_vanishes_is_told_and_tried_again(home: Path) -> None:
         (home / "away").rename(store)
         assert "  grown, 1 new entry" in child.stdout.readline()
         ended(child, signal.SIGINT)
+
+
+def test_without_watches_there_is_a_pass_now_and_then(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*places: str, **options: object) -> Iterator[object]:
+        raise OSError("no watches left")
+
+    monkeypatch.setattr("watchfiles.watch", refused)
+    monkeypatch.setattr("sessiontree.importing.watch.POLL_SECONDS", 0.0)
+    stop = threading.Event()
+    backup = Backup(str(home / "store"), stop=stop)
+    results = watched(backup, stop, backup.run)
+    assert len(told(next(results)).new) == SESSIONS
+    go_on(transcript(home), "one more")
+    assert len(told(next(results)).grown) == 1
+    assert told(next(results)).unchanged == SESSIONS
+    stop.set()
+    assert list(results) == []
+
+
+def told(result: BackupResult | SessionTreeError) -> BackupResult:
+    assert isinstance(result, BackupResult)
+    return result

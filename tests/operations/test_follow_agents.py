@@ -277,3 +277,21 @@ def test_a_file_is_waited_for_as_long_as_is_said(
         else:
             with pytest.raises(SessionNotFoundError, match="vanished"):
                 list(session.follow())
+
+
+def test_another_own_session_at_the_path_is_an_error_and_no_file_stays_open(
+    tmp_path: Path, given: Callable[..., list[Entry]]
+) -> None:
+    path, other = tmp_path / "session.jsonl", tmp_path / "other.jsonl"
+    for file in (path, other):
+        with Session.create(file) as session:
+            session.append_message({"role": "user", "content": "hello"})
+    before = open_files()
+
+    def steps() -> Iterator[object]:
+        other.replace(path)
+        yield None
+
+    with pytest.raises(FileReplacedError, match="another session"):
+        given(path, steps())
+    assert open_files() == before
