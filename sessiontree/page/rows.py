@@ -152,6 +152,10 @@ class TurnRows:
     def __len__(self) -> int:
         return len(self._rows)
 
+    def row(self, place: int) -> Row:
+        """The row at a place; that of an open call is complete when its result was taken."""
+        return self._rows[place]
+
     def place_of_result(self, id: str) -> int | None:
         """The place of the row of an open call."""
         waiting = self._open.get(id)
@@ -374,6 +378,9 @@ class TurnRows:
     def _call(self, call: Call, together: int) -> None:
         target = self._target(call)
         row = self._add(CALL, f"{call.name} {target}", Markup(""))
+        if (before := self._open.pop(call.id, None)) is not None:  # which nothing answers now
+            self._close(before, "no result", Markup(""), [])
+            self.unanswered += 1
         self._open[call.id] = _Open(row, len(self._rows) - 1, call, together)
 
     def _target(self, call: Call) -> str:
