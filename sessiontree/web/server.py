@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from types import FrameType
@@ -13,6 +14,7 @@ from typing import Final
 import uvicorn
 from starlette.types import Receive, Scope, Send
 
+from sessiontree.errors import SessionTreeWarning
 from sessiontree.page.document import Document
 from sessiontree.session import Session
 from sessiontree.web.app import App
@@ -37,7 +39,9 @@ def serve(door: Door, places: Sequence[str], started: Callable[[], object]) -> N
         lifespan="on",
     )
     application.started = started
-    _Server(config, application).run(sockets=[door.listening])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SessionTreeWarning)  # pages tell them
+        _Server(config, application).run(sockets=[door.listening])
 
 
 class _Application:

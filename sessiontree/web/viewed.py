@@ -1,7 +1,8 @@
 """A viewed session: its states, one after another, as the file grows.
 
-A thread reads the session, waits for a change of its files, and reads again. The start of a large
-session is a state of its own, so that something can be read while the rest is read.
+A thread waits for a change of the session's files; it makes a state with the new entries at the end
+at once, where a whole reading takes long. Another thread reads the session whole. The start of a
+large session is a state of its own, so that something can be read while the rest is read.
 
 Invariants: a state has a number, which grows; the changes of the last states are kept, so that a
 page that was away for a moment goes on; what keeps the session from being read is told in one line,
@@ -14,17 +15,18 @@ import asyncio
 import os
 import threading
 import time
-import warnings
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from sessiontree.errors import SessionNotFoundError, SessionTreeError, SessionTreeWarning
+from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.page.document import Document
+from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.web.head import Start, start_of
+from sessiontree.web.head import Part, start_of
+from sessiontree.web.quick import with_news
 from sessiontree.web.state import State, change, state_of
 
 _KEPT_CHANGES: Final = 64
@@ -39,7 +41,9 @@ _PAUSE: Final = 2
 """The pause after a session was read, as a multiple of the time that it took."""
 
 _LONGEST_PAUSE: Final = 10.0
-_SOON: Final = 0.3  # seconds for which no pause is made
+_SOON: Final = 0.15  # seconds of a reading that needs no pause after it
+_GONE: Final = "The session is gone. The page goes on when it is there again."
+_START: Final = "The start of the session. The rest is being read."
 
 
 class News(NamedTuple):
@@ -70,12 +74,18 @@ class Viewed:
         self._problem = ""
         self._stop = threading.Event()
         self._news = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="viewed", daemon=True)
-        self._thread.start()
+        self._making = threading.Lock()  # held while the next state is made of the newest
+        self._due = threading.Event()
+        self._due.set()
+        self._took = 0.0
+        self._templates = Templates()
+        for run in (self._watch, self._run):
+            threading.Thread(target=run, name="viewed", daemon=True).start()
 
     def close(self) -> None:
         """Let the thread end."""
         self._stop.set()
+        self._due.set()
         self._tell()
 
     @property
@@ -129,40 +139,66 @@ class Viewed:
         with suppress(RuntimeError):  # the loop is closed, so nobody waits
             self._loop.call_soon_threadsafe(wake)
 
+    def _watch(self) -> None:
+        """Show what is new at the end, and say that a reading is due."""
+        stamps = stamps_of(self.file)
+        for _ in self._moments():
+            now = stamps_of(self.file)
+            if now == stamps or self._is_idle:
+                continue
+            stamps = now
+            if not os.path.exists(self.file):
+                self._note(_GONE)
+            elif self._took > _SOON:
+                with self._making:
+                    if self._state is not None and (grown := self._grown(self._state)):
+                        self._publish(grown)
+            self._due.set()
+
+    def _grown(self, state: State) -> State | None:
+        """A state with the entries that are new at the end; None if a whole reading tells them."""
+        with suppress(SessionTreeError, OSError):
+            return with_news(state, self.file, self._templates)
+        return None
+
     def _run(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", SessionTreeWarning)
-            reader = _Reader(self.file, self._publish)
-            stamps: object = None
-            for _ in self._moments():
-                now = stamps_of(self.file)
-                if now == stamps or self._is_idle:
-                    continue
-                stamps = now
-                started = time.monotonic()
-                self._read(reader)
-                took = time.monotonic() - started
-                if took > _SOON:
-                    self._stop.wait(min(_PAUSE * took, _LONGEST_PAUSE))
-            reader.close()
+        """Read the session whole whenever it is due."""
+        while self._due.wait() and not self._stop.is_set():
+            self._due.clear()
+            started = time.monotonic()
+            self._read()
+            self._took = time.monotonic() - started
+            if self._took > _SOON:
+                self._stop.wait(min(_PAUSE * self._took, _LONGEST_PAUSE))
 
     @property
     def _is_idle(self) -> bool:
         """Whether nobody sees what would be read."""
         return self._state is not None and not self.watchers
 
-    def _read(self, reader: _Reader) -> None:
+    def _read(self) -> None:
         try:
-            reader.read()
+            if self._state is None and (most := start_of(self.file, _LARGE)):
+                with suppress(SessionTreeError, OSError):  # the whole may be readable
+                    start = read(self.file, Part(self.file, most), _START)
+                    with self._making:
+                        self._publish(start)
+            found = read(self.file, DISK)
+            with self._making:
+                self._publish((self._took > _SOON and self._grown(found)) or found)
             problem = ""
         except SessionNotFoundError:
-            problem = "The session is gone. The page goes on when it is there again."
+            problem = _GONE
         except SessionTreeError as error:
             problem = f"The session cannot be read now: {error}"
         except OSError as error:
             problem = f"The session cannot be read now: {error.strerror or error}"
         except Exception as error:
             problem = f"A fault in sessiontree, please report it: {type(error).__name__}: {error}"
+        self._note(problem)
+
+    def _note(self, problem: str) -> None:
+        """Note what keeps the session from being read; empty for nothing."""
         if problem != self._problem:
             with self._alone:
                 self._problem = problem
@@ -210,28 +246,8 @@ class Viewed:
                 return
 
 
-class _Reader:
-    """Reads a session, and again when it has changed."""
-
-    def __init__(self, file: str, publish: Callable[[State], None]) -> None:
-        self._file = file
-        self._publish = publish
-        self._is_first = True
-
-    def close(self) -> None:
-        """Close the session."""
-
-    def read(self) -> None:
-        """Give the state of the session now, the start first where it is large."""
-        if self._is_first and (most := start_of(self._file, _LARGE)):
-            with suppress(SessionTreeError, OSError):  # the whole may be readable
-                words = "The start of the session. The rest is being read."
-                self._publish(_read(self._file, Start(self._file, most), words))
-        self._publish(_read(self._file, DISK))
-        self._is_first = False
-
-
-def _read(file: str, fs: FileSystem, part: str = "") -> State:
+def read(file: str, fs: FileSystem, part: str = "") -> State:
+    """Read a session whole; `part` says what is missing of it in this file system."""
     with Session.open(file, readonly=True, fs=fs) as session:
         return state_of(Document(session.cursor, session.original), part=part)
 
