@@ -480,7 +480,7 @@ def _items(session: Session, branch_id: str | None = None, most: int | None = No
 
 
 def _branches(session: Session) -> _Branches:
-    return msgspec.convert(session.metadata.get(_KEY) or {}, _Branches)
+    return msgspec.convert(session.reader.last_fact(_KEY) or {}, _Branches)
 
 
 def _save(session: Session, branches: _Branches) -> None:

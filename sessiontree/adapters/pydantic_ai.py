@@ -270,7 +270,7 @@ class SessionTreeConversationStore(ConversationStore):
 
 def _record_in(session: Session, conversation_id: str | None = None) -> ConversationRecord | None:
     """The record of a session; None if there is none, or that of the session it is a copy of."""
-    stored = session.metadata.get(_KEY)
+    stored = session.reader.last_fact(_KEY)
     if not isinstance(stored, dict):
         return None
     record = _RECORDS.validate_json(json.dumps(stored))

@@ -307,6 +307,22 @@ class TreeReader:
             found = self.naming().holding(text)
         return list(self.entries()) if found is None else found
 
+    @synchronized
+    def last_fact(self, key: str) -> Any:
+        """Return the newest value of a key of the session's metadata; None without one.
+
+        It is found from the end, so a value that was written lately costs little to find.
+        """
+
+        def facts(entry: Entry) -> Mapping[str, Any]:
+            found = entry.get("metadata")
+            return found if isinstance(found, Mapping) else {}
+
+        def has_key(entry: Entry) -> bool:
+            return entry.type == "session_info" and key in facts(entry)
+
+        return facts(self.whole().walk().last_with(key, has_key) or self.header).get(key)
+
     def slice(self, offsets: array[int]) -> PathSlice:
         """Return the entries at ascending offsets; each is read on demand."""
         return PathSlice(self, self.view, offsets)

@@ -92,6 +92,17 @@ class Walk:
                 return None
         return self._from_index(lambda tree: tree.last_on(lane))
 
+    def last_with(self, text: str, is_it: Callable[[Entry], bool]) -> Entry | None:
+        """Return the last entry that holds a plain string as sessiontree spells it, or None.
+
+        `is_it` says whether an entry that holds the string is wanted.
+        """
+        for offset, line in self._backwards.find(quoted(text), self._end):
+            entry = self._decode(line, offset)
+            if entry is not None and is_it(entry):
+                return entry
+        return None
+
     def last_line_start(self) -> int:
         """Return the offset of the last line."""
         return self._backwards.line_before(self._end)[0]

@@ -408,3 +408,19 @@ def test_compactions_tell_where_a_uuid_is_and_few_of_them_are_read(
         assert not session.reader.view.has_tree
         read = len(session.reader.naming()._marks_known())
     assert read <= 1 + compactions.bit_count()
+
+
+@given(st.lists(st.sampled_from(["a", "b", "text", "branch"]), max_size=12))
+def test_the_last_fact_is_what_the_metadata_has(steps: list[str]) -> None:
+    with Session.create(metadata={"a": 0}) as session:
+        for number, step in enumerate(steps):
+            if step == "text":
+                session.append_message(
+                    {"role": "user", "content": '"a" and "b"'}, metadata={"a": 9}
+                )
+            elif step == "branch":
+                session.branch(session.header.uuid)
+            else:
+                session.update_metadata(**{step: number})
+            for key in "abc":
+                assert session.reader.last_fact(key) == session.metadata.get(key)
