@@ -56,6 +56,10 @@ def before_cut(text: str, start: int, end: int) -> str:
     return mask(text[max(0, start - _LONGEST_SECRET) : end + _LONGEST_SECRET])
 
 
+LF_SHOWN: Final = "↵"
+"""What a line break is shown as, on one line."""
+
+
 def one_line(text: str, width: int = WIDTH) -> str:
     """Text on one line: line breaks as ↵, control characters removed, cut at `width`."""
     if len(text) > width:
@@ -67,7 +71,7 @@ def one_line(text: str, width: int = WIDTH) -> str:
 
 
 def _on_one_line(text: str) -> str:
-    return printable(text.strip().replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
+    return printable(text.strip().replace("\r\n", "\n").replace("\n", LF_SHOWN).replace("\t", " "))
 
 
 def printable(text: str) -> str:

@@ -22,7 +22,7 @@ from markupsafe import Markup
 
 from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
-from sessiontree.core.display import masking, one_line
+from sessiontree.core.display import LF_SHOWN, masking, one_line
 from sessiontree.core.edits import Told
 from sessiontree.core.embedded import left_out
 from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
@@ -371,7 +371,7 @@ class Document:
             plot=plot_of(self._costs.sizes(self._outline), self._compactions()),
             files=shown,
             more_files=max(0, len(files) - _FILES_IN_OVERVIEW),
-            answer=markup.prose(self._text(closing)) if closing else "",
+            answer=markup.prose(self._text(closing).replace(LF_SHOWN, "\n")) if closing else "",
             warnings=self._all_warnings(),
         )
         return Row(rows.OVERVIEW, title, head)
