@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any
+from typing import Any, Final
 
 from sessiontree.catalog.counts import Counter, cache_folder, with_counts
 from sessiontree.catalog.listing import SessionInfo
@@ -13,7 +14,9 @@ from sessiontree.catalog.places import Selection, in_order, sessions_in, without
 from sessiontree.catalog.titles import agent_of, model_of, note_of, title_of
 from sessiontree.core.display import one_line
 
-_TITLE = 200
+_TITLE: Final = 200
+_LEAST_SECONDS: Final = 1.0
+"""How long a list counts in which an id is not found."""
 
 
 def id_of(file: str) -> str:
@@ -33,6 +36,7 @@ class Sessions:
         self._files: dict[str, SessionInfo] = {}
         self._alone = threading.Lock()
         self.problems: list[str] = []
+        self._read_at = -_LEAST_SECONDS  # when the list was read last
 
     def read(self, *, counted: bool = False) -> list[SessionInfo]:
         """List the sessions, the one changed last first; `counted`: with their turns and costs."""
@@ -44,11 +48,12 @@ class Sessions:
                 found = list(_counted(found))
             self._files = {id_of(one.file): one for one in found}
             self.problems = problems
+            self._read_at = time.monotonic()
             return found
 
     def named(self, id: str) -> SessionInfo | None:
-        """The session with an id; None without one."""
-        if not self._files:
+        """The session with an id; None without one. A session may be newer than the list."""
+        if id not in self._files and time.monotonic() - self._read_at > _LEAST_SECONDS:
             self.read()
         return self._files.get(id)
 

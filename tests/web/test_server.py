@@ -6,14 +6,18 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from sessiontree.web.sessions import id_of
 from tests.page.reading import Page, page_of
 from tests.support.conversation import user
 from tests.web.serving import COMMAND, PATIENCE, Server, serving, talk
+
+FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 
 @pytest.fixture(scope="module")
@@ -189,3 +193,53 @@ def test_a_state_that_the_server_has_no_more_is_read_anew(folder: Path) -> None:
         with server.events(id, 10_000) as events:
             assert next(events)[0] == "again"
         assert server.ask(f"/s/{id}/0123456789abcdef01234567")[0].status == 410
+
+
+def test_a_client_that_reads_nothing_holds_up_nobody(folder: Path) -> None:
+    file = folder / "slow.jsonl"
+    with talk(file, name="Slow") as session, serving(file) as server:
+        (id,) = server.ids
+        number = server.json(f"/s/{id}/index")["number"]
+        with server.events(id, number), server.events(id, number) as events:
+            for n in range(80):
+                session.append_message(user(f"line {n} " + "long " * 5000))
+            for _, data in events:
+                if "line 79" in data:
+                    break
+            assert server.ask("/sessions")[0].status == 200
+
+
+def test_a_session_that_is_newer_than_the_list_is_found(tmp_path: Path) -> None:
+    talk(tmp_path / "old.jsonl").close()
+    with serving(tmp_path) as server:
+        assert len(server.ids) == 1
+        file = tmp_path / "new.jsonl"
+        talk(file, name="New").close()
+        for _ in range(100):
+            answer, _ = server.ask(f"/s/{id_of(str(file))}")
+            if answer.status == 200:
+                break
+            time.sleep(0.1)
+        assert answer.status == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["damage-blank", "damage-bom", "damage-blob-folder", "handle-blob-missing"]
+)
+def test_a_damaged_session_has_a_page(name: str) -> None:
+    file = FIXTURES / name / "session.jsonl"
+    with serving(file) as server:
+        (id,) = server.ids
+        assert server.json(f"/s/{id}/index")["kinds"]
+
+
+def test_a_huge_line_and_very_many_entries_have_a_page(tmp_path: Path) -> None:
+    with talk(tmp_path / "huge.jsonl", name="Huge") as session:
+        session.append_message(user("long " * 2_000_000))
+    with talk(tmp_path / "many.jsonl", name="Many") as session, session.batch():
+        for n in range(20_000):
+            session.append("custom", customType="x", data=n)
+    with serving(tmp_path) as server:
+        for id in server.ids:
+            index = server.json(f"/s/{id}/index")
+            assert server.json(f"/s/{id}/{index['names'][0]}")
