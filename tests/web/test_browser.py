@@ -208,13 +208,15 @@ def test_the_start_of_a_large_session_is_there_first_and_then_the_whole(
         for n in range(400):
             session.append_message(user(f"prompt {n}"))
             long = "" if n == 399 else "long words " * 900
-            session.append_message(assistant(f"answer {n} {long}"))
+            last = session.append_message(assistant(f"answer {n} {long}")).uuid
     assert file.stat().st_size > 3_000_000
     with serving(file) as server:
         (id,) = server.ids
         first = server.json(f"/s/{id}/index")
         assert first["part"]
         assert 20 < len(first["kinds"]) < 400
+        linked = opened(browser, server, f"/s/{id}#{last}")
+        assert linked.sees("answer 399")
         view = opened(browser, server)
         live(view)
         view.press("G")

@@ -773,6 +773,6 @@ async function adopt(found, same, changed = []) {
   const at = entryOf(index.at);
   if (!followHash() && at >= 0) jump(index.rowOf[at], true);
   document.body.dataset.ready = 'yes';
-  if (source) dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, expanded, part, index: () => index}}));
+  if (source) dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, expanded, part, followHash, index: () => index}}));
 })();
 })();

@@ -20,9 +20,14 @@ link.href = '/';
 $('bar').prepend(link);
 $('main').prepend(line);
 
+// A link may lead to an entry that is read only later.
+let isFollowed = !location.hash || page.followHash();
+function follow() { isFollowed ||= page.followHash(); }
+
 let problem = '', isLost = false;
 function tell() {
-  const text = isLost ? 'The server has ended. Start it again: sessiontree view' : problem || page.index().part || '';
+  const later = isFollowed ? '' : ' The entry of the link is opened then.';
+  const text = isLost ? 'The server has ended. Start it again: sessiontree view' : problem || (page.index().part && page.index().part + later) || '';
   line.textContent = text;
   line.hidden = !text;
   document.body.dataset.live = isLost ? 'no' : problem ? 'problem' : page.index().part ? 'part' : 'yes';
@@ -50,6 +55,7 @@ const next = (step) => { queue = queue.then(step).catch(() => again()); };
 async function again() {
   const found = page.expanded(await page.part('index'));
   await page.adopt(found, 0);
+  follow();
   tell();
   listen();
 }
@@ -64,6 +70,7 @@ function listen() {
     document.title = change.title;
     $('title').textContent = change.title;
     await page.adopt(changed(page.index(), change), change.same, change.changed);
+    follow();
     tell();
   }));
   stream.addEventListener('again', () => next(again));
