@@ -67,6 +67,7 @@ class Spent(msgspec.Struct, frozen=True):
         is_reported: whether a cost, which may be 0, was reported with the tokens.
         is_report: whether the cost is that of answers before it.
         is_of_session: whether these are all answers of the session, and not those of a turn.
+        entry: the uuid of the first entry that has it.
         is_covered: whether a later entry of the session reports the cost.
     """
 
@@ -80,6 +81,7 @@ class Spent(msgspec.Struct, frozen=True):
     is_reported: bool = False
     is_report: bool = False
     is_of_session: bool = False
+    entry: str = ""
     is_covered: bool = False
 
     @property
@@ -98,7 +100,7 @@ class Spent(msgspec.Struct, frozen=True):
             return self
         if not counts_instead(self.usage, known.usage):
             return known
-        return replace(self, key=known.key, time=known.time)
+        return replace(self, key=known.key, time=known.time, entry=known.entry)
 
 
 def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]:
@@ -115,6 +117,7 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]
         if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
             continue
         for name, spent in spent_by(entry, fields, _time_of(entry, cursor.reader)):
+            spent = replace(spent, entry=entry.uuid)
             if name:
                 answers[name] = spent.unless_known(answers.get(name))
             else:

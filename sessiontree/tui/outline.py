@@ -345,7 +345,7 @@ class OutlineView(View, inherit_bindings=False):
             return
         from sessiontree.tui.places import CostsView
 
-        self.app.push_screen(CostsView(self.outline), self._open_named)
+        self.app.push_screen(CostsView(self.reader, self.outline), self._open_named)
 
     def _open_named(self, uuid: str | None) -> None:
         if uuid is not None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from sessiontree.operations.labels import Label
+from sessiontree.operations.prices import load
+from sessiontree.operations.turn_costs import TurnCost, costs_of_turns
 from sessiontree.operations.turns import SessionOutline
 from sessiontree.operations.words import asked_in
 from sessiontree.text.amounts import dollars, in_short
@@ -12,6 +14,8 @@ from sessiontree.text.columns import filled
 from sessiontree.tui.line import Line, Piece
 from sessiontree.tui.reader import Reader
 from sessiontree.tui.view import View, listing
+
+_WIDE: Final = 100  # columns from which on cached tokens are shown
 
 
 class LabelsView(View, inherit_bindings=False):
@@ -53,45 +57,64 @@ class LabelsView(View, inherit_bindings=False):
 
 
 class CostsView(View, inherit_bindings=False):
-    """The turns of a session, the most expensive first."""
+    """The turns of a session, the most expensive first, as reported or at list prices."""
 
     BINDINGS: ClassVar[list[Any]] = listing("read the turn")
     HINTS = "Enter read  ? keys  Esc back"
 
-    def __init__(self, outline: SessionOutline) -> None:
+    def __init__(self, reader: Reader, outline: SessionOutline) -> None:
         super().__init__()
-        self._outline = outline
-        found = (turn for turn in outline.turns if turn.work.tokens or turn.work.usage.cost)
-        self._turns = sorted(
-            found, key=lambda turn: (turn.work.usage.cost, turn.work.tokens), reverse=True
-        )
+        self._reader, self._outline = reader, outline
+        self._costs: list[TurnCost] | None = None
+        self._places: list[int] = []
 
     def opened(self) -> None:
-        self.lines.fill(len(self._turns), self._line)
-        if not self._turns:
+        self.run_worker(self._read())
+
+    async def _read(self) -> None:
+        outline = self._outline
+        found = await self.tried(
+            self._reader.ask(lambda session: costs_of_turns(session.cursor, outline, load()))
+        )
+        if found is None:
+            return
+        turns = outline.turns
+        used = [n for n, turn in enumerate(turns) if turn.work.tokens or found[n].dollars]
+        self._costs = found
+        self._places = sorted(
+            used, key=lambda n: (found[n].dollars, turns[n].work.tokens), reverse=True
+        )
+        self.lines.fill(len(self._places), self._line)
+        self.refresh_title()
+        if not self._places:
             self.tell("this session reports no tokens and no cost")
 
     def title_line(self) -> tuple[Line, Line]:
         usage = self._outline.work.usage
-        cost = dollars(usage.cost) if usage.cost else "no reported cost"
-        tokens = (
-            f"{in_short(usage.input)} in, {in_short(usage.output)} out, "
-            f"{in_short(usage.cache_read)} cached"
-        )
-        return [Piece("Reported costs and tokens by turn")], [Piece(f"{cost} · {tokens}")]
+        tokens = f"{in_short(usage.input)} in, {in_short(usage.output)} out"
+        if self.size.width >= _WIDE:
+            tokens += f", {in_short(usage.cache_read)} cached"
+        known = self._costs or []
+        listed = sum(cost.listed for cost in known)
+        parts = [f"{dollars(usage.cost)} reported"] if usage.cost else []
+        parts += [f"~{dollars(listed)} estimated"] if listed else []
+        if not parts and self._costs is not None:
+            parts = ["no known cost"]
+        return [Piece("Costs by turn")], [Piece(" · ".join([*parts, tokens]))]
 
     def _line(self, number: int, width: int) -> Line:
-        turn = self._turns[number]
-        usage = turn.work.usage
-        cost = dollars(usage.cost) if usage.cost else ""
+        assert self._costs is not None
+        place = self._places[number]
+        turn, cost = self._outline.turns[place], self._costs[place]
+        sign = "~" if cost.listed else ""
         name = f"{turn.name}{' ↳' if turn.subagent else ''}"
         return [
-            Piece(f"{cost:>9}  ", "number"),
+            Piece(f"{sign + dollars(cost.dollars) if cost.dollars else '':>10}  ", "number"),
             Piece(f"{in_short(turn.work.tokens):>6} tok  ", "dim"),
             Piece(f"{name:<6} ", "number"),
             Piece(asked_in(turn)),
         ]
 
     def action_choose(self) -> None:
-        if self._turns:
-            self.dismiss(self._turns[self.lines.at].uuid)
+        if self._places:
+            self.dismiss(self._outline.turns[self._places[self.lines.at]].uuid)
