@@ -16,7 +16,7 @@ checkout is never written. The tests run in this order until one fails:
 
 The first run in a folder makes a map from lines to tests with `coverage` (three minutes). With
 `--folder` the next run finds it, and measures again the test files that changed, and those that
-reach a changed module. A test that runs ten times as long as it did for the map, and 30 seconds,
+reach a changed module. A test that runs ten times as long as it did for the map, and 150 seconds,
 notices the mutant too.
 `--stages line` is a first look. `--only 3 17` repeats these mutants of a draw. `--within
 sessiontree/importing/` draws from these modules alone.
@@ -88,8 +88,11 @@ BROAD: Final = (
 )
 """The tests that compare much with what it was; those that reach the line come after the first."""
 
-GRACE: Final = 30.0
-"""Seconds that a test may take, added to ten times its time without a mutant."""
+GRACE: Final = 150.0
+"""Seconds that a test may take, added to ten times its time without a mutant.
+
+What several tests share is made in the first of them that runs, and the machine may be busy.
+"""
 
 SLOW: Final = 300.0
 """Seconds that a start of pytest, or a test without a known time, may take."""
