@@ -21,6 +21,9 @@ _SECONDS: Final = 30
 _BYTES: Final = 4 << 30
 """Where a process is stopped, far above what a test accepts."""
 
+_NOT_OF_COMMANDS: Final = ("sessiontree.__main__", "sessiontree.adapters")
+"""Modules that no command imports; the SDKs that adapters import take 50 MB."""
+
 
 def run(folder: str, words: list[str]) -> dict[str, Any]:
     """Run one command in a folder; what it says on standard error goes to the file `said`."""
@@ -65,7 +68,7 @@ def serve() -> None:
     import sessiontree
 
     for module in pkgutil.walk_packages(sessiontree.__path__, "sessiontree."):
-        if module.name != "sessiontree.__main__":
+        if not module.name.startswith(_NOT_OF_COMMANDS):
             importlib.import_module(module.name)
     for line in sys.stdin:
         folder, *words = json.loads(line)
