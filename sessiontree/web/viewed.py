@@ -25,7 +25,8 @@ from sessiontree.page.document import Document
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.web.head import Part, start_of
+from sessiontree.storage.part import Part
+from sessiontree.web.head import start_of
 from sessiontree.web.quick import with_news
 from sessiontree.web.state import State, change, state_of
 

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.page.templates import Templates
 from sessiontree.storage.fs import DISK
-from sessiontree.web.head import Part, ends_of, start_of
+from sessiontree.storage.part import Part
+from sessiontree.web.head import ends_of, start_of
 from sessiontree.web.quick import with_news
 from sessiontree.web.state import State, change
 from sessiontree.web.viewed import read

@@ -1,4 +1,4 @@
-"""The ends of a file are its first line and its last lines, and nothing else is there."""
+"""Of a file its ends are there: its first line and its last lines, and no other file."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.storage.ends import ends_of
+from sessiontree.storage.part import ends_of
 from sessiontree.storage.zstd import MAGIC
 
 
