@@ -151,14 +151,17 @@ class Viewed:
             if not os.path.exists(self.file):
                 self._note(_GONE)
             elif self._took > _SOON:
-                with self._making:
-                    if self._state is not None and (grown := self._grown(self._state)):
-                        self._publish(grown)
+                self._show_news()
             self._due.set()
+
+    def _show_news(self) -> None:
+        with self._making, suppress(Exception):  # the whole reading tells what is wrong
+            if self._state is not None and (grown := self._grown(self._state)):
+                self._publish(grown)
 
     def _grown(self, state: State) -> State | None:
         """A state with the entries that are new at the end; None if a whole reading tells them."""
-        with suppress(SessionTreeError, OSError):
+        with suppress(Exception):  # as above
             return with_news(state, self.file, self._templates)
         return None
 

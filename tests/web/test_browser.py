@@ -222,6 +222,16 @@ def test_the_start_of_a_large_session_is_there_first_and_then_the_whole(
         view.press("G")
         assert view.sees("answer 399")
         assert view.page.evaluate("document.querySelectorAll('*').length") <= 1000
+        with Session.open(file) as session:
+            for n in range(3):
+                session.append_message(call(f"c{n}"))
+                assert view.sees(f"calling c{n}")
+                content = f"the result {n}"
+                session.append_message(
+                    {"role": "toolResult", "toolCallId": f"c{n}", "content": content}
+                )
+        live(view)
+        view.wait_for("!document.getElementById('list').innerText.includes('no result')")
         assert view.errors == []
 
 
