@@ -26,7 +26,8 @@ from benchmarks.viewers.installs import Installed, installed
 from benchmarks.viewers.programs import OTHERS, OURS, Failed, Ready, Viewer, program_of, started
 
 _HEAD = (
-    "viewer|MB|make or start, s|memory of that, MB|output|readable, s|heap, MB|renderer, MB|nodes"
+    "viewer|MB|make or start, s|memory of that, MB|output|readable, s|loaded, s|heap, MB|"
+    "renderer, MB|nodes"
 )
 
 
@@ -59,7 +60,7 @@ def _row(viewer: Viewer, program: Installed, lines: list[sessions.Line], size: f
             file = _converted(file, home / "session.jsonl")
         try:
             with started(viewer, program.command, home, file) as ready:
-                found = look(ready.url, viewer.click, viewer.seen)
+                found = look(ready.url, viewer.click, viewer.seen, viewer.whole)
                 return _shown(title, ready, found)
         except Failed as error:
             return f"| {title} | {error} |"
@@ -72,7 +73,8 @@ def _shown(title: str, ready: Ready, found: Look) -> str:
     made = f"{ready.seconds:.2f} | {memory:.0f} | {output}"
     if found.told:
         return f"| {title} | {made} | {found.told} |"
-    seen = f"{found.seconds:.2f} | {found.heap:.1f} | {found.renderer:.0f} | {found.nodes:,}"
+    times = f"{found.seconds:.2f} | {found.loaded:.2f}"
+    seen = f"{times} | {found.heap:.1f} | {found.renderer:.0f} | {found.nodes:,}"
     return f"| {title} | {made} | {seen} |"
 
 

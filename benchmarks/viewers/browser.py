@@ -48,6 +48,7 @@ class Look(NamedTuple):
 
     Attributes:
         seconds: until its text has a box on the page, from the navigation or from the click.
+        loaded: until the page has loaded; for the live view, until the whole session is there.
         heap: the memory of the scripts, in MB, after a collection of garbage.
         renderer: the memory of the process that draws the page, in MB.
         nodes: the elements of the page.
@@ -55,14 +56,18 @@ class Look(NamedTuple):
     """
 
     seconds: float
+    loaded: float
     heap: float
     renderer: float
     nodes: int
     told: str = ""
 
 
-def look(url: str, click: str, words: Sequence[str]) -> Look:
-    """Open an address, click what is to be clicked, and wait until one of the words is seen."""
+def look(url: str, click: str, words: Sequence[str], whole: str = "") -> Look:
+    """Open an address, click what is to be clicked, and wait until one of the words is seen.
+
+    `whole` selects what is there when all of the session is; without it, the page must be loaded.
+    """
     from playwright.sync_api import Error, sync_playwright
 
     with sync_playwright() as made:
@@ -81,17 +86,20 @@ def look(url: str, click: str, words: Sequence[str]) -> Look:
                 page.click(click)
             took = _seen(page, began, list(words))
             if took is None:
-                return Look(0, 0, 0, 0, f"nothing to read in {_LIMIT:.0f} s")
+                return Look(0, 0, 0, 0, 0, f"nothing to read in {_LIMIT:.0f} s")
             with suppress(Error):
                 page.wait_for_load_state("load")
+                if whole:
+                    page.wait_for_selector(whole)
+            loaded = time.perf_counter() - began
             page.wait_for_timeout(_SETTLES * 1000)
             with suppress(Error):
                 page.evaluate("gc()")
             heap = page.evaluate("performance.memory.usedJSHeapSize") / 1e6
             nodes: int = page.evaluate("document.querySelectorAll('*').length")
-            return Look(took, heap, _renderer(browser), nodes)
+            return Look(took, loaded, heap, _renderer(browser), nodes)
         except Error as error:
-            return Look(0, 0, 0, 0, str(error).splitlines()[0][:100])
+            return Look(0, 0, 0, 0, 0, str(error).splitlines()[0][:100])
         finally:
             browser.close()
 

@@ -58,6 +58,7 @@ class Viewer(NamedTuple):
         page: the file to open in that folder; empty for a server.
         path: where a server has the session; empty where it prints the address.
         click: what is clicked to see the session.
+        whole: what is there when the whole session is; empty: when the page has loaded.
         seen: the words of which one is on the screen when the session can be read.
     """
 
@@ -66,6 +67,7 @@ class Viewer(NamedTuple):
     page: str = ""
     path: str = ""
     click: str = ""
+    whole: str = ""
     seen: tuple[str, ...] = (ANSWER, PROMPT)
 
 
@@ -78,6 +80,7 @@ OURS: Final = (
     Viewer(
         "sessiontree view",
         lambda file, _, port: ("view", str(file), "--no-browser", "--port", str(port)),
+        whole="body[data-live=yes]",
     ),
 )
 
