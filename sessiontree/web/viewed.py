@@ -187,9 +187,11 @@ class Viewed:
                     start = read(self.file, Part(self.file, most), _START)
                     with self._making:
                         self._publish(start)
+            stamps = stamps_of(self.file)
             found = read(self.file, DISK)
-            with self._making:
-                self._publish((self._took > _SOON and self._grown(found)) or found)
+            with self._making:  # what came meanwhile may be on the page already, and stays there
+                is_old = stamps_of(self.file) != stamps
+                self._publish((is_old and self._grown(found)) or found)
             problem = ""
         except SessionNotFoundError:
             problem = _GONE

@@ -267,6 +267,7 @@ def test_an_entry_has_its_context_and_commands_that_can_be_copied(browser: Any, 
         live(view)
         assert view.sees("after it")
         view.page.click(f"a.at[href='#{uuid}'] >> nth=-1")
+        view.page.wait_for_selector("dialog.asked .command")
         assert f"sessiontree fork {file} --at {uuid}" in view.text("dialog.asked")
         assert f"sessiontree label {file} {uuid} NAME" in view.text("dialog.asked")
         view.page.click("text=As the model saw it here")

@@ -42,7 +42,7 @@ function fillRow(row, one) {
   const time = make('time', '', when(one.modified));
   time.title = one.modified;
   const facts = [one.model, one.turns === null ? '' : `${one.turns.toLocaleString()} ${one.turns === 1 ? 'turn' : 'turns'}`,
-    one.cost ? `$${one.cost.toFixed(2)}` : '', size(one.bytes), one.note, one.cwd, one.session.slice(0, 8)];
+    one.cost ? (one.cost < 0.005 ? 'under $0.01' : `$${one.cost.toFixed(2)}`) : '', size(one.bytes), one.note, one.cwd, one.session.slice(0, 8)];
   const small = make('small');
   small.append(make('i', '', one.agent), ' · ' + facts.filter(Boolean).join(' · '));
   row.replaceChildren(time, make('b', '', one.title), small);
