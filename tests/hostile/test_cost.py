@@ -41,7 +41,7 @@ SQUARE: Final = (
     ("claude_sidechains", "convert to atif", MEDIUM),
     ("pi_compactions", "import", MEDIUM),
     ("merges_of_what_is_gone", "diff as JSON", LARGE),
-    ("results_in_one_message", "history", LARGE),
+    ("gemini_calls_in_one_message", "history", MEDIUM),
     ("star_below_usage", "page", MEDIUM // 2),
     ("merges_from_the_side", "page", MEDIUM // 2),
     ("text_of_command_names", "tree", MEDIUM // 2),
