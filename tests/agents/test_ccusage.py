@@ -19,7 +19,7 @@ from sessiontree.catalog.spending import Source, spending_of
 from sessiontree.operations.prices import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
-from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home
+from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home, said, used
 
 pytestmark = pytest.mark.skipif(
     not ccusage.PROGRAM, reason="ccusage is not installed: set CCUSAGE to the path of its program"
@@ -59,6 +59,17 @@ def test_a_real_session_with_subagents(tmp_path: Path) -> None:
     ours = our_sums([file for file in copies if file.parent.name == "-p"], is_listed=True)
     assert ours == ccusage.sums_of(tmp_path, "claude")
     assert ours.output == 55
+
+
+def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
+    lines = CLAUDE_CODE["an answer in several lines"]
+    file = claude_code_home(tmp_path, lines)
+    fork = file.with_name("5f0c8a52-0000-4000-8000-000000000000.jsonl")
+    later = said("d", "o", used(7, 7))
+    fork.write_bytes(file.read_bytes() + orjson.dumps({**later, "parentUuid": "c"}) + b"\n")
+    ours = our_sums([file, fork])
+    assert ours == ccusage.sums_of(tmp_path, "claude")
+    assert ours.output == 514
 
 
 @pytest.mark.parametrize("file", SESSIONS, ids=lambda file: file.name)
