@@ -94,8 +94,8 @@ def written_for_an_hour(reported: Any) -> int:
     if not isinstance(reported, Mapping):
         return 0
     found = reported.get("cache_creation")
-    details = found if isinstance(found, Mapping) else {}
-    return min(_count(details, "ephemeral_1h_input_tokens"), usage_of(reported).cache_write)
+    long = _count(found, "ephemeral_1h_input_tokens") if isinstance(found, Mapping) else 0
+    return min(long, usage_of(reported).cache_write) if long else 0
 
 
 class Mode(NamedTuple):

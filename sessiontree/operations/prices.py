@@ -7,8 +7,9 @@ an optional dependency, and slow to import: only `load` imports it.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any, Final
 
 from sessiontree.core.usage import Mode
@@ -30,12 +31,19 @@ _OF_AMAZON: Final = re.compile(r"(?:[a-z-]+\.)?anthropic\.")
 
 
 class Prices:
-    """The list prices of models."""
+    """The list prices of models.
+
+    The package takes a tenth of a millisecond for an answer. The price is linear in the tokens of
+    each kind, for one model, time and tier: so it is asked once for each kind, with as many tokens.
+    """
 
     def __init__(self, calculate: Callable[..., Any], usage: Callable[..., Any], name: str) -> None:
         self._calculate = calculate
         self._usage = usage
         self.name = name
+        self._models: dict[tuple[str | None, str], Any] = {}
+        self._rates: dict[tuple[int, int], _Rates | None] = {}
+        self._kept: dict[int, Any] = {}  # so that the ids of these objects stay theirs
 
     def of(self, spent: Spent) -> float | None:
         """The price in US dollars at the time of an answer; None if none is known."""
@@ -60,18 +68,95 @@ class Prices:
         """The price at a time; None: now."""
         if not spent.model:
             return None
+        name = spent.provider, spent.model
+        if name in self._models and mode is None:
+            rates = self._rates_of(spent, time)
+            if rates is not None:
+                return float(sum(rates[kind] * count for kind, count in _kinds(spent)))
+        found = self._asked(spent, _tokens(spent), time, mode)
+        self._models.setdefault(name, getattr(found, "model", None))
+        if found is None or all(price is None for price in vars(found.model_price).values()):
+            return None
+        return float(found.total_price)
+
+    def _asked(
+        self, spent: Spent, tokens: dict[str, int], time: datetime | None, mode: Mode | None
+    ) -> Any:
+        """What the package calculates; None for a model or tokens without a price."""
         try:
-            found = self._calculate(
-                self._usage(**_tokens(spent)),
+            return self._calculate(
+                self._usage(**tokens),
                 spent.model,
                 provider_id=spent.provider or _provider_of(spent.model),
                 genai_request_timestamp=time,
                 price_context=mode and {mode.key: mode.value},
             )
-        except (LookupError, ValueError):  # an unknown model; tokens of a kind without a price
+        except (LookupError, ValueError):
             return None
-        has_price = any(price is not None for price in vars(found.model_price).values())
-        return float(found.total_price) if has_price else None
+
+    def _rates_of(self, spent: Spent, time: datetime | None) -> _Rates | None:
+        """The price of one token of each kind; None where that is not known."""
+        model, total = self._models[spent.provider, spent.model], _input(spent)
+        if model is None or not total:
+            return None
+        prices = model.get_prices(time or datetime.now(UTC))
+        key = id(prices), sum(total > start for start in _starts(prices))
+        if key not in self._rates:
+            self._kept[id(prices)] = prices
+            self._rates[key] = self._rates_at(spent, total, time)
+        return self._rates[key]
+
+    def _rates_at(self, spent: Spent, total: int, time: datetime | None) -> _Rates | None:
+        rates: dict[str, Decimal] = {}
+        for kind, names in _KINDS.items():
+            tokens = dict.fromkeys(("input_tokens", *names), total)
+            found = self._asked(spent, tokens, time, None)
+            if found is None or not _is_by_token(found.model_price):
+                return None
+            rates[kind] = found.total_price / total
+        rates["output"] -= rates["input"]  # it was asked beside as many tokens of input
+        return rates
+
+
+_Rates = dict[str, Decimal]
+_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "input": (),
+    "output": ("output_tokens",),
+    "read": ("cache_read_tokens",),
+    "written": ("cache_write_tokens",),
+    "written for an hour": ("cache_write_tokens", "cache_write_1h_tokens"),
+    "written for minutes": ("cache_write_tokens", "cache_write_5m_tokens"),
+}
+
+
+def _kinds(spent: Spent) -> Iterator[tuple[str, int]]:
+    """The tokens of each kind."""
+    used, long = spent.usage, spent.written_for_an_hour
+    yield "input", used.input
+    yield "output", used.output
+    yield "read", used.cache_read
+    if long:
+        yield "written for an hour", long
+        yield "written for minutes", used.cache_write - long
+    else:
+        yield "written", used.cache_write
+
+
+def _input(spent: Spent) -> int:
+    used = spent.usage
+    return used.input + used.cache_read + used.cache_write
+
+
+def _is_by_token(prices: Any) -> bool:
+    """Whether a model has a price, and none for each request."""
+    named = [name for name, price in vars(prices).items() if price is not None]
+    return bool(named) and "requests_kcount" not in named
+
+
+def _starts(prices: Any) -> set[int]:
+    """The sizes of an input above which a model has other prices."""
+    tiers = (getattr(price, "tiers", ()) for price in vars(prices).values())
+    return {tier.start for found in tiers for tier in found}
 
 
 def load() -> Prices | None:

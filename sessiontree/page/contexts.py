@@ -1,88 +1,109 @@
-"""What the model had: the context at the end of turns, as numbers of rows.
+"""What the model had, at any entry: what each entry adds to a context, for the script of the page.
 
-A context is made by the session's own rules (`Cursor.context`), so that the page shows what the
-model got. The work is limited: for a session of many turns and no compaction it would grow with the
-square of its length, and for branches below a long path with their product. The end of the current
-path comes first, then the turns with compactions.
+The script folds a path as `context.fold` does, but with numbers: of each entry it knows the parent
+and the tokens that it contributes; of a compaction the first kept entry, of an edit its target, of
+a merge the path that it takes in. Messages are not needed for that, so that a page of any length
+has the context of every entry.
+
+Invariant: the rows that the script finds for an entry are those of `Session.context`.
 """
 
 from __future__ import annotations
 
-from array import array
-from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import SessionTreeError
-from sessiontree.operations.turns import SessionOutline, Turn
+import msgspec
 
-_MOST_MESSAGES: Final = 30_000
-"""The messages that the contexts of a page may have together."""
+from sessiontree.context.compaction import estimate_tokens
+from sessiontree.context.fold import custom_message, replaced, summary_message
+from sessiontree.core.blocks import message_uuid
+from sessiontree.core.entry import PIECES, SUMMARIES, Entry
+from sessiontree.core.message import Message, calls_of, is_result_block, result_ids
 
-_MOST_ENTRIES: Final = 100_000
-"""The entries that are read for them, also those that give no message."""
-
-_MOST_MERGES: Final = 100
-"""The merges of a session above which its page has no contexts: each may read much again."""
+NOTHING: Final = -1
+"""The tokens of an entry that contributes nothing."""
 
 
-def contexts_of(
-    cursor: Cursor, outline: SessionOutline, row_of: Mapping[str, int]
-) -> dict[int, dict[str, Any]]:
-    """For the place of each turn what the model had at its end; without turns beyond the limit."""
-    found: dict[int, dict[str, Any]] = {}
-    tree = cursor.reader.index()
-    if len(tree.rows_of_type("merge")) > _MOST_MERGES:
-        return found
-    read = _entries_read(tree)
-    left, entries_left = _MOST_MESSAGES, _MOST_ENTRIES
-    for place in _in_order(outline):
-        if left <= 0 or entries_left <= 0:
-            break
-        leaf = outline.turns[place].leaf
-        entries_left -= read[tree.row(leaf)]
-        try:
-            context = cursor.context(leaf)
-        except SessionTreeError:  # merges that take in each other, or a turn that is gone
-            continue
-        left -= len(context.messages) + 1
-        rows = [row for entry in context.entries if (row := row_of.get(entry.uuid)) is not None]
-        found[place] = {
-            "messages": len(context.messages),
-            "tokens": context.tokens,
-            "rows": _ranges(rows),
-            "warnings": len(context.warnings),
-        }
-    return found
+class Rules(msgspec.Struct):
+    """What of some entries decides about contexts, by the number of the entry in its turn.
+
+    Attributes:
+        kept: of each compaction the uuid of the first entry that it keeps.
+        edits: of each edit its target, and the tokens of the new content; `NOTHING` drops it.
+        merges: of each merge the uuids of its base and its end, and whether it has a summary.
+        pieces: of each piece of a message the name of the message.
+        calls: the ids of the calls that an entry makes, and whether they stay when an edit replaces
+            its content.
+        answers: the ids of the calls that an entry answers.
+        strays: the entries with results of calls that the turn does not have, and whether they
+            have something else too.
+    """
+
+    kept: dict[int, str] = {}
+    edits: dict[int, tuple[str, int]] = {}
+    merges: dict[int, tuple[str, str, bool]] = {}
+    pieces: dict[int, str] = {}
+    calls: dict[int, tuple[list[str], bool]] = {}
+    answers: dict[int, list[str]] = {}
+    strays: dict[int, bool] = {}
+
+    def take(self, entry: Entry, number: int) -> int:
+        """Take a whole entry that is not a message; gives the tokens that it contributes."""
+        kind = entry.type
+        if kind == "context_edit":
+            self._take_edit(entry, number)
+        elif kind == "merge":
+            ends = _text(entry.get("baseUuid")), _text(entry.get("mergedUuid"))
+            self.merges[number] = *ends, entry.get("summary") is not None
+            return estimate_tokens(summary_message("branchSummary", entry))
+        elif kind == "compaction":
+            self.kept[number] = _text(entry.get("firstKeptEntryUuid"))
+            return estimate_tokens(summary_message("compactionSummary", entry))
+        elif kind in SUMMARIES:
+            return estimate_tokens(summary_message("branchSummary", entry))
+        elif kind == "custom_message":
+            return estimate_tokens(custom_message(entry))
+        elif kind in PIECES:
+            self.pieces[number] = message_uuid(entry)
+            if entry.get("role") == "system":  # only now it is known to be no message of a context
+                self.edits[number] = entry.uuid, NOTHING
+            block = entry.get("block")
+            return estimate_tokens({"content": [block]}) if isinstance(block, dict) else 0
+        return NOTHING
+
+    def _take_edit(self, entry: Entry, number: int) -> None:
+        target = entry.get("targetUuid")
+        if isinstance(target, str):
+            message = replaced({"role": "user", "content": ""}, entry.get("replacement"))
+            self.edits[number] = target, NOTHING if message is None else estimate_tokens(message)
+
+    def take_message(self, message: Message, number: int, *, is_stray: bool) -> int:
+        """Take a message; gives the tokens that it contributes.
+
+        `is_stray` tells that it has a result, whose call its turn does not have.
+        """
+        if message.get("role") == "system":
+            return NOTHING
+        self.take_calls(message, number)
+        if ids := result_ids(message):
+            self.answers[number] = ids
+            if is_stray:
+                self.strays[number] = _has_more(message)
+        return estimate_tokens(message)
+
+    def take_calls(self, message: Message, number: int) -> None:
+        """Take the calls of a message."""
+        if calls := calls_of(message):
+            is_apart = not isinstance(message.get("content"), list)
+            self.calls[number] = [call.id for call in calls], is_apart
 
 
-def _entries_read(tree: TreeIndex) -> array[int]:
-    """For each row how many entries its context reads: those up to a compaction, or all above."""
-    compactions = set(tree.rows_of_type("compaction"))
-    found = array("q")
-    for row, parent in enumerate(tree.parents):
-        is_first = row in compactions or not NO_ROW < parent < row
-        found.append(1 if is_first else found[parent] + 1)
-    return found
+def _has_more(message: Message) -> bool:
+    """Whether something is left of a message without its results."""
+    content = message.get("content")
+    is_list = message.get("role") == "user" and isinstance(content, list)
+    return is_list and not all(map(is_result_block, content or ()))
 
 
-def _in_order(outline: SessionOutline) -> list[int]:
-    def rank(place: int) -> tuple[bool, bool, bool, int]:
-        turn: Turn = outline.turns[place]
-        is_compacted = any(event.kind == "compaction" for event in turn.events)
-        return (place != outline.here, not is_compacted, not turn.current, -place)
-
-    places = (place for place, turn in enumerate(outline.turns) if not turn.subagent)
-    return sorted(places, key=rank)
-
-
-def _ranges(rows: Sequence[int]) -> list[int]:
-    """Numbers as runs, the first and the last of each, in order."""
-    found: list[int] = []
-    for row in sorted(set(rows)):
-        if found and row == found[-1] + 1:
-            found[-1] = row
-        else:
-            found += [row, row]
-    return found
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""

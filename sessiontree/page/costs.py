@@ -6,13 +6,11 @@ What a session cost is what `stats --by` says.
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.entry import Entry
-from sessiontree.core.moment import moment_of
 from sessiontree.core.usage import usage_of
 from sessiontree.operations.prices import Prices
 from sessiontree.operations.spending import Spent, spent_by, with_covered
@@ -29,34 +27,41 @@ class Cost(NamedTuple):
     how: str
 
 
+Found = tuple[list[tuple[str, Spent]], int]
+"""What the answers of an entry used, by their names, and the size of the context they had."""
+
+
+def found_in(entry: Entry, fields: Mapping[str, Any], time: datetime | None) -> Found | None:
+    """What the fields of a message or another entry say of usage; `time` is that of the entry."""
+    used = fields.get("usage")
+    if not isinstance(used, Mapping):
+        return None
+    usage = usage_of(used)
+    found = [(name or spent.key, spent) for name, spent in spent_by(entry, fields, time)]
+    return found, usage.input + usage.cache_read + usage.cache_write
+
+
 class Costs:
     """Collects the usage of answers; `load` gives the list prices, and is called when needed."""
 
     def __init__(self, load: Callable[[], Prices | None]) -> None:
-        self._load = functools.cache(load)
+        self._load = load
         self._answers: dict[str, Spent] = {}
-        self._time: datetime | None = None  # of the last entry that has one
         self._by_turn: dict[int, list[str]] = {}
         self._sizes: dict[int, list[int]] = {}
 
-    def take(self, entry: Entry, fields: Mapping[str, Any], place: int) -> None:
-        """Take the fields of a message or another entry, of the turn at a place."""
-        time = self._time = moment_of(entry.timestamp) or self._time
-        used = fields.get("usage")
-        if not isinstance(used, Mapping):
-            return
-        is_new = False
-        for name, spent in spent_by(entry, fields, time):
-            key = name or spent.key
-            known = self._answers.get(key)
-            self._answers[key] = spent.unless_known(known)
-            if known is None:
-                is_new = True
-                self._by_turn.setdefault(place, []).append(key)
-        usage = usage_of(used)
-        size = usage.input + usage.cache_read + usage.cache_write
-        if size and is_new:
-            self._sizes.setdefault(place, []).append(size)
+    def take(self, place: int, entries: Iterable[Found]) -> None:
+        """Take what the entries of the turn at a place used."""
+        for found, size in entries:
+            is_new = False
+            for key, spent in found:
+                known = self._answers.get(key)
+                self._answers[key] = spent.unless_known(known)
+                if known is None:
+                    is_new = True
+                    self._by_turn.setdefault(place, []).append(key)
+            if size and is_new:
+                self._sizes.setdefault(place, []).append(size)
 
     def context_of(self, place: int) -> int:
         """The tokens that the model got at the last answer of a turn."""

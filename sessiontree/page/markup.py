@@ -30,8 +30,8 @@ _LONGEST_PROSE: Final = 100_000
 _LONGEST_CODE: Final = 8_000
 """Characters of a block of code that is coloured: each colour is an element of the page."""
 
-_CACHED: Final = 4_000
-"""Characters of a text whose HTML is kept, as programs repeat short texts."""
+_CACHED: Final = 8_000_000
+"""Characters of texts whose HTML is kept, as programs repeat texts."""
 
 _SCHEMES: Final = ("http://", "https://", "mailto:")
 _MARKS: Final = re.compile(r"[\\`*_\[\]<>#~|&!=+-]|^ {4}|^\d+[.)]|\t", re.MULTILINE)
@@ -53,12 +53,23 @@ def prose(text: str) -> Markup:
     text = plain(text).strip("\n")
     if len(text) > _LONGEST_PROSE:
         return pre(text)
-    return _cached_prose(text) if len(text) <= _CACHED else _prose(text)
+    if (made := _known.get(text)) is not None:
+        return made
+    made = _known[text] = _prose(text)
+    _known.size += len(text) + len(made)
+    if _known.size > _CACHED:
+        _known.clear()
+        _known.size = 0
+    return made
 
 
-@functools.lru_cache(maxsize=4096)
-def _cached_prose(text: str) -> Markup:
-    return _prose(text)
+class _Known(dict[str, Markup]):
+    """The HTML of texts."""
+
+    size = 0  # characters
+
+
+_known: Final = _Known()
 
 
 def _prose(text: str) -> Markup:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import msgspec
 from markupsafe import Markup
@@ -22,7 +22,7 @@ from sessiontree.core.activity import (
 )
 from sessiontree.core.display import one_line
 from sessiontree.core.edit_diff import counts_of, diff_of
-from sessiontree.core.edits import Told, edits_of
+from sessiontree.core.edits import Edit, Told, edits_of
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
@@ -54,11 +54,8 @@ from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
 from sessiontree.text.passage import noted
 
-if TYPE_CHECKING:
-    from sessiontree.core.edits import Edit
-
 NOTHING: Final = Markup("")
-_GIST: Final = 90
+_GIST: Final = 80
 _MOST_TEXT: Final = 200_000
 """Characters of a result or an argument that the page has; of a longer one its start and end."""
 
@@ -80,7 +77,7 @@ ERROR, INTERRUPTION, CHANGE, UNKNOWN, ANNOTATION = "e", "i", "o", "x", "z"
 TURN, AGENT, FILE, OVERVIEW = "T", "A", "F", "O"
 
 
-class Row(msgspec.Struct):
+class Row(msgspec.Struct, array_like=True):
     """A row of the page.
 
     Attributes:
@@ -89,16 +86,18 @@ class Row(msgspec.Struct):
         head: what is shown of it.
         body: what is shown when it is opened; empty if there is nothing more.
         time: the timestamp as stored, or None.
+        entry: the number of the entry in its turn that the row is made of; -1 for none.
     """
 
     kind: str
     gist: str
-    head: Markup
-    body: Markup = NOTHING
+    head: str
+    body: str = ""
     time: str | None = None
+    entry: int = -1
 
 
-class FileChange(msgspec.Struct, frozen=True):
+class FileChange(msgspec.Struct, frozen=True, array_like=True):
     """An edit that was done, with the place of the row of its call."""
 
     place: int
@@ -117,17 +116,17 @@ class _Open(msgspec.Struct):
 class TurnRows:
     """Makes the rows of one turn; takes its entries in order.
 
-    `told` gives what the agent keeps beside the results of an entry; `cwd` shortens paths.
+    `told` gives what the agent keeps beside the results of the entry that is taken; `cwd` shortens
+    paths.
     """
 
     def __init__(
         self,
         templates: Templates,
-        told: Callable[[str], Told],
+        told: Callable[[], Told],
         cwd: str | None,
         *,
         is_subagent: bool,
-        model: str | None = None,
     ) -> None:
         self._templates = templates
         self._told = told
@@ -136,16 +135,14 @@ class TurnRows:
         self._open: dict[str, _Open] = {}
         self._rows: list[Row] = []
         self._time: str | None = None
-        self.model = model
+        self.models: tuple[str, str] | None = None
         self.changes: list[FileChange] = []
-        self.unanswered = 0
 
     @property
     def rows(self) -> list[Row]:
         """The rows so far; those of calls without a result say so."""
         for waiting in self._open.values():
             self._close(waiting, "no result", Markup(""), [])
-            self.unanswered += 1
         self._open.clear()
         return self._rows
 
@@ -162,8 +159,19 @@ class TurnRows:
         return None if waiting is None else waiting.place
 
     def add(self, row: Row) -> None:
-        """Add a row that is not made of an entry."""
+        """Add a row that was made elsewhere."""
         self._rows.append(row)
+
+    def add_empty(self, kind: str, time: str | None) -> None:
+        """Add the row of an entry that has nothing to show."""
+        self._time = time
+        words = f"{plain_line(kind, 60)} without content"
+        self._add(ANNOTATION, words, self._templates.note(words, "", "annotation"))
+
+    def own(self, first: int, entry: int) -> None:
+        """Note that the rows from a place on are made of an entry."""
+        for row in self._rows[first:]:
+            row.entry = entry
 
     def _add(
         self,
@@ -221,7 +229,7 @@ class TurnRows:
         if kind == "model_change":
             parts = (fields.get("provider"), fields.get("modelId"))
             words = "Model: " + "/".join(str(part) for part in parts if part)
-            self.model = str(fields.get("modelId"))
+            self._answers_with(str(fields.get("modelId")))
         elif kind == "thinking_level_change":
             words = f"Thinking: {fields.get('thinkingLevel')}"
         else:
@@ -318,11 +326,11 @@ class TurnRows:
 
     def _answer(self, message: Message) -> None:
         model = message.get("model")
-        if isinstance(model, str) and model and model != self.model and not model.startswith("<"):
-            if self.model is not None:
+        if isinstance(model, str) and model and not model.startswith("<"):
+            if self.models is not None and self.models[1] != model:
                 words = f"Model: {plain_line(model, 100)}"
                 self._add(CHANGE, words, self._templates.note(words, "", "change"))
-            self.model = model
+            self._answers_with(model)
         if (cause := error_of(message)) is not None:
             head = self._templates.note("The answer failed", plain_line(cause, 300), "bad")
             body = markup.pre(cause) if len(cause) > 300 else Markup("")
@@ -348,6 +356,9 @@ class TurnRows:
         if is_partial(message):
             head = self._templates.note("This message broke off", "", "bad")
             self._add(INTERRUPTION, "this message broke off", head)
+
+    def _answers_with(self, model: str) -> None:
+        self.models = (model if self.models is None else self.models[0], model)
 
     def _item(self, message: Message) -> Markup:
         return self._templates.note(plain_line(kind_of(message), 60), "", "item")
@@ -380,7 +391,6 @@ class TurnRows:
         row = self._add(CALL, f"{call.name} {target}", Markup(""))
         if (before := self._open.pop(call.id, None)) is not None:  # which nothing answers now
             self._close(before, "no result", Markup(""), [])
-            self.unanswered += 1
         self._open[call.id] = _Open(row, len(self._rows) - 1, call, together)
 
     def _target(self, call: Call) -> str:
@@ -418,7 +428,7 @@ class TurnRows:
     def _edits(self, call: Call, fields: Mapping[str, Any], id: str) -> list[Edit]:
         if not edits_of(call, {}):
             return []
-        return edits_of(call, self._told(str(fields.get("uuid"))).of(fields, id))
+        return edits_of(call, self._told().of(fields, id))
 
     def _close(self, waiting: _Open, ending: str, result: Markup, edits: list[Edit]) -> None:
         call, row = waiting.call, waiting.row

@@ -545,9 +545,9 @@ class _Bytes:
         parts: the parts kept beside it, by suffix.
     """
 
-    def __init__(self, content: bytes) -> None:
+    def __init__(self, content: bytearray) -> None:
         self.number = next(_NUMBERS)
-        self.content = [bytearray(content)]
+        self.content = [content]
         self.parts: dict[str, bytes] = {}
         self.written = 0
         self.threads = ThreadLock("a session in memory")
@@ -565,7 +565,10 @@ class MemoryLog:
         self.readonly = readonly
         self.ended = ""
         self.blobs = BlobPlace(Memory(), name, "os")
-        self._shared = _Bytes(b"".join(blocks))
+        content = bytearray()
+        for block in blocks:  # one by one: they may be as much as the memory has room for
+            content += block
+        self._shared = _Bytes(content)
         self._state = 0
         self._is_open = True
 

@@ -19,6 +19,11 @@ def in_short(count: int) -> str:
     return f"{size:,.1f}G"
 
 
+def counted(count: int, one: str, many: str = "") -> str:
+    """A number of things, such as `1 file` or `2,300 files`."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
 def dollars(cost: float) -> str:
     """A cost, such as `$0.38`; less than a cent with the digits that tell."""
     return f"${cost:,.2f}" if cost >= 0.01 else f"${cost:.2g}" if cost >= 0.0001 else "<$0.0001"

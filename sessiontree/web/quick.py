@@ -23,6 +23,7 @@ from sessiontree.core.entry import ANNOTATIONS, CONTENT, PIECES, Entry, decode_o
 from sessiontree.core.message import calls_of, result_ids
 from sessiontree.core.moment import moment_of
 from sessiontree.operations.messages import Messages, is_typed
+from sessiontree.page.contexts import Rules
 from sessiontree.page.data import as_json
 from sessiontree.page.rows import TURN, Row, TurnRows
 from sessiontree.page.templates import Templates
@@ -47,8 +48,8 @@ class _Group(NamedTuple):
 
     fork: str | None  # the entry that the turn begins below; None for the rest of a turn
     rows: list[Row]
-    entries: list[tuple[str, int, int, int]]
-    """The uuid, the place of the row, the end, and the number of a row that the page has; or -1."""
+    entries: list[tuple[Entry, int, int]]
+    """The entry, the place of its row, and the number of a row that the page has; or -1."""
 
 
 def with_news(state: State, file: str, templates: Templates) -> State | None:
@@ -85,6 +86,7 @@ class _News:
         uuids = self._index["uuids"]
         first = max(0, len(uuids) - _KNOWN)
         self._known = {uuid: first + n for n, uuid in enumerate(uuids[first:])}
+        self._entry: Entry | None = None
         self._replaced: dict[int, Row] = {}
         self._row_at: dict[int, int] = {}  # by the place of a row that is made again, its number
 
@@ -143,7 +145,7 @@ class _News:
             group = groups[-1]
             before = start if at is None else at
             known = self._row_at.get(before, -1) if before < shown else -1
-            group.entries.append((entry.uuid, before - shown, len(made) - shown, known))
+            group.entries.append((entry, before - shown, known))
         self._finish(groups[-1], made, shown)
         return groups
 
@@ -151,8 +153,8 @@ class _News:
         cwd = self._cwd if isinstance(self._cwd, str) else None
         return TurnRows(self._templates, self._told, cwd, is_subagent=False)
 
-    def _told(self, uuid: str) -> Told:
-        entry = self._session.reader.by_uuid(uuid)
+    def _told(self) -> Told:
+        entry = self._entry
         return Told({} if entry is None else decode_object(self._session.original(entry)))
 
     def _take_calls(self, made: TurnRows, entries: Sequence[Entry], above: Sequence[Entry]) -> None:
@@ -173,6 +175,7 @@ class _News:
 
     def _take(self, made: TurnRows, entry: Entry) -> int | None:
         """Take an entry; the place of the row that has it where this is not a new one."""
+        self._entry = entry
         fields = {k: entry.get(k) for k in entry.as_stored if k not in ("spilled", "crc")}
         message = _message(entry)
         if entry.type != "message" or not message:
@@ -192,12 +195,19 @@ class _News:
         first = _end_of_rows(self._state)
         turns = [*index["turns"]]
         rows: list[Row] = []
-        uuids, row_of, end_of = [*index["uuids"]], [*index["rowOf"]], [*index["endOf"]]
+        uuids, row_of, entry_of = [*index["uuids"]], [*index["rowOf"]], list[int]()
+        above, tokens, rules = [*index["above"]], [*index["tokens"]], {**index["rules"]}
         for group in groups:
             start = first + len(rows)
             if group.fork is not None:
+                here = index["here"]
                 fork = len(uuids) - 1 - uuids[::-1].index(group.fork)
-                turns.append(_turn(turns, index["here"], fork, start, len(group.rows)))
+                owners = [*index["entryOf"][:first], *entry_of]
+                behind = (
+                    row for row in range(*turns[here][_FIRST : _END + 1]) if owners[row] > fork
+                )
+                fork_end = next(behind, turns[here][_END])
+                turns.append(_turn(turns, here, fork_end, start, len(group.rows)))
                 index["here"] = len(turns) - 1
                 rows.append(self._head(turns[-1][0], group))
                 start += 1
@@ -205,12 +215,22 @@ class _News:
                 here = index["here"]
                 turns[here] = [*turns[here]]
                 turns[here][_END] = start + len(group.rows)
+            entry_of += _owners(group, len(uuids))
             rows += group.rows
-            for uuid, at, end, known in group.entries:
-                uuids.append(uuid)
+            for entry, at, known in group.entries:
+                number = len(uuids)
+                parent = self._known.get(str(entry.parent_uuid), number - 1)
+                self._known[entry.uuid] = number
+                uuids.append(entry.uuid)
                 row_of.append(start + at if known < 0 else known)
-                end_of.append(start + end)
-        index |= {"turns": turns, "uuids": uuids, "rowOf": row_of, "endOf": end_of}
+                above.append(number - parent)
+                tokens.append(_tokens(entry))
+                if entry.type == "compaction":
+                    kept = self._known.get(str(entry.get("firstKeptEntryUuid")), -1)
+                    rules["kept"] = {**rules["kept"], str(number): kept}
+        index |= {"turns": turns, "uuids": uuids, "rowOf": row_of, "above": above}
+        index |= {"tokens": tokens, "rules": rules}
+        index["entryOf"] = _put(index["entryOf"], first, entry_of)
         index["kinds"] = _put(index["kinds"], first, "".join(row.kind for row in rows))
         index["gists"] = _put(index["gists"], first, [row.gist for row in rows])
         index["times"] = _put(index["times"], first, [_seconds(row) for row in rows])
@@ -269,11 +289,27 @@ class _News:
         return State(index, kept, self._state.title)
 
 
-def _turn(turns: list[list[Any]], above: int, fork: int, start: int, count: int) -> list[Any]:
+def _owners(group: _Group, number: int) -> list[int]:
+    """For each row of a group, its head included, the number of its entry."""
+    owners = [-1] * len(group.rows)
+    for n, (_, at, known) in enumerate(group.entries):
+        for place in range(at, len(owners)) if known < 0 and at >= 0 else ():
+            owners[place] = number + n
+    return owners if group.fork is None else [number, *owners]
+
+
+def _tokens(entry: Entry) -> int:
+    """What an entry contributes to a context; see `sessiontree.page.contexts`."""
+    message = _message(entry)
+    rules = Rules()
+    return rules.take_message(message, 0, is_stray=False) if message else rules.take(entry, 0)
+
+
+def _turn(turns: list[list[Any]], above: int, fork_end: int, start: int, count: int) -> list[Any]:
     """A turn as the script of the page reads it."""
     numbers = (str(turn[0]).partition(".")[0] for turn in turns)
     number = max((int(each) for each in numbers if each.isdecimal()), default=0) + 1
-    return [str(number), above, fork, 1, 0, start, start + count + 1, "", []]
+    return [str(number), above, fork_end, 1, 0, start, start + count + 1, "", []]
 
 
 def _has_content(entry: Entry) -> bool:

@@ -32,7 +32,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
         system = context.system
         rows = TurnRows(
             templates,
-            lambda uuid: Told({}),
+            lambda: Told({}),
             cwd if isinstance(cwd, str) else None,
             is_subagent=False,
         )

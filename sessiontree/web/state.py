@@ -17,11 +17,25 @@ import msgspec
 import orjson
 
 from sessiontree.page.data import as_json
-from sessiontree.page.document import Document, differences
+from sessiontree.page.document import Document
+from sessiontree.page.index import differences
 
-_LISTS: Final = ("kinds", "gists", "times", "uuids", "rowOf", "endOf", "turns", "chunks", "names")
-_VALUES: Final = ("agents", "files", "labels", "contexts", "here", "part")
-_SUMMED: Final = ("times", "rowOf", "endOf")
+_LISTS: Final = (
+    "kinds",
+    "gists",
+    "times",
+    "uuids",
+    "rowOf",
+    "entryOf",
+    "above",
+    "tokens",
+    "turns",
+    "chunks",
+    "names",
+)
+_VALUES: Final = ("agents", "files", "labels", "rules", "here", "part")
+_TEXTS: Final = ("gists", "uuids")
+_SUMMED: Final = ("times", "rowOf", "entryOf")
 
 
 class State(msgspec.Struct, frozen=True):
@@ -41,8 +55,8 @@ class State(msgspec.Struct, frozen=True):
     def packed_index(self, number: int) -> bytes:
         """The index as the script reads it, compressed; `number` is that of the state."""
         sent = {name: differences(self.index[name]) for name in _SUMMED}
-        uuids = "\n".join(self.index["uuids"])
-        whole = {**self.index, **sent, "uuids": uuids, "number": number}
+        texts = {name: "\n".join(self.index[name]) for name in _TEXTS}
+        whole = {**self.index, **sent, **texts, "number": number}
         return zlib.compress(as_json(whole), 1)
 
 
@@ -57,7 +71,8 @@ def state_of(document: Document, *, part: str = "") -> State:
     index = document.index()
     for name in _SUMMED:
         index[name] = list(accumulate(index[name]))
-    index["uuids"] = index["uuids"].split("\n") if index["uuids"] else []
+    for name, count in zip(_TEXTS, (len(index["kinds"]), len(index["rowOf"])), strict=True):
+        index[name] = index[name].split("\n") if count else []
     return State({**index, "names": names, "part": part}, parts, document.title())
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from random import Random
 from types import SimpleNamespace
 from typing import Any
 
@@ -114,3 +115,33 @@ def test_prices_need_no_network(prices: Prices) -> None:
 def test_without_the_package_there_are_no_prices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "genai_prices", None)
     assert load() is None
+
+
+def test_the_price_is_that_of_the_package_for_every_kind_of_model(prices: Prices) -> None:
+    import genai_prices
+    from genai_prices.data import providers
+
+    chosen = Random(7)
+    models = [(provider.id, model.id) for provider in providers for model in provider.models]
+    known = 0
+    for provider, model in chosen.sample(models, 300):
+        for _ in range(4):
+            written = chosen.choice([0, chosen.randint(0, 300_000)])
+            usage = Usage(chosen.randint(0, 400_000), chosen.randint(0, 9_000), 70_000, written)
+            time = AT - timedelta(minutes=chosen.randint(0, 1_000_000))
+            kept = {
+                "input_tokens": usage.input + usage.cache_read + written,
+                "output_tokens": usage.output,
+                "cache_read_tokens": usage.cache_read,
+                **({"cache_write_tokens": written} if written else {}),
+            }
+            price = prices.of(Spent("k", time, provider, model, usage))
+            if price is None:
+                continue
+            known += 1
+            tokens = genai_prices.Usage(**kept)
+            found = genai_prices.calc_price(
+                tokens, model, provider_id=provider, genai_request_timestamp=time
+            )
+            assert price == float(found.total_price)
+    assert known > 500

@@ -30,7 +30,8 @@ class Page:
         self.text = text
         parts = {name: _unpacked(data) for name, data in _DATA.findall(text)}
         self.index: dict[str, Any] = parts.pop("index")
-        self.index["uuids"] = self.index["uuids"].split("\n")
+        for name in ("uuids", "gists"):
+            self.index[name] = self.index[name].split("\n")
         self.rows: list[list[Any]] = [row for chunk in parts.values() for row in chunk]
         for row in self.rows:
             if len(row) > 1 and isinstance(row[1], int):

@@ -178,27 +178,6 @@ def test_the_same_session_gives_the_same_page(file: Path) -> None:
     assert made(file, user("a"), assistant("b")).text == page_of(file).text
 
 
-def test_the_contexts_of_turns_leave_out_what_a_compaction_removed(file: Path) -> None:
-    with Session.create(file) as session:
-        first = session.append_message(user("first"))
-        session.append_message(assistant("one"))
-        kept = session.append_message(user("second"))
-        session.append_message(assistant("two"))
-        session.compact("so far", first_kept=kept.uuid)
-        last = session.append_message(user("third"))
-        page = page_of(file)
-    had = page.index["contexts"][str(len(page.index["turns"]) - 1)]
-    runs = list(zip(had["rows"][::2], had["rows"][1::2], strict=True))
-
-    def has(uuid: str) -> bool:
-        return any(a <= page.row_of(uuid) <= b for a, b in runs)
-
-    assert had["messages"] == 4
-    assert not has(first.uuid)
-    assert has(kept.uuid)
-    assert has(last.uuid)
-
-
 def test_a_text_that_repeats_is_in_the_page_once(file: Path) -> None:
     calls = [
         message
@@ -229,3 +208,21 @@ def test_what_a_session_cost_is_what_stats_says(tmp_path: Path) -> None:
     page = page_of(claude_code_home(tmp_path, [*CLAUDE_CODE["fast mode"], state]))
     assert "$14.00 (as reported, at list prices)" in plain("".join(page.rows[-1]))
     assert "$0.60" in plain("".join(page.rows[page.row_of("p") - 1]))
+
+
+def test_several_processes_make_the_page_that_one_makes(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = {"role": "assistant", "content": "half of a pair: HALF", "usage": {"input": 5}}
+    with Session.create(file, cwd="/project", id="the-id", durability="os") as session:
+        for n in range(1100):
+            session.append_message(user(f"prompt {n}"))
+            session.append_message(assistant([call(f"c{n}", command=f"ls {n}")]))
+            session.append_message(result(f"c{n}", f"a{n}.py"))
+            session.append_message(half if n == 500 else assistant("done"))
+    file.write_bytes(re.sub(rb'HALF(.*),"crc":.*', rb"\\ud83d\1}", file.read_bytes()))
+    text = page_of(file).text
+    monkeypatch.setattr("sessiontree.page.work.available", lambda: 1)
+    assert page_of(file).text == text
+    monkeypatch.setattr("sessiontree.page.work.available", lambda: 3)
+    assert page_of(file).text == text

@@ -23,7 +23,7 @@ from sessiontree.web.viewed import read
 from tests.support.conversation import assistant, user
 
 TEMPLATES = Templates()
-SAME = ("gists", "times", "uuids", "rowOf", "here")
+SAME = ("gists", "times", "uuids", "rowOf", "above", "tokens", "here")
 """What a whole reading does not change any more."""
 
 

@@ -5,7 +5,7 @@
 const $ = (id) => document.getElementById(id);
 const main = $('main'), list = $('list'), above = $('above'), below = $('below');
 const HIDDEN = 'z';
-const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 6;
+const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 5;
 
 // ---- data
 
@@ -67,63 +67,94 @@ async function bodyOf(row) {
 }
 
 const NAME = 0, ABOVE = 1, FORK = 2, CURRENT = 3, SUB = 4, FIRST = 5, END = 6, DID = 7, NAMES = 8;
-let children, rowEntry, turnOf, starts;
+let children;
 
-// The uuids are one string, because many small strings take several times the memory.
-const uuidAt = (entry) => index.uuids.slice(starts[entry], starts[entry + 1] - 1);
-
-function entryOf(uuid, isStart) {
-  if (!uuid) return -1;
-  const all = index.uuids;
-  for (let at = all.indexOf(uuid); at >= 0; at = all.indexOf(uuid, at + 1)) {
-    const end = at + uuid.length;
-    if (at && all[at - 1] !== '\n') continue;
-    if (!isStart && end < all.length && all[end] !== '\n') continue;
-    let low = 0, high = starts.length - 2;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (starts[middle] <= at) low = middle; else high = middle - 1;
-    }
-    return low;
+function turnOf(row) {
+  let low = 0, high = index.turns.length - 1;
+  while (low < high) {
+    const middle = (low + high + 1) >> 1;
+    if (index.turns[middle][FIRST] <= row) low = middle; else high = middle - 1;
   }
-  return -1;
+  const turn = index.turns[low];
+  return turn && turn[FIRST] <= row && row < turn[END] ? low : -1;
 }
 
+// Many texts, kept as bytes: strings would take several times the memory.
+const DECODER = new TextDecoder(), ENCODER = new TextEncoder(), STEP = 16;
+class Texts {
+  constructor(texts) {
+    this.bytes = ENCODER.encode(texts.join('\n') + '\n');
+    this.length = texts.length;
+    this.starts = new Int32Array(Math.ceil(texts.length / STEP));  // of each text in so many
+    for (let n = 0, at = 0; n < texts.length; n++, at = this.end(at) + 1) if (n % STEP === 0) this.starts[n / STEP] = at;
+  }
+  end(start) { return this.bytes.indexOf(10, start); }
+  start(n) {
+    let at = this.starts[Math.floor(n / STEP)];
+    for (let left = n % STEP; left; left--) at = this.end(at) + 1;
+    return at;
+  }
+  at(n) { const start = this.start(n); return DECODER.decode(this.bytes.subarray(start, this.end(start))); }
+  size(n) { const start = this.start(n); return this.end(start) - start; }
+  all() { return DECODER.decode(this.bytes).split('\n').slice(0, this.length); }
+  with(stays, tail) { return new this.constructor([...this.all().slice(0, stays), ...tail]); }
+  find(text, isStart) { return this.all().findIndex((one) => (isStart ? one.startsWith(text) : one === text)); }
+}
+
+// Uuids of the usual form take 16 bytes each; others are texts.
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/;
+const HEX = Array.from({length: 256}, (_, n) => n.toString(16).padStart(2, '0'));
+class Uuids {
+  constructor(texts) {
+    this.others = texts.every((one) => UUID.test(one)) ? null : new Texts(texts);
+    this.length = texts.length;
+    this.bytes = new Uint8Array(this.others ? 0 : 16 * texts.length);
+    if (!this.others) texts.forEach((one, n) => this.bytes.set(this.packed(one), 16 * n));
+  }
+  packed(uuid) { return uuid.replaceAll('-', '').match(/../g).map((two) => parseInt(two, 16)); }
+  at(n) {
+    if (this.others) return this.others.at(n);
+    let text = '';
+    for (let k = 0; k < 16; k++) text += (k === 4 || k === 6 || k === 8 || k === 10 ? '-' : '') + HEX[this.bytes[16 * n + k]];
+    return text;
+  }
+  all() { return Array.from({length: this.length}, (_, n) => this.at(n)); }
+  with(stays, tail) { return new this.constructor([...this.all().slice(0, stays), ...tail]); }
+  find(text, isStart) {
+    if (this.others) return this.others.find(text, isStart);
+    if (!isStart && !UUID.test(text)) return -1;
+    for (let n = 0; n < this.length; n++) {
+      if (HEX[this.bytes[16 * n]] === text.slice(0, 2) && this.at(n).startsWith(text)) return n;
+    }
+    return -1;
+  }
+}
+const lines = (joined, length) => (length ? joined.split('\n') : []);
+
+const uuidAt = (entry) => index.uuids.at(entry);
+const gistAt = (row) => index.gists.at(row);
+const entryOf = (uuid, isStart) => (uuid ? index.uuids.find(uuid, isStart) : -1);
+
 function expanded(found) {
-  for (const name of ['times', 'rowOf', 'endOf']) found[name] = summed(found[name]);
+  for (const name of ['times', 'rowOf', 'entryOf']) found[name] = summed(found[name]);
+  for (const name of ['above', 'tokens']) found[name] = Int32Array.from(found[name]);
+  found.gists = new Texts(lines(found.gists, found.kinds.length));
+  found.uuids = new Uuids(lines(found.uuids, found.rowOf.length));
   return found;
 }
 
 function prepare() {
-  starts = new Int32Array(index.rowOf.length + 1);
-  for (let n = 0, at = 0; n < index.rowOf.length; n++) {
-    starts[n] = at;
-    at = index.uuids.indexOf('\n', at) + 1 || index.uuids.length + 1;
-    starts[n + 1] = at;
-  }
-  rowEntry = new Int32Array(index.kinds.length).fill(-1);
-  index.rowOf.forEach((row, n) => { if (rowEntry[row] < 0) rowEntry[row] = n; });
-  turnOf = new Int32Array(index.kinds.length).fill(-1);
   children = new Map();
   index.turns.forEach((turn, n) => {
-    turnOf.fill(n, turn[FIRST], turn[END]);
     if (!turn[SUB]) children.set(turn[ABOVE], [...(children.get(turn[ABOVE]) || []), n]);
-    let entry = -1;
-    for (let row = turn[END] - 1; row >= turn[FIRST]; row--) {  // a turn's head is of its prompt
-      if (rowEntry[row] >= 0) entry = rowEntry[row];
-      if (row === turn[FIRST] && rowEntry[row] < 0) rowEntry[row] = entry;
-    }
   });
-  for (let row = 1; row < rowEntry.length; row++) {
-    if (rowEntry[row] < 0 && !'OF'.includes(index.kinds[row])) rowEntry[row] = rowEntry[row - 1];
-  }
 }
 
-const uuidOf = (row) => (rowEntry[row] >= 0 ? uuidAt(rowEntry[row]) : '');
+const uuidOf = (row) => (index.entryOf[row] >= 0 ? uuidAt(index.entryOf[row]) : '');
 
 function labelOf(row) {
   const uuid = uuidOf(row);
-  return uuid && Object.hasOwn(index.labels, uuid) && index.rowOf[rowEntry[row]] === row ? index.labels[uuid] : '';
+  return uuid && Object.hasOwn(index.labels, uuid) && index.rowOf[index.entryOf[row]] === row ? index.labels[uuid] : '';
 }
 
 // ---- what the list shows: numbers of rows, and notes of branches
@@ -146,9 +177,7 @@ function newestBelow(turn) {
 function endOfFork(turn, child) {
   const fork = index.turns[child][FORK];
   const [, , , , , first, end] = index.turns[turn];
-  if (fork < 0) return end;
-  const at = index.endOf[fork];
-  return at > first && at <= end ? at : end;
+  return fork > first && fork <= end ? fork : end;
 }
 
 function place(row, depth) {
@@ -178,7 +207,10 @@ function build() {
     for (let row = 0; row < preface; row++) place(row, 0);
     const path = pathTo(tip);
     path.forEach((turn, at) => buildTurn(turn, path[at + 1]));
+    const last = mode.kind === 'model' ? shown.indexOf(mode.end) + 1 : 0;
+    if (last) shown.length = depths.length = last;
   }
+  shown = Int32Array.from(shown); depths = Uint8Array.from(depths);
   heights = new Float32Array(shown.length);
   shown.forEach((row, at) => (heights[at] = estimate(row)));
 }
@@ -203,7 +235,7 @@ function buildTurn(turn, next) {
 
 function estimate(row) {
   if (row < 0) return 34;
-  const kind = index.kinds[row], length = index.gists[row].length;
+  const kind = index.kinds[row], length = index.gists.size(row);
   return {u: 60, a: 40 + length, O: 500, T: 46, k: 50, y: 50}[kind] || 30;
 }
 
@@ -259,7 +291,7 @@ function draw() {
   below.style.height = rest + 'px';
   const goal = Math.max(0, above.offsetTop + top_(anchor) + delta);
   if (isAtEnd && to === shown.length) main.scrollTop = main.scrollHeight;
-  else if (Math.abs(main.scrollTop - goal) > 1) main.scrollTop = goal;
+  else if (Math.abs(main.scrollTop - goal) >= 0.5) main.scrollTop = goal;
   drawHits();
   markTree();
 }
@@ -298,7 +330,7 @@ function rowElement(at) {
   const packed = loaded(row);
   if (packed) fill(element, row, packed);
   else {
-    element.textContent = index.gists[row];
+    element.textContent = gistAt(row);
     element.style.minHeight = estimate(row) + 'px';
     load(row).then((found) => { element.style.minHeight = ''; fill(element, row, found); noteAnchor(); soon(); });
   }
@@ -328,6 +360,11 @@ function fill(element, row, [head, body]) {
     details.addEventListener('toggle', () => toggled(row, details, inside, body !== undefined, isFolder));
     element.append(details);
   }
+  if (row === targeted && uuid && !'Tk'.includes(index.kinds[row])) {
+    const button = make('button', 'saw', 'as the model saw it');
+    button.type = 'button'; button.dataset.do = 'model';
+    element.append(button);
+  }
   const label = labelOf(row);
   if (label) element.firstChild.after(make('span', 'chip label', label));
   element.nodes = element.querySelectorAll('*').length + 1;
@@ -353,7 +390,7 @@ function noteElement({text, turns}) {
   const element = make('div', 'row k-z');
   element.append(make('span', 'who', text + ': '));
   for (const turn of turns.slice(0, 12)) {
-    const link = make('a', '', `○ ${index.turns[turn][NAMES][0] || index.turns[turn][NAME]} ${index.gists[index.turns[turn][FIRST]]}`.slice(0, 90));
+    const link = make('a', '', `○ ${index.turns[turn][NAMES][0] || index.turns[turn][NAME]} ${gistAt(index.turns[turn][FIRST])}`.slice(0, 90));
     link.href = '#' + encodeURIComponent(uuidOf(index.turns[turn][FIRST]));
     link.addEventListener('click', (event) => { event.preventDefault(); showPath(newestBelow(turn)); jump(index.turns[turn][FIRST]); });
     element.append(link, ' ');
@@ -386,7 +423,7 @@ let targeted = -1;
 function reach(row) {
   if (shown.includes(row)) return;
   if (index.kinds[row] === HIDDEN && preset !== 'all') choose('all');
-  const turn = turnOf[row];
+  const turn = turnOf(row);
   if (turn < 0) { setMode({kind: index.kinds[row] === 'F' ? 'changes' : 'all'}); return; }
   if (mode.kind !== 'all') setMode({kind: 'all'});
   const holder = Object.keys(index.agents).find((one) => index.agents[one].includes(turn));
@@ -431,19 +468,115 @@ function setMode(wanted) {
   rebuild();
 }
 
-function modelAt(turn) {
-  const found = index.contexts[turn];
-  if (!found) {
-    setMode({kind: 'model', has: () => true, text: `What the model had at the end of turn ${index.turns[turn][NAME]} is not in this page: it has the contexts of the last turns of the conversation, without subagents.`});
-    return;
+// A path is folded as `sessiontree.context.fold` does it; see `sessiontree.page.contexts`.
+
+const NOTHING = -1, ALL = -2, MOST_MERGED = 1e6;
+
+// The entries that count at the end of a path, the oldest first; a compaction before what it keeps.
+function visible(last, base, isMerged) {
+  const {kept, cut} = index.rules, path = [];
+  let compaction = -1, isFound = false;
+  for (let at = last; at >= 0 && at !== base; at -= index.above[at]) {
+    path.push(at);
+    if (compaction < 0) {
+      if (kept[at] === undefined) continue;
+      compaction = at;
+      if (kept[at] === at) { isFound = true; break; }
+    } else if (at === kept[compaction]) { isFound = true; break; }
   }
-  const has = new Set();
-  for (let i = 0; i < found.rows.length; i += 2) for (let row = found.rows[i]; row <= found.rows[i + 1]; row++) has.add(row);
-  const text = `As the model saw it at the end of turn ${index.turns[turn][NAME]}: ${found.messages.toLocaleString()} messages, about ${found.tokens.toLocaleString()} tokens. Pale rows were not in its context.` + (found.warnings ? ` ${found.warnings} corrections were made.` : '');
-  if (!pathTo(tip).includes(turn)) tip = newestBelow(turn);
-  mode = {kind: 'model', has: (row) => has.has(row) || 'TAF'.includes(index.kinds[row]), text};
-  tip = turn;
-  setMode(mode); drawTree();
+  path.reverse();
+  if (compaction < 0) return path;
+  isFound ||= kept[compaction] === ALL;
+  const isCut = cut === ALL || (cut >= 0 && path[0] === cut), at = path.indexOf(compaction);
+  const before = isFound || isMerged || isCut ? path.slice(0, at).filter((one) => kept[one] === undefined) : [];
+  return [compaction, ...before, ...path.slice(at + 1)];
+}
+
+// The first piece of a message that was written in pieces; any other entry is its own.
+const whole = (entry) => index.rules.pieces[entry] ?? entry;
+
+function editsOf(path) {
+  const edits = new Map();
+  for (const entry of path) {
+    const edit = index.rules.edits[entry];
+    if (edit) edits.set(whole(edit[0]), edit[1]);
+  }
+  return edits;
+}
+
+class Had {
+  constructor() { this.entries = new Set(); this.messages = this.tokens = 0; this.seen = new Set(); this.read = 0; this.calls = new Map(); }
+
+  take(entry, edits) {
+    if (index.tokens[entry] === NOTHING) return;
+    const first = whole(entry), edit = edits.get(first), isFirst = !this.seen.has(-2 - first);
+    if (edit === NOTHING) return;
+    const answered = (index.rules.answers[entry] || []).filter((id) => this.calls.get(id));
+    for (const id of answered) this.calls.set(id, this.calls.get(id) - 1);
+    if (index.rules.strays[entry] === 0 || (index.rules.strays[entry] && edit !== undefined)) { if (!answered.length) return; }
+    this.seen.add(-2 - first);
+    this.entries.add(entry);
+    const [stays, ...calls] = index.rules.calls[entry] || [1];
+    if (stays || edit === undefined) for (const id of calls) this.calls.set(id, (this.calls.get(id) || 0) + 1);
+    this.messages += isFirst;
+    this.tokens += edit === undefined ? index.tokens[entry] : isFirst ? edit : 0;
+  }
+
+  merge(merge, edits) {
+    const frames = [[[merge], 0, edits]];
+    while (frames.length) {
+      const frame = frames[frames.length - 1], [path, at, inside] = frame;
+      if (at === path.length) { frames.pop(); continue; }
+      const entry = path[frame[1]++], ends = index.rules.merges[entry];
+      if (this.seen.has(entry)) continue;
+      this.seen.add(entry);
+      if (!ends || ends[2] || inside.has(entry)) { this.take(entry, inside); continue; }
+      const taken = ends[1] < 0 ? [] : visible(ends[1], ends[0], true);
+      if ((this.read += taken.length) > MOST_MERGED) return;
+      frames.push([taken, 0, new Map([...editsOf(taken), ...inside])]);
+    }
+  }
+}
+
+function contextAt(last) {
+  const path = visible(last, -1, false), edits = editsOf(path), had = new Had();
+  for (const entry of path) {
+    if (index.rules.merges[entry]) had.merge(entry, edits);
+    else { had.take(entry, edits); had.seen.add(entry); }
+  }
+  return had;
+}
+
+// The list ends at the entry: the rows of its path, those pale that the model had not.
+function modelAt(entry) {
+  if (entry < 0) return;
+  const row = index.rowOf[entry], had = contextAt(entry);
+  if (mode.kind !== 'all') setMode({kind: 'all'});
+  reach(row);
+  const has = (one) => 'TAFO'.includes(index.kinds[one]) || had.entries.has(index.entryOf[one]);
+  const rows = new Set(shown), others = [...had.entries].filter((one) => !rows.has(index.rowOf[one]) && !index.rules.pieces[one] && index.kinds[index.rowOf[one]] !== HIDDEN);
+  const count = (n, one) => `${n.toLocaleString()} ${one}${n === 1 ? '' : 's'}`;
+  setMode({kind: 'model', has, end: row, text: `As the model saw it up to “${gistAt(row).slice(0, 60)}”: ${count(had.messages, 'message')}, about ${count(had.tokens, 'token')}. `
+    + 'Pale rows were not in its context.' + (others.length ? ` ${count(others.length, 'entry').replace('entrys', 'entries')} came from elsewhere, by a merge.` : '')});
+  jump(row);
+  drawTree();
+}
+
+// The row that is aimed at if it is on the screen, or else the first one there.
+function chosen() {
+  const aimed = list.querySelector('.aim');
+  if (aimed) {
+    const box = aimed.getBoundingClientRect(), room = main.getBoundingClientRect();
+    if (box.bottom > room.top && box.top < room.bottom) return targeted;
+  }
+  return shown.find((row, at) => at >= anchor && row >= 0 && index.entryOf[row] >= 0) ?? -1;
+}
+
+// The entry that a row ends with: a call has its result inside, and a turn all of its entries.
+function lastEntryOf(row) {
+  if (index.kinds[row] !== 'T' || index.turns[turnOf(row)][SUB]) return index.entryOf[row];
+  for (let at = index.turns[turnOf(row)][END] - 1; at > row; at--) if (index.entryOf[at] >= 0) return index.entryOf[at];
+  return index.entryOf[row];
 }
 
 const actions = {
@@ -458,7 +591,7 @@ document.addEventListener('click', (event) => {
   if (!button) return;
   event.preventDefault();
   const row = button.closest('[data-row]');
-  if (button.dataset.do === 'model' && row) modelAt(turnOf[+row.dataset.row]);
+  if (button.dataset.do === 'model' && row) modelAt(lastEntryOf(+row.dataset.row));
   else if (actions[button.dataset.do]) actions[button.dataset.do]();
 });
 
@@ -566,7 +699,7 @@ function drawTree() {
       for (let row = first; row < end; row++) {
         const kind = index.kinds[row];
         if (kind === 'T' ? treePreset !== 'prompts' && treePreset !== 'all' : !wanted(kind, row)) continue;
-        if (words && !(index.gists[row] + ' ' + labelOf(row)).toLowerCase().includes(words)) continue;
+        if (words && !(gistAt(row) + ' ' + labelOf(row)).toLowerCase().includes(words)) continue;
         treeRows.push([row, turn, depth]);
       }
     }
@@ -586,7 +719,7 @@ function markTree() {
   const tree = $('tree'), height = rowHeight();
   const first = Math.max(0, Math.floor(tree.scrollTop / height) - 2);
   const last = Math.min(treeRows.length, first + Math.ceil((tree.clientHeight || 600) / height) + 5);
-  const here = shown[anchor] >= 0 ? turnOf[shown[anchor]] : -1;
+  const here = shown[anchor] >= 0 ? turnOf(shown[anchor]) : -1;
   const made = [];
   for (let at = first; at < last; at++) {
     const [row, turn, depth] = treeRows[at], link = make('a', height === 24 ? 'one' : '');
@@ -600,7 +733,7 @@ function markTree() {
     const kind = index.kinds[row];
     link.append(make('i', '', kind === 'T' ? (onPath.has(turn) ? '● ' : '○ ') : SIGNS[kind] + ' '));
     if (labelOf(row)) link.append(make('span', 'chip label', labelOf(row)), ' ');
-    link.append((kind === 'T' ? index.turns[turn][NAME] + '  ' : '') + index.gists[row]);
+    link.append((kind === 'T' ? index.turns[turn][NAME] + '  ' : '') + gistAt(row));
     if (kind === 'T' && height !== 24) link.append(make('small', '', index.turns[turn][DID]));
     made.push(link);
   }
@@ -648,7 +781,7 @@ const KEYS = {
   B: ['Branch point before', () => next((row) => row < -1, -1)],
   x: ['Next error or interruption', () => next(is('ei'), 1)],
   o: ['Open or close what is on the screen', toggleShown],
-  m: ['As the model saw it, at the end of this turn', () => { const row = shown[anchor]; if (row >= 0 && turnOf[row] >= 0) (mode.kind === 'model' ? actions.all() : modelAt(turnOf[row])); }],
+  m: ['As the model saw it, up to this row', () => { const row = chosen(); if (mode.kind === 'model') actions.all(); else if (row >= 0) modelAt(lastEntryOf(row)); }],
   d: ['What the session changed', () => (mode.kind === 'changes' ? actions.all() : actions.changes())],
   '/': ['Search; /…/ is a regular expression', () => $('query').focus()],
   n: ['Next hit', () => step(1)],
@@ -698,8 +831,8 @@ async function printAll() {
 
 // What a row is, whatever its number: its entry, and how far it is from the first row of it.
 function keyOf(row) {
-  if ('OF'.includes(index.kinds[row])) return index.kinds[row] + index.gists[row];
-  return rowEntry[row] < 0 ? null : [uuidOf(row), row - index.rowOf[rowEntry[row]]];
+  if ('OF'.includes(index.kinds[row])) return index.kinds[row] + gistAt(row);
+  return index.entryOf[row] < 0 ? null : [uuidOf(row), row - index.rowOf[index.entryOf[row]]];
 }
 
 function rowOfKey(key) {
@@ -742,7 +875,7 @@ async function adopt(found, same, changed = []) {
   spread.clear(); folders.forEach((row) => spread.add(row));
   hits = mapped(hits); hit = Math.min(hit, hits.length - 1);
   targeted = now(targeted);
-  const turn = firstOfTip < 0 ? -1 : turnOf[now(firstOfTip)] ?? -1;
+  const turn = firstOfTip < 0 ? -1 : turnOf(now(firstOfTip));
   tip = isHere || turn < 0 ? (index.here >= 0 ? index.here : newestBelow(-1)) : turn;
   if (mode.kind === 'model') { mode = {kind: 'all'}; $('state').hidden = true; }
   build();
@@ -773,6 +906,6 @@ async function adopt(found, same, changed = []) {
   const at = entryOf(index.at);
   if (!followHash() && at >= 0) jump(index.rowOf[at], true);
   document.body.dataset.ready = 'yes';
-  if (source) dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, expanded, part, followHash, index: () => index}}));
+  dispatchEvent(new CustomEvent('sessionpage', {detail: {adopt, contextAt, expanded, part, followHash, index: () => index}}));
 })();
 })();

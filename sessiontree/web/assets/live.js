@@ -38,7 +38,7 @@ function changed(old, {number, lists, values}) {
   const made = {...old, ...values, number};
   for (const [name, [stays, tail]] of Object.entries(lists)) {
     const before = old[name];
-    if (name === 'uuids') made.uuids = [...before.split('\n').slice(0, stays), ...tail].join('\n');
+    if (before.all) made[name] = before.with(stays, tail);  // texts
     else if (name === 'kinds') made.kinds = before.slice(0, stays) + tail;
     else if (before instanceof Int32Array) {
       made[name] = new Int32Array(stays + tail.length);

@@ -1,0 +1,182 @@
+"""The index of a page: what its script knows of all rows, entries and turns before it opens them.
+
+Invariant: lists of numbers that grow are kept as differences, which take less room when compressed.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from sessiontree.core.entry import Entry
+from sessiontree.core.index import NO_ROW
+from sessiontree.core.moment import moment_of
+from sessiontree.page.contexts import Rules
+from sessiontree.page.making import MadeEntry, MadeTurn
+from sessiontree.page.rows import Row
+
+NO_ENTRY: Final = -1
+ALWAYS: Final = -2
+_FORK: Final = 2
+
+
+class Index:
+    """Collects the index.
+
+    Args:
+        tree: the index of the session's tree.
+        text: masks a text.
+    """
+
+    def __init__(self, tree: Any, text: Callable[[str], str]) -> None:
+        self._tree = tree
+        self._text = text
+        self._kinds: list[str] = []
+        self._gists: list[str] = []
+        self._times = array("q")
+        self._entry_of = array("i")
+        self._rows = array("i")  # of the tree, by number of entry
+        self._row_of = array("i")
+        self._end_of = array("i")
+        self._tokens = array("i")
+        self._rules: list[tuple[int, Rules]] = []
+        self.turns: list[list[Any]] = []
+        self.agents: dict[int, list[int]] = {}
+        self.files: dict[int, list[int]] = {}
+
+    @property
+    def entries(self) -> int:
+        """The number of entries."""
+        return len(self._rows)
+
+    @property
+    def rows(self) -> int:
+        """The number of rows."""
+        return len(self._kinds)
+
+    def take(self, made: Sequence[Row], first_entry: int = NO_ENTRY) -> None:
+        """Take rows; those made of an entry count from the first entry of their turn."""
+        for row in made:
+            self._kinds.append(row.kind)
+            self._gists.append(self._text(row.gist))
+            moment = moment_of(row.time)
+            self._times.append(int(moment.timestamp()) if moment is not None else 0)
+            has_entry = first_entry != NO_ENTRY and row.entry != NO_ENTRY
+            self._entry_of.append(first_entry + row.entry if has_entry else NO_ENTRY)
+
+    def take_entries(self, made: MadeTurn, first_row: int) -> None:
+        """Take the entries of a turn, whose rows begin with a number."""
+        self._rules.append((self.entries, made.rules))
+        entry: MadeEntry
+        for entry in made.entries:
+            self._rows.append(entry.row)
+            self._row_of.append(first_row + entry.at)
+            self._end_of.append(first_row + entry.end)
+            self._tokens.append(entry.tokens)
+        for place, turns in made.agents.items():
+            self.agents[first_row + place] = turns
+
+    def as_dict(self, header: Entry, labels: Mapping[str, str]) -> dict[str, Any]:
+        """The index, without what the document knows itself."""
+        uuids = [self._tree.uuids[row] for row in self._rows]
+        number_of = {uuid: number for number, uuid in enumerate(uuids)}
+        for turn in self.turns:
+            fork = number_of.get(turn[_FORK], NO_ENTRY)
+            turn[_FORK] = NO_ENTRY if fork == NO_ENTRY else self._end_of[fork]
+        return {
+            "kinds": "".join(self._kinds),
+            "gists": "\n".join(gist.replace("\n", " ") for gist in self._gists),
+            "times": differences(self._times),
+            "entryOf": differences(self._entry_of),
+            "uuids": "\n".join(self._text(uuid).replace("\n", " ") for uuid in uuids),
+            "rowOf": differences(self._row_of),
+            "turns": self.turns,
+            "agents": {str(row): turns for row, turns in self.agents.items()},
+            "files": {str(row): found for row, found in self.files.items()},
+            "labels": {self._text(uuid): label for uuid, label in labels.items()},
+            "above": self._above(),
+            "tokens": self._tokens.tolist(),
+            "rules": self._folding(number_of, header),
+        }
+
+    def _above(self) -> list[int]:
+        """For each entry how far its parent is before it."""
+        numbers = array("i", [NO_ENTRY]) * len(self._tree)
+        for number, row in enumerate(self._rows):
+            numbers[row] = number
+        parents = (self._tree.parents[row] for row in self._rows)
+        above = (numbers[row] if row != NO_ROW else NO_ENTRY for row in parents)
+        return [number - parent for number, parent in enumerate(above)]
+
+    def _folding(self, number_of: Mapping[str, int], header: Entry) -> dict[str, Any]:
+        """What the script needs to fold a path; see `page.contexts`."""
+
+        def named(uuid: str) -> int:
+            return number_of.get(uuid, NO_ENTRY)
+
+        return {
+            "cut": _cut(header, named),
+            "kept": {
+                n: ALWAYS if uuid == header.uuid else named(uuid) for n, uuid in self._all("kept")
+            },
+            "edits": {n: [named(uuid), size] for n, (uuid, size) in self._all("edits")},
+            "merges": {
+                n: [named(base), named(end), int(whole)]
+                for n, (base, end, whole) in self._all("merges")
+            },
+            "pieces": self._pieces(),
+            **self._strays(),
+        }
+
+    def _all(self, name: str) -> Iterator[tuple[str, Any]]:
+        for first, rules in self._rules:
+            for number, found in getattr(rules, name).items():
+                yield str(first + number), found
+
+    def _pieces(self) -> dict[str, int]:
+        """For each piece of a message the first piece."""
+        first: dict[str, int] = {}
+        return {n: first.setdefault(name, int(n)) for n, name in self._all("pieces")}
+
+    def _strays(self) -> dict[str, Any]:
+        """The results that stand apart from their calls, and what decides whether they count.
+
+        Gives these entries, and whether each has something else too; and for the ids that they
+        answer, as numbers, the entries that call and answer.
+        """
+        strays = {n: int(more) for n, more in self._all("strays")}
+        wanted = {id for n, ids in self._all("answers") if n in strays for id in ids}
+        numbers = {id: number for number, id in enumerate(sorted(wanted))}
+
+        def known(ids: Sequence[str]) -> list[int]:
+            return sorted({numbers[id] for id in ids if id in numbers})
+
+        calls = ((n, known(ids), stay) for n, (ids, stay) in self._all("calls") if wanted)
+        answers = ((n, known(ids)) for n, ids in self._all("answers") if wanted)
+        return {
+            "strays": strays,
+            "calls": {n: [int(stay), *ids] for n, ids, stay in calls if ids},
+            "answers": {n: ids for n, ids in answers if ids},
+        }
+
+
+def _cut(header: Entry, named: Callable[[str], int]) -> int:
+    """The entry above which the file was cut; `ALWAYS` where that is so for each of the first."""
+    origin = header.get("parentSession")
+    if not isinstance(origin, dict):
+        return NO_ENTRY
+    uuid = origin.get("uuid")
+    if origin.get("cutAbove") is True:
+        return ALWAYS
+    return named(uuid) if isinstance(uuid, str) else NO_ENTRY
+
+
+def differences(numbers: Sequence[int]) -> list[int]:
+    """Numbers as their differences, which take less room."""
+    before = 0
+    found: list[int] = []
+    for number in numbers:
+        found.append(number - before)
+        before = number
+    return found

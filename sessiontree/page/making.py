@@ -1,0 +1,351 @@
+"""Making: the rows of one turn, of the entries of the session.
+
+Invariants: every entry of the session is in one turn, and has a row or is within one; a turn does
+not depend on what was made before it, so that several processes can make a page; with a redaction,
+each entry is masked whole before anything is made of it.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from sessiontree.core.blob import blob_of
+from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
+from sessiontree.core.edits import Told
+from sessiontree.core.embedded import left_out
+from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
+from sessiontree.core.handle import Handle
+from sessiontree.core.index import NO_ROW
+from sessiontree.core.media import base_type
+from sessiontree.core.message import Message, result_ids
+from sessiontree.core.moment import moment_of
+from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import HandleError
+from sessiontree.operations.turns import SessionOutline, Subagent, Turn
+from sessiontree.page import rows
+from sessiontree.page.contexts import NOTHING, Rules
+from sessiontree.page.costs import Found, found_in
+from sessiontree.page.rows import FileChange, Row, TurnRows
+from sessiontree.page.templates import Templates
+from sessiontree.text.amounts import counted, dollars, in_short
+
+if TYPE_CHECKING:
+    from sessiontree.redact.redaction import Redaction
+
+ABOVE: Final = -1
+"""The place of what is above all turns."""
+
+
+class MadeEntry(msgspec.Struct, array_like=True):
+    """An entry of a turn.
+
+    Attributes:
+        row: its row in the index of the tree.
+        at: the place of its row in the turn.
+        end: how many rows the turn has with it.
+        tokens: what it contributes to a context; `contexts.NOTHING` for nothing.
+    """
+
+    row: int
+    at: int
+    end: int
+    tokens: int = NOTHING
+
+
+class MadeTurn(msgspec.Struct, array_like=True):
+    """The rows of a turn, and what the page needs to know of its entries.
+
+    Attributes:
+        rows: the rows, without the head of the turn.
+        entries: the entries, in order.
+        rules: what decides about contexts.
+        changes: the edits that were done.
+        spent: what the answers used.
+        agents: the turns of a subagent, by the place of its row.
+        models: the first and the last model that answered; None without any.
+        warnings: what could not be read.
+    """
+
+    rows: list[Row]
+    entries: list[MadeEntry]
+    rules: Rules
+    changes: list[FileChange]
+    spent: list[Found]
+    agents: dict[int, list[int]]
+    models: tuple[str, str] | None
+    warnings: list[str]
+
+
+class Maker:
+    """Makes turns.
+
+    Args:
+        cursor: the session.
+        original_line: gives the line of the file that an entry was made of.
+        found: the outline of the session.
+        redaction: masks secrets.
+    """
+
+    def __init__(
+        self,
+        cursor: Cursor,
+        original_line: Callable[[Entry], bytes],
+        found: SessionOutline,
+        redaction: Redaction | None,
+    ) -> None:
+        self.reader = cursor.reader
+        self.outline = found
+        self.original_line = original_line
+        self.redaction = redaction
+        self.templates = Templates()
+        self.warnings: list[str] = []
+        self.contents = Contents(cursor.resolve, False, self.warnings)
+        self.cwd = None if found.cwd is None else self.text(found.cwd)
+        self.tree = cursor.reader.index()
+        self.owned = _rows_by_turn(self.tree, found)
+        self._line = b""
+        self._told = Told({})
+
+    def masked(self, value: Any, uuid: str | None) -> Any:
+        """A value of an entry without secrets."""
+        return value if self.redaction is None else self.redaction.value(value, uuid)
+
+    def text(self, text: str) -> str:
+        """A text without secrets."""
+        return text if self.redaction is None else self.redaction.text(text)
+
+    def told_beside(self, entry: Entry) -> Told:
+        """What the agent keeps beside the results of an entry, masked."""
+        raw = self.original_line(entry)
+        if raw is not self._line:  # one line may have very many results
+            self._line = raw
+            line = entry.as_stored if raw is entry.line else decode_object(raw)
+            self._told = Told(self.masked(line, None))
+        return self._told
+
+    def made(self, place: int) -> MadeTurn:
+        """Make the turn at a place of the outline, or what is `ABOVE` all turns."""
+        turn = None if place == ABOVE else self.outline.turns[place]
+        making = _Making(self, turn)
+        for row in self.owned[place]:
+            entry = self.reader.entry_at(row)
+            if entry.type != HEADER:
+                making.take(entry, row)
+        made = making.finished()
+        self.warnings.clear()
+        return made
+
+
+class _Making:
+    """Makes one turn."""
+
+    def __init__(self, maker: Maker, turn: Turn | None) -> None:
+        self._maker = maker
+        self._made = TurnRows(
+            maker.templates,
+            self._told_beside,
+            maker.cwd,
+            is_subagent=turn is not None and turn.subagent,
+        )
+        self._waiting = _agents_by_caller(turn)
+        self._agents: dict[int, list[int]] = {}
+        self._pieces: list[tuple[Entry, int]] = []
+        self._entries: list[MadeEntry] = []
+        self._rules = Rules()
+        self._spent: list[Found] = []
+        self._time: datetime | None = None  # of the last entry that has one
+        self._entry: Entry | None = None
+
+    def _told_beside(self) -> Told:
+        return Told({}) if self._entry is None else self._maker.told_beside(self._entry)
+
+    def take(self, entry: Entry, row: int) -> None:
+        """Take the next entry of the turn."""
+        if entry.type in PIECES:
+            if self._pieces and self._pieces[0][0].get("messageUuid") != entry.get("messageUuid"):
+                self._take_pieces()
+            self._pieces.append((entry, row))
+            return
+        if entry.is_content:
+            self._take_pieces()
+        self._entry = entry
+        start, number = len(self._made), len(self._entries)
+        noted = MadeEntry(row, 0, 0)
+        self._entries.append(noted)
+        at = self._take_whole(entry, number, noted)
+        if at is None and len(self._made) == start:
+            self._made.add_empty(entry.type, entry.timestamp)
+        noted.at = start if at is None else at
+        noted.end = len(self._made)
+        self._made.own(start, number)
+        self._start_agents(entry)
+
+    def finished(self) -> MadeTurn:
+        """The turn, when all its entries were taken."""
+        self._take_pieces()
+        for agents in self._waiting.values():
+            for agent in agents:
+                self._start(agent)
+        return MadeTurn(
+            rows=self._made.rows,
+            entries=self._entries,
+            rules=self._rules,
+            changes=self._made.changes,
+            spent=self._spent,
+            agents=self._agents,
+            models=self._made.models,
+            warnings=self._maker.warnings.copy(),
+        )
+
+    def _take_pieces(self) -> None:
+        if not self._pieces:
+            return
+        maker, (first, _) = self._maker, self._pieces[0]
+        self._entry = None
+        pieces = [maker.contents.whole(piece) for piece, _ in self._pieces]
+        start, number = len(self._made), len(self._entries)
+        whole = folded_message(pieces)
+        message = maker.masked(whole, first.uuid)
+        self._spend(self._pieces[-1][0], message)
+        self._made.take_message(message, {}, first.timestamp)
+        if len(self._made) == start:
+            self._made.add_empty("message", first.timestamp)
+        self._made.own(start, number)
+        self._rules.take_calls(whole, number)
+        end = len(self._made)
+        for piece, row in self._pieces:
+            tokens = self._rules.take(piece, len(self._entries))
+            self._entries.append(MadeEntry(row, start, end, tokens))
+        last = self._pieces[-1][0]
+        self._pieces.clear()
+        self._start_agents(last)
+
+    def _take_whole(self, entry: Entry, number: int, noted: MadeEntry) -> int | None:
+        """Take an entry; the place of the row that has it where this is not a new one."""
+        maker = self._maker
+        if is_handle_of_message(entry) or entry.type == "handle":
+            return self._take_handle(entry, number, noted)
+        whole = maker.contents.whole(entry)
+        fields = {key: whole[key] for key in whole if key not in ("spilled", "crc")}
+        message = fields.get("message")
+        if entry.type == "message" and isinstance(message, dict):
+            stray = self._stray(message)
+            noted.tokens = self._rules.take_message(message, number, is_stray=stray)
+            fields = maker.masked(fields, entry.uuid)
+            return self._take_message(fields["message"], fields, entry)
+        noted.tokens = self._rules.take(whole, number)
+        fields = maker.masked(fields, entry.uuid)
+        self._spend(entry, fields)
+        self._made.take(entry.type, fields, entry.timestamp, entry.uuid)
+        return None
+
+    def _stray(self, message: Message) -> bool:
+        ids = result_ids(message)
+        return bool(ids) and all(self._made.place_of_result(id) is None for id in ids)
+
+    def _take_message(
+        self, message: Message, fields: Mapping[str, Any], entry: Entry
+    ) -> int | None:
+        ids = result_ids(message)
+        at = self._made.place_of_result(ids[0]) if ids else None
+        self._spend(entry, message)
+        self._made.take_message(message, fields, entry.timestamp)
+        return at
+
+    def _take_handle(self, entry: Entry, number: int, noted: MadeEntry) -> int | None:
+        maker = self._maker
+        kind, size = _binary_of(entry)
+        whole = maker.contents.of_handle(entry)
+        noted.tokens = self._rules.take_message(whole, number, is_stray=self._stray(whole))
+        if maker.redaction is not None and kind is not None:
+            maker.redaction.left_out.append((entry.uuid, kind, size))
+            message: Message = {"role": "user", "content": left_out(kind, size)}
+        else:
+            message = maker.masked(whole, entry.uuid)
+        return self._take_message(message, {"uuid": entry.uuid}, entry)
+
+    def _spend(self, entry: Entry, fields: Mapping[str, Any]) -> None:
+        self._time = moment_of(entry.timestamp) or self._time
+        if (found := found_in(entry, fields, self._time)) is not None:
+            self._spent.append(found)
+
+    def _start_agents(self, entry: Entry) -> None:
+        for agent in self._waiting.pop(entry.uuid, ()):
+            self._start(agent)
+
+    def _start(self, agent: Subagent) -> None:
+        if agent.turns:
+            self._agents[len(self._made)] = list(agent.turns)
+        row = agent_row(agent, self._maker)
+        row.entry = len(self._entries) - 1
+        self._made.add(row)
+
+
+def agent_row(agent: Subagent, maker: Maker) -> Row:
+    """The row of a subagent, in which its turns are."""
+    work = agent.work
+    facts = [counted(sum(work.calls.values()), "call")] if work.calls else []
+    facts += [f"{in_short(work.tokens)} tokens"] if work.tokens else []
+    facts += [dollars(work.usage.cost)] if work.usage.cost else []
+    name, task = maker.text(agent.name), maker.text(agent.task)
+    head = maker.templates.agent(
+        name=name, task=task, facts=facts, missing=agent.missing, own=agent.own
+    )
+    return Row(rows.AGENT, f"{name}: {task}", head, time=work.started)
+
+
+def _rows_by_turn(tree: Any, found: SessionOutline) -> dict[int, list[int]]:
+    """The rows of the index of each turn, in order; under `ABOVE` those above all turns.
+
+    What hangs beside a turn, such as a label or a line of another program, is of the turn that it
+    hangs at.
+    """
+    owner = array("i", [ABOVE]) * len(tree)
+    is_done = bytearray(len(tree))
+    owned: dict[int, list[int]] = {place: [] for place in range(ABOVE, len(found.turns))}
+    for place, turn in enumerate(found.turns):
+        first = tree.row(turn.uuid)
+        path: list[int] = []
+        for row in tree.rows_up(tree.row(turn.leaf)):
+            if is_done[row]:
+                break
+            is_done[row] = 1
+            owner[row] = place
+            path.append(row)
+            if row == first:
+                break
+        owned[place] = path[::-1]
+    for row in range(len(tree)):
+        if not is_done[row]:
+            parent = tree.parents[row]
+            owner[row] = owner[parent] if parent != NO_ROW else ABOVE
+            owned[owner[row]].append(row)
+    if not tree.has_late_parents:
+        for rows_of_turn in owned.values():
+            rows_of_turn.sort()
+    return owned
+
+
+def _agents_by_caller(turn: Turn | None) -> dict[str, list[Subagent]]:
+    found: dict[str, list[Subagent]] = {}
+    for agent in () if turn is None else turn.subagents:
+        found.setdefault(agent.caller or "", []).append(agent)
+    return found
+
+
+def _binary_of(entry: Entry) -> tuple[str | None, int]:
+    """The media type and the size of the bytes that a handle stands for; None for a message."""
+    text = entry.as_stored.get("handle")
+    blob = blob_of(text)
+    if blob is None or not isinstance(text, str):
+        return None, 0
+    try:
+        media_type = base_type((Handle.parse(text).meta[2:3] or ("",))[0])
+    except HandleError:
+        return None, 0
+    return (None, 0) if media_type.startswith("text/") else (media_type, blob.size)

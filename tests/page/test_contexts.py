@@ -1,0 +1,126 @@
+"""What the page says the model had at an entry is what `Session.context` gives, for every entry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+from typing import Any, Final
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from sessiontree import Session, SessionTreeError
+from tests.page.browser import View, chromium, needs_chromium
+from tests.support.conversation import assistant, user
+from tests.support.trees import Tree
+
+pytestmark = [needs_chromium, pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")]
+
+FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
+_LISTEN: Final = "addEventListener('sessionpage', (event) => { self.inside = event.detail; })"
+_HAD: Final = """() => {
+  const index = inside.index(), found = {};
+  for (let entry = 0; entry < index.rowOf.length; entry++) {
+    const had = inside.contextAt(entry);
+    found[index.uuids.at(entry)] = [[...had.entries], had.messages, had.tokens];
+  }
+  const own = [...index.rowOf].map((row, entry) => index.entryOf[row] === entry);
+  return [found, index.uuids.all(), own, Object.keys(index.rules.strays)];
+}"""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as found:
+        yield found
+
+
+class Shown:
+    """The contexts that a page shows, by the uuid of the entry."""
+
+    def __init__(self, browser: Any, session: Session, file: Path) -> None:
+        file.write_text("".join(session.to_html()), "utf-8")
+        view = View(browser)
+        view.page.add_init_script(_LISTEN)
+        view.open(file)
+        self.had, self.uuids, has_row, strays = view.page.evaluate(_HAD)
+        self.strays = {self.uuids[int(entry)] for entry in strays}
+        self.with_row = {uuid for uuid, has in zip(self.uuids, has_row, strict=True) if has}
+        assert view.errors == []
+        view.page.context.close()
+
+
+def check(browser: Any, session: Session, file: Path) -> int:
+    """Compare all entries; how many contexts were compared.
+
+    What has no row of its own, such as a result in the row of its call, is not compared; nor is a
+    result that is apart from its call where results were joined: then it is in another's message.
+    """
+    shown = Shown(browser, session, file)
+    count = 0
+    for uuid, (entries, messages, tokens) in shown.had.items():
+        try:
+            context = session.context(uuid)
+        except SessionTreeError:
+            continue
+        wanted = {entry.uuid for entry in context.entries}
+        had = {shown.uuids[entry] for entry in entries}
+        compared = shown.with_row - (shown.strays if context.warnings else set())
+        assert had & compared == wanted & compared, uuid
+        if not context.warnings:
+            assert messages == len(context.messages), uuid
+            assert abs(tokens - context.tokens) <= len(context.messages), uuid
+        count += 1
+    return count
+
+
+@settings(
+    max_examples=25,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+@given(st.integers(0, 2**64))
+@example(0)
+@example(1)
+@example(2)
+def test_the_page_has_the_context_of_every_entry_of_any_tree(
+    browser: Any, tmp_path: Path, seed: int
+) -> None:
+    session = Tree(Random(seed)).grow(60).session
+    assert check(browser, session, tmp_path / "page.html") > 20
+
+
+def test_the_page_has_the_context_of_every_entry_of_the_fixtures(
+    browser: Any, tmp_path: Path
+) -> None:
+    count = 0
+    for folder in sorted(FIXTURES.iterdir()):
+        if folder.name.startswith(("damage-", "refused-", "end-", "line-")):
+            continue
+        file = folder / "session.jsonl"
+        if not file.exists():
+            continue
+        with Session.open(file, readonly=True) as session:
+            count += check(browser, session, tmp_path / f"{folder.name}.html")
+    assert count > 400
+
+
+def test_a_result_of_an_earlier_turn_counts_where_its_call_was_not_answered(
+    browser: Any, tmp_path: Path
+) -> None:
+    call = {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {}}
+    result = {"role": "toolResult", "toolCallId": "c1", "content": "late"}
+    with Session.create(tmp_path / "session.jsonl") as session:
+        session.append_message(user("go"))
+        session.append_message(assistant([call]))
+        session.append_message(user("and?"))
+        late = session.append_message(result)
+        session.append_message(user("once more"))
+        again = session.append_message(result)
+        assert check(browser, session, tmp_path / "page.html") == 6
+        shown = Shown(browser, session, tmp_path / "page.html")
+    had = {shown.uuids[entry] for entry in shown.had[again.uuid][0]}
+    assert late.uuid in had
+    assert again.uuid not in had
