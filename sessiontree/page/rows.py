@@ -55,7 +55,7 @@ from sessiontree.text.amounts import lasting
 from sessiontree.text.passage import noted
 
 NOTHING: Final = Markup("")
-_GIST: Final = 80
+_GIST: Final = 70
 _MOST_TEXT: Final = 200_000
 """Characters of a result or an argument that the page has; of a longer one its start and end."""
 

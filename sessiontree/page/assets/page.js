@@ -5,7 +5,7 @@
 const $ = (id) => document.getElementById(id);
 const main = $('main'), list = $('list'), above = $('above'), below = $('below');
 const HIDDEN = 'z';
-const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 5;
+const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 4;
 
 // ---- data
 
