@@ -57,6 +57,7 @@ def check(browser: Any, session: Session, file: Path) -> int:
 
     What has no row of its own, such as a result in the row of its call, is not compared; nor is a
     result that is apart from its call where results were joined: then it is in another's message.
+    Tokens of an edited message are an estimate of its new content alone.
     """
     shown = Shown(browser, session, file)
     count = 0
@@ -71,13 +72,15 @@ def check(browser: Any, session: Session, file: Path) -> int:
         assert had & compared == wanted & compared, uuid
         if not context.warnings:
             assert messages == len(context.messages), uuid
-            assert abs(tokens - context.tokens) <= len(context.messages), uuid
+            if not any(entry.type == "context_edit" for entry in session.path(uuid)):
+                assert abs(tokens - context.tokens) <= len(context.messages), uuid
         count += 1
     return count
 
 
 @settings(
-    max_examples=25,
+    max_examples=20,
+    derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
