@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
 
+import msgspec
 from markupsafe import Markup
 
 from sessiontree.core.display import LF_SHOWN, masking, one_line
@@ -32,7 +33,7 @@ from sessiontree.page.data import Chunks, packed
 from sessiontree.page.index import NO_ENTRY, Index
 from sessiontree.page.making import ABOVE, MadeTurn, Maker
 from sessiontree.page.plot import plot_of
-from sessiontree.page.rows import Row
+from sessiontree.page.rows import MadeCommit, Row
 from sessiontree.page.templates import Templates
 from sessiontree.page.work import all_turns
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 _TITLE: Final = 120
 _MOST_WARNINGS: Final = 200
 _FILES_IN_OVERVIEW: Final = 12
+_COMMITS_IN_OVERVIEW: Final = 50
 _DATA: Final = "<!-- data -->"
 
 
@@ -89,6 +91,7 @@ class Document:
         self._chunks = Chunks()
         self._cwd = self._maker.cwd
         self._changes = Changes(self._cwd)
+        self._commits: list[dict[str, str]] = []
         self._costs = Costs(functools.cache(load))
         self._rows = Index(self._maker.tree, self._text)
         self._models: dict[str | None, str | None] = {}
@@ -125,6 +128,7 @@ class Document:
         if turn is None or turn.current or turn.subagent:
             for change in made.changes:
                 self._changes.take(change.edit, first + before + change.place)
+            self._commits += (self._told_of(one, made) for one in made.commits)
         found = made.rows
         if turn is not None:
             head = self._head(turn, place, self._new_model(turn.lane, made.models))
@@ -132,6 +136,12 @@ class Document:
         yield from self._take(found, first_entry)
         if turn is not None:
             self._rows.turns.append(self._turn(turn, first, first + len(found)))
+
+    def _told_of(self, made: MadeCommit, turn: MadeTurn) -> dict[str, str]:
+        """A commit for the overview, with the uuid of the entry of its call."""
+        entry = turn.entries[turn.rows[made.place].entry]
+        uuid = self._reader.index().uuids[entry.row]
+        return {**msgspec.structs.asdict(made.commit), "uuid": self._text(uuid)}
 
     def _new_model(self, lane: str | None, models: tuple[str, str] | None) -> str:
         """The model that a turn begins with, where the one before it had another."""
@@ -230,6 +240,8 @@ class Document:
             plot=plot_of(self._costs.sizes(self._outline), self._compactions()),
             files=shown,
             more_files=max(0, len(files) - _FILES_IN_OVERVIEW),
+            commits=self._commits[:_COMMITS_IN_OVERVIEW],
+            more_commits=max(0, len(self._commits) - _COMMITS_IN_OVERVIEW),
             answer=markup.prose(self._text(closing).replace(LF_SHOWN, "\n")) if closing else "",
             warnings=self._all_warnings(),
         )

@@ -30,7 +30,7 @@ from sessiontree.operations.turns import SessionOutline, Subagent, Turn
 from sessiontree.page import rows
 from sessiontree.page.contexts import NOTHING, Rules
 from sessiontree.page.costs import Found, found_in
-from sessiontree.page.rows import FileChange, Row, TurnRows
+from sessiontree.page.rows import FileChange, MadeCommit, Row, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import counted, dollars, in_short
 
@@ -65,6 +65,7 @@ class MadeTurn(msgspec.Struct, array_like=True):
         entries: the entries, in order.
         rules: what decides about contexts.
         changes: the edits that were done.
+        commits: the commits that were made.
         spent: what the answers used.
         agents: the turns of a subagent, by the place of its row.
         models: the first and the last model that answered; None without any.
@@ -75,6 +76,7 @@ class MadeTurn(msgspec.Struct, array_like=True):
     entries: list[MadeEntry]
     rules: Rules
     changes: list[FileChange]
+    commits: list[MadeCommit]
     spent: list[Found]
     agents: dict[int, list[int]]
     models: tuple[str, str] | None
@@ -196,6 +198,7 @@ class _Making:
             entries=self._entries,
             rules=self._rules,
             changes=self._made.changes,
+            commits=self._made.commits,
             spent=self._spent,
             agents=self._agents,
             models=self._made.models,

@@ -19,10 +19,12 @@ from sessiontree.core.activity import (
     ended_calls,
     error_of,
     is_note_of_program,
+    results_of,
 )
+from sessiontree.core.commits import Commit, commits_told
 from sessiontree.core.display import one_line
 from sessiontree.core.edit_diff import counts_of, diff_of
-from sessiontree.core.edits import Edit, Told, edits_of
+from sessiontree.core.edits import Edit, Told, edits_of, with_arguments
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
@@ -49,6 +51,7 @@ from sessiontree.core.message import (
     typed_text,
 )
 from sessiontree.core.moment import moment_of
+from sessiontree.core.shell import script_of
 from sessiontree.page import markup
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
@@ -104,6 +107,13 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True):
     edit: Edit
 
 
+class MadeCommit(msgspec.Struct, frozen=True, array_like=True):
+    """A commit that was made, with the place of the row of its call."""
+
+    place: int
+    commit: Commit
+
+
 class _Open(msgspec.Struct):
     """A call whose result has not come yet."""
 
@@ -137,6 +147,7 @@ class TurnRows:
         self._time: str | None = None
         self.models: tuple[str, str] | None = None
         self.changes: list[FileChange] = []
+        self.commits: list[MadeCommit] = []
 
     @property
     def rows(self) -> list[Row]:
@@ -411,7 +422,7 @@ class TurnRows:
         parts: list[Mapping[str, Any]] = [p for p in blocks_of(message) if is_result_block(p)]
         if message.get("role") != "user" or not parts:
             parts = [message]
-        endings = dict(ended_calls(message))
+        endings, texts = dict(ended_calls(message)), dict(results_of(message))
         for id, part in zip(ids, parts, strict=False):
             ending = str(endings.get(id, "done"))
             body = self._result(part)
@@ -419,6 +430,9 @@ class TurnRows:
             if waiting is not None:
                 edits = self._edits(waiting.call, fields, id) if ending == "done" else []
                 self._close(waiting, ending, body, edits)
+                script = script_of(with_arguments(waiting.call).arguments)
+                made = commits_told(script, texts.get(id, ""))
+                self.commits += (MadeCommit(waiting.place, commit) for commit in made)
             else:
                 name = str(message.get("toolName") or "a call that is not here")
                 bad = [self._templates.chip("no call", "bad")]

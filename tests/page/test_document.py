@@ -226,3 +226,24 @@ def test_several_processes_make_the_page_that_one_makes(
     assert page_of(file).text == text
     monkeypatch.setattr("sessiontree.page.work.available", lambda: 3)
     assert page_of(file).text == text
+
+
+def test_commits_are_listed_with_links_to_their_calls(file: Path) -> None:
+    script = "git add -A && git commit -m 'Add <retries>'"
+    printed = "[main (root-commit) 1a2b3c4] Add <retries>\n 1 file changed\n"
+    page = made(
+        file,
+        user("commit"),
+        assistant([call("c1", command=script)]),
+        result("c1", printed),
+        assistant([call("c2", command="cat log")]),
+        result("c2", "[main 9999999] Somebody's"),
+        assistant([call("c3", command="git commit -m x")]),
+        result("c3", "[main 8888888] x", isError=True),
+    )
+    (overview,) = page.said("O")
+    assert "Commits 1a2b3c4 Add <retries>" in overview
+    assert "8888888 x" in overview  # the call failed, and git had said that the commit is made
+    assert "9999999" not in overview
+    head = page.rows[page.index["kinds"].index("O")][0]
+    assert f'href="#{page.index["uuids"][1]}"' in head
