@@ -725,7 +725,6 @@ function markTree() {
     const [row, turn, depth] = treeRows[at], link = make('a', height === 24 ? 'one' : '');
     if (!onPath.has(turn)) link.classList.add('off');
     if (turn === here) link.classList.add('here');
-    link.role = 'listitem';
     link.href = '#' + encodeURIComponent(uuidOf(row));
     link.dataset.go = row;
     link.style.top = at * height + 'px';

@@ -27,7 +27,6 @@ function when(text) {
 // A hit of the search of the texts: where it is, and the words around it.
 function fillHit(row, hit) {
   row.href = `/s/${hit.id}#${encodeURIComponent(hit.uuid)}`;
-  row.role = 'listitem';
   const time = make('time', '', when(hit.modified)), words = make('b'), small = make('small');
   words.append(hit.before, make('mark', '', hit.match), hit.after);
   const facts = [hit.title, hit.turn === null ? '' : `turn ${hit.turn}`, hit.speaker];
@@ -38,7 +37,6 @@ function fillHit(row, hit) {
 function fillRow(row, one) {
   if (one.uuid !== undefined) { fillHit(row, one); return; }
   row.href = '/s/' + one.id;
-  row.role = 'listitem';
   const time = make('time', '', when(one.modified));
   time.title = one.modified;
   const facts = [one.model, one.turns === null ? '' : `${one.turns.toLocaleString()} ${one.turns === 1 ? 'turn' : 'turns'}`,
