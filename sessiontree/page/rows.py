@@ -453,7 +453,7 @@ class TurnRows:
             chips.append(self._templates.lines(added, removed))
         if ending != "done":
             chips.append(self._templates.chip(ending, "bad"))
-        if (took := self._took(row.time)) is not None:
+        if ending != "no result" and (took := self._took(row.time)) is not None:
             chips.append(self._templates.chip(took, "dim"))
         if waiting.together > 1:
             chips.append(self._templates.chip(f"one of {waiting.together}", "dim"))
