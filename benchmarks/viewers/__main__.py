@@ -40,7 +40,9 @@ def main() -> None:
             print(row, flush=True)
         return
     installs = installed(options.folder, say)
-    lines = sessions.read(options.session) if options.session else sessions.made()
+    lines = (
+        sessions.read(options.session) if options.session else sessions.made(turns=options.turns)
+    )
     print(f"|{_HEAD}|\n|{'---|' * (_HEAD.count('|') + 1)}")
     for size in options.sizes:
         for viewer in (*OURS, *OTHERS):
@@ -105,6 +107,7 @@ def _options() -> Any:
         "--sizes", type=_sizes, default=[1, 10, 100], help="MB, for example 1,10,100"
     )
     given.add_argument("--session", type=Path, help="the transcript to repeat")
+    given.add_argument("--turns", type=int, default=12, help="prompts after which it repeats")
     given.add_argument("--only", nargs="*", help="the names of viewers")
     given.add_argument("--terminal", action="store_true", help="measure the terminal interfaces")
     given.add_argument("--sessions", type=int, default=1000, help="sessions in the terminal")
