@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -12,8 +13,11 @@ sys.path.insert(0, str(ROOT))
 
 from sessiontree import Session  # noqa: E402
 from tests.page.browser import View, chromium  # noqa: E402
+from tests.tui.driving import Driven, drive  # noqa: E402
 
 SIZE: Final = 1000, 560
+_COLUMNS: Final = 92, 23
+_FONTS: Final = re.compile(r"@font-face \{.*?\}", re.DOTALL)  # they are elsewhere
 _BEFORE: Final = "        except ConnectionError:\n            time.sleep(1)\n"
 _AFTER: Final = (
     "        except ConnectionError:\n            time.sleep(wait)\n            wait *= 2\n"
@@ -53,13 +57,29 @@ def make(folder: Path) -> list[Path]:
     with tempfile.TemporaryDirectory() as place, example(Path(place) / "s.jsonl") as session:
         page = Path(place) / "page.html"
         page.write_text("".join(session.to_html()), "utf-8")
-        made = folder / "page-light.png"
+        made = [folder / "page-light.png", folder / "browse.png"]
+        terminal = _terminal(Path(str(session.file)))
         with chromium() as browser:
             view = View(browser, viewport={"width": SIZE[0], "height": SIZE[1]}).open(page)
             view.press("G", "k", "o")
             view.page.wait_for_timeout(500)
-            view.page.screenshot(path=made)
-    return [made]
+            view.page.screenshot(path=made[0])
+            drawing = View(browser, viewport={"width": SIZE[0], "height": SIZE[1]})
+            drawing.page.set_content(terminal)
+            drawing.page.screenshot(path=made[1])
+    return made
+
+
+def _terminal(file: Path) -> str:
+    """The browser in the terminal with the outline of a session, as a page with a drawing."""
+    drawn: list[str] = []
+
+    async def draw(driven: Driven) -> None:
+        await driven.press("G", "enter")
+        drawn.append(driven.app.export_screenshot(title="sessiontree browse"))
+
+    drive(draw, file=file, size=_COLUMNS)
+    return f"<style>body {{ margin: 0 }} svg {{ width: 100% }}</style>{_FONTS.sub('', drawn[0])}"
 
 
 if __name__ == "__main__":
