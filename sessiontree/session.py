@@ -1244,7 +1244,13 @@ class Session:
         leaf = self.leaf if ref is None else self.entry(ref)
         return transcript(self.cursor, leaf, redact, beside, remote_images=remote_images)
 
-    def to_html(self, at: Ref | None = None, *, redact: Redaction | None = None) -> Iterator[str]:
+    def to_html(
+        self,
+        at: Ref | None = None,
+        *,
+        redact: Redaction | None = None,
+        images: PathLike | None = None,
+    ) -> Iterator[str]:
         """Yield the parts of an HTML file with the whole session: all branches, and every entry.
 
         The file loads nothing from elsewhere. A note replaces missing content.
@@ -1252,11 +1258,18 @@ class Session:
         Args:
             at: the entry that the page opens at, by default the beginning.
             redact: the object that masks secrets in the file, and reports what it masked.
+            images: the path of a folder beside the file, for images after the first 3 MB; made
+                if need be. By default, all images are inside the file.
+
+        Raises:
+            StorageError: an image cannot be written.
         """
         from sessiontree.page.document import document  # few sessions become a page
+        from sessiontree.page.images import Images
 
         opened = None if at is None else self.entry(at)
-        return document(self.cursor, self._file.original_line, opened, redact)
+        beside = None if images is None else Images(os.path.abspath(images))
+        return document(self.cursor, self._file.original_line, opened, redact, beside)
 
     def convert(
         self,

@@ -376,6 +376,7 @@ LATE: Final = {
         "operations.stats": "few sessions are ever counted",
         "operations.transcript": "few sessions are printed",
         "page.document": "few sessions become a page",
+        "page.images": "few sessions become a page",
         "operations.turns": "few sessions are outlined",
         "operations.verify": "few sessions are ever verified",
         "operations.workers": "few sessions are ever verified",

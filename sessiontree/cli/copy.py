@@ -147,7 +147,8 @@ def export(
 ) -> None:
     """With --format html, the file is a page with the whole session: all branches and every entry.
     It opens at REF [default: the beginning]. The page loads nothing from elsewhere: open it from
-    disk, or send it to somebody. Its key ? lists the keys.
+    disk, or send it to somebody. Its key ? lists the keys. With -o, images after the first 3 MB are
+    files in a folder beside it, named like OUT with '-images'.
 
     With --format markdown, the transcript has every message on the path to REF [default: the
     current leaf], also the messages that a compaction replaced in the context. To share the session
@@ -169,7 +170,8 @@ def export(
         end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
         beside = None if output is None else os.path.dirname(os.path.abspath(output))
         if to == "html":
-            parts = session.to_html(end, redact=redaction)
+            images = None if output is None else _images_of(output)
+            parts = session.to_html(end, redact=redaction, images=images)
         else:
             parts = session.to_markdown(
                 end, redact=redaction, beside=beside, remote_images=remote_images
@@ -180,8 +182,15 @@ def export(
             return
         create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
     tell(f"Exported {file} as {to} to {output}")
+    if to == "html" and os.path.isdir(_images_of(output)):
+        tell(f"The page needs the images in {_images_of(output)}: move and send them together")
     report = None if redaction is None else redaction.report()
     out_json({"file": output, "redaction": report}) if as_json else out(output)
+
+
+def _images_of(output: str) -> str:
+    """The folder for the images of a page."""
+    return f"{os.path.splitext(output)[0]}-images"
 
 
 @arguments.file_command("fork", json="the header of the new file")

@@ -30,6 +30,7 @@ from sessiontree.page import markup, rows
 from sessiontree.page.changes import Changes
 from sessiontree.page.costs import Costs
 from sessiontree.page.data import Chunks, packed
+from sessiontree.page.images import Images
 from sessiontree.page.index import NO_ENTRY, Index
 from sessiontree.page.making import ABOVE, MadeTurn, Maker
 from sessiontree.page.plot import plot_of
@@ -53,6 +54,7 @@ def document(
     original_line: Callable[[Entry], bytes],
     at: Entry | None = None,
     redaction: Redaction | None = None,
+    images: Images | None = None,
 ) -> Iterator[str]:
     """See `Session.to_html`.
 
@@ -61,10 +63,11 @@ def document(
         original_line: gives the line of the file that an entry was made of.
         at: the entry that the page opens at; None for the beginning.
         redaction: masks secrets.
+        images: puts images beside the page; None: all are inside.
     """
     if redaction is not None:
         know_homes(redaction, cursor.reader.header)
-    yield from Document(cursor, original_line, at, redaction).parts()
+    yield from Document(cursor, original_line, at, redaction, images).parts()
 
 
 class Document:
@@ -79,8 +82,10 @@ class Document:
         original_line: Callable[[Entry], bytes],
         at: Entry | None = None,
         redaction: Redaction | None = None,
+        images: Images | None = None,
     ) -> None:
         self._at = at
+        self._images = images
         self._reader = cursor.reader
         with masking(None if redaction is None else redaction.text):
             self._outline = outline(cursor)
@@ -98,7 +103,8 @@ class Document:
 
     def parts(self) -> Iterator[str]:
         """The file in parts."""
-        page = shell(self._templates, self.title(), self.facts(), data=_DATA)
+        has_images = self._images is not None
+        page = shell(self._templates, self.title(), self.facts(), data=_DATA, images=has_images)
         before, after = page.split(_DATA)
         yield before
         for number, chunk in enumerate(self.chunks()):
@@ -115,6 +121,9 @@ class Document:
         yield self._chunks.close()
 
     def _take(self, made: Sequence[Row], first_entry: int = NO_ENTRY) -> Iterator[str]:
+        if (images := self._images) is not None:
+            for row in made:
+                row.head, row.body = images.placed(row.head), images.placed(row.body)
         self._rows.take(made, first_entry)
         yield from self._chunks.take(made)
 
@@ -326,6 +335,7 @@ def shell(
     data: str = "",
     source: str = "",
     scripts: Sequence[str] = (),
+    images: bool = False,
 ) -> str:
     """The page without its data.
 
@@ -336,11 +346,12 @@ def shell(
         data: what stands in the place of the data.
         source: the address that gives the data; empty: it is in the page.
         scripts: more scripts, after that of the page.
+        images: whether images may be beside the page.
     """
     script, style = "".join([asset("page.js"), *scripts]), asset("page.css")
     return templates.page(
         title=title,
-        policy=policy(script, style, is_served=bool(source)),
+        policy=policy(script, style, is_served=bool(source), images=images),
         style=Markup(style),
         script=Markup(script),
         data=Markup(data),
@@ -355,12 +366,16 @@ def asset(name: str) -> str:
     return resources.files("sessiontree.page").joinpath("assets", name).read_text("utf-8")
 
 
-def policy(script: str, style: str, *, is_served: bool = False) -> str:
-    """The policy of a page: its own script and style, images inside, and its own server."""
+def policy(script: str, style: str, *, is_served: bool = False, images: bool = False) -> str:
+    """The policy of a page: its own script and style, images inside, and its own server.
+
+    `images` allows those in the folder beside it.
+    """
+    beside = " 'self'" if images else ""
     server = "connect-src 'self'; " if is_served else ""
     return (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; {server}"
-        "img-src data:; base-uri 'none'; form-action 'none'"
+        f"img-src data:{beside}; base-uri 'none'; form-action 'none'"
     )
 
 
