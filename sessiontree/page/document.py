@@ -144,7 +144,7 @@ class Document:
             found = [head, *found]
         yield from self._take(found, first_entry)
         if turn is not None:
-            self._rows.turns.append(self._turn(turn, first, first + len(found)))
+            self._rows.turns.append(self._turn(turn, place, first, first + len(found)))
 
     def _told_of(self, made: MadeCommit, turn: MadeTurn) -> dict[str, str]:
         """A commit for the overview, with the uuid of the entry of its call."""
@@ -200,8 +200,10 @@ class Document:
         entry = 0 if self._maker.owned[place] else NO_ENTRY
         return Row(rows.TURN, gist, head, time=turn.work.started, entry=entry)
 
-    def _turn(self, turn: Turn, first: int, end: int) -> list[Any]:
+    def _turn(self, turn: Turn, place: int, first: int, end: int) -> list[Any]:
         """A turn as the page's script reads it."""
+        cost = self._costs.of(place)
+        did = [*_did(turn), dollars(cost.dollars)] if cost else _did(turn)
         return [
             turn.name,
             turn.above if turn.above is not None else -1,
@@ -210,7 +212,7 @@ class Document:
             1 if turn.subagent else 0,
             first,
             end,
-            self._text(" · ".join(_did(turn))),
+            self._text(" · ".join(did)),
             [self._text(name) for name in turn.names],
         ]
 

@@ -62,6 +62,9 @@ _GIST: Final = 70
 _MOST_TEXT: Final = 200_000
 """Characters of a result or an argument that the page has; of a longer one its start and end."""
 
+_SHORT_SUMMARY: Final = 600
+"""Characters of a summary that is shown unfolded."""
+
 _OPEN_TEXT: Final = 12_000
 """Characters of a prompt that are shown unfolded."""
 
@@ -225,16 +228,19 @@ class TurnRows:
     def _summary(self, kind: str, fields: Mapping[str, Any]) -> None:
         summary = fields.get("summary")
         text = summary if isinstance(summary, str) else ""
-        body = markup.prose(text) if text else Markup("")
+        said = markup.prose(text) if text else Markup("")
+        is_short = 0 < len(text) <= _SHORT_SUMMARY
+        shown, body = (self._templates.said("", said), NOTHING) if is_short else (NOTHING, said)
         if kind == "compaction":
             before = fields.get("tokensBefore")
             words = f"{before:,} tokens before" if isinstance(before, int) else ""
-            head = self._templates.line("Compacted here", words, model=True)
+            head = self._templates.line("Compacted here", words, model=True) + shown
             self._add(COMPACTION, f"compacted: {text}", head, body)
             return
         left = str(fields.get("fromUuid") or fields.get("mergedUuid") or "")[:8]
         words = "Merged the branch up to" if kind == "merge" else "Summary of the branch left at"
-        self._add(SUMMARY, text or words, self._templates.line(words, left, model=False), body)
+        head = self._templates.line(words, left, model=False) + shown
+        self._add(SUMMARY, text or words, head, body)
 
     def _setting(self, kind: str, fields: Mapping[str, Any]) -> None:
         if kind == "model_change":

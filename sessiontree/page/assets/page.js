@@ -311,6 +311,7 @@ main.addEventListener('scroll', () => {
   if (!isInside) soon(); else markTree();
 }, {passive: true});
 addEventListener('resize', () => { noteAnchor(); soon(); });
+list.addEventListener('load', () => { if (!isAtEnd) noteAnchor(); soon(); }, {capture: true});  // an image has its height now
 
 function make(tag, kind, text) {
   const element = document.createElement(tag);
@@ -719,7 +720,7 @@ function markTree() {
   const tree = $('tree'), height = rowHeight();
   const first = Math.max(0, Math.floor(tree.scrollTop / height) - 2);
   const last = Math.min(treeRows.length, first + Math.ceil((tree.clientHeight || 600) / height) + 5);
-  const here = shown[anchor] >= 0 ? turnOf(shown[anchor]) : -1;
+  const seen = chosen(), here = seen >= 0 ? turnOf(seen) : -1;
   const made = [];
   for (let at = first; at < last; at++) {
     const [row, turn, depth] = treeRows[at], link = make('a', height === 24 ? 'one' : '');
@@ -733,6 +734,7 @@ function markTree() {
     link.append(make('i', '', kind === 'T' ? (onPath.has(turn) ? '● ' : '○ ') : SIGNS[kind] + ' '));
     if (labelOf(row)) link.append(make('span', 'chip label', labelOf(row)), ' ');
     link.append((kind === 'T' ? index.turns[turn][NAME] + '  ' : '') + gistAt(row));
+    if (kind === 'T' && turn === index.here) link.append(make('span', 'tip', ' ◀'));
     if (kind === 'T' && height !== 24) link.append(make('small', '', index.turns[turn][DID]));
     made.push(link);
   }
@@ -789,6 +791,7 @@ const KEYS = {
   t: ['What the tree shows: the next preset', () => { const names = Object.keys(PRESETS); choose(names[(names.indexOf(treePreset) + 1) % names.length]); }],
   g: ['The beginning', () => goTo(0)],
   G: ['The end', () => goTo(shown.length - 1)],
+  '@': ['Where the session is now', () => { if (index.here >= 0) jump(index.turns[index.here][FIRST]); }],
   P: ['Print all of this path', printAll],
   '?': ['This sheet', () => $('help').showModal()],
 };
