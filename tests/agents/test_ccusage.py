@@ -1,8 +1,7 @@
 """The tokens and costs of sessions are those that ccusage adds up, to the cent.
 
-Set `CCUSAGE` to the program of the npm package `ccusage`, and `CCUSAGE_SESSIONS` to a folder of
-transcripts of Claude Code to compare these too. Where the two differ on purpose, the guide to your
-sessions says why, and `tests/operations/test_spending.py` holds it.
+Set `CCUSAGE` to the program of the npm package `ccusage`. Where the two differ on purpose, the
+guide to your sessions says why, and `tests/operations/test_spending.py` holds it.
 """
 
 from __future__ import annotations
@@ -19,6 +18,7 @@ from sessiontree.catalog.spending import Source, spending_of
 from sessiontree.operations.prices import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
+from tests.formats.conftest import CORPUS
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home, said, used
 
 pytestmark = pytest.mark.skipif(
@@ -26,7 +26,6 @@ pytestmark = pytest.mark.skipif(
 )
 
 AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
-SESSIONS = sorted(Path(os.environ.get("CCUSAGE_SESSIONS", os.devnull)).glob("*.jsonl"))
 
 
 def our_sums(files: Iterable[Path], **how: Any) -> Sums:
@@ -72,8 +71,12 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
     assert ours.output == 514
 
 
-@pytest.mark.parametrize("file", SESSIONS, ids=lambda file: file.name)
-def test_the_sessions_of_a_user(file: Path, tmp_path: Path) -> None:
+@pytest.mark.skipif(
+    not CORPUS.exists(), reason="the corpus of real sessions is not beside this checkout"
+)
+@pytest.mark.parametrize("name", ["short", "subagent", "tool_heavy"])
+def test_the_sessions_of_a_user(name: str, tmp_path: Path) -> None:
+    file = CORPUS / "claude-code" / f"{name}.jsonl"
     copy = _compact(file, tmp_path / ".claude" / "projects" / "-p" / file.name)
     assert our_sums([copy], is_listed=True) == ccusage.sums_of(tmp_path, "claude")
 
