@@ -226,7 +226,10 @@ class SessionTreeSession:
             _save(session, branches)
             return name
 
-        return await self._write(create, None) or _raise(_no_turn(turn_number, 0))
+        name = await self._write(create, None)
+        if name is None:
+            raise _no_turn(turn_number, 0)
+        return name
 
     async def create_branch_from_content(
         self, search_term: str, branch_name: str | None = None
@@ -602,7 +605,3 @@ def _no_turn(turn: int, count: int) -> UsageError:
 
 def _no_branch(name: str) -> UsageError:
     return UsageError(f"there is no branch {name!r}; see list_branches")
-
-
-def _raise(error: UsageError) -> str:
-    raise error
