@@ -401,9 +401,8 @@ class Naming:
         self.known()
         for one in self._marks_known():
             if one.may_have_uuid(uuid):
-                stop = one.end or 1
-                self._told += stop - one.start
-                found = list(self._holding(uuid, one.start, stop))
+                self._told += one.end - one.start
+                found = list(self._holding(uuid, one.start, one.end))
                 entries = [each for each in found if each is not None and each.uuid == uuid]
                 plain = [each for each in entries if quoted(uuid) in each.line]
                 if plain or None in found:
@@ -663,8 +662,9 @@ class Naming:
             needles.append(quoted(one))
             needles += [f"{part}\\/".encode() for part in one.split("/")[:-1]]
         backwards, end = Backwards(self._read), start
+        stop = self._view.size if stop is None else stop
         hits = 0
-        for at in self._places_of(needles, start, stop or self._view.size):
+        for at in self._places_of(needles, start, stop):
             if at < end:
                 continue  # in the line before
             begin, _ = backwards.line_before(at)

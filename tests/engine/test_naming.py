@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -408,6 +409,183 @@ def test_compactions_tell_where_a_uuid_is_and_few_of_them_are_read(
         assert not session.reader.view.has_tree
         read = len(session.reader.naming()._marks_known())
     assert read <= 1 + compactions.bit_count()
+
+
+def chapters(
+    lengths: tuple[int, ...], spoil: Callable[[dict[str, Any]], None] | None = None
+) -> bytes:
+    """A session with a compaction behind each run of messages; the state of all may be spoiled."""
+    content = HEADER + b"\n"
+    for chapter, length in enumerate(lengths):
+        first = 1 + sum(lengths[:chapter])
+        for number in range(first, first + length):
+            text = {"role": "user", "id": f"msg{number}", "content": "x" * number}
+            line = {"type": "message", "uuid": uuid_of(number), "parentUuid": "root"}
+            content += encode(line | {"message": text}) + b"\n"
+        state = reader(content).naming().state()
+        if spoil is not None:
+            spoil(state)
+        line = {"type": "compaction", "uuid": uuid_of(100 + chapter), "parentUuid": "root"}
+        content += encode(line | {"state": state}) + b"\n"
+    return content
+
+
+def uuid_of(number: int) -> str:
+    return f"3f2504e0-4f89-41d3-9a0c-{number:012}"
+
+
+ALL_ASKED = [uuid_of(number) for number in [*range(12), *range(100, 106)]]
+
+
+def check_all_is_found(content: bytes) -> None:
+    """Each question has the answer of the index, asked alone and in turn."""
+    whole, in_turn = from_index(content), reader(content)
+    for uuid in ALL_ASKED:
+        is_there = f'"{uuid}"'.encode() in content
+        assert whole.has_uuid(uuid) == is_there
+        for asked in (in_turn, in_turn, reader(content)):
+            assert asked.has_uuid(uuid) == is_there
+            with patch.object(tree_reader, "_NEAR", 1):
+                assert asked.far_entry(uuid) in (None, whole.by_uuid(uuid))
+        told = reader(content).naming().entry_told(uuid)
+        assert told in (None, whole.by_uuid(uuid))
+    for number in range(12):
+        if f'"msg{number}"'.encode() in content:
+            assert in_turn.naming().may_hold_id(f"msg{number}")
+            assert reader(content).naming().may_hold_id(f"msg{number}")
+
+
+def spoiled(part: str, key: str, change: Callable[[Any], Any]) -> Callable[[dict[str, Any]], None]:
+    def spoil(state: dict[str, Any]) -> None:
+        state[part][key] = change(state[part][key])
+
+    return spoil
+
+
+SPOILED: dict[str, Callable[[dict[str, Any]], None]] = {
+    "nothing": lambda state: None,
+    "no names": lambda state: state.pop("names"),
+    "no uuids": lambda state: state.pop("uuids"),
+    "neither": lambda state: state.clear(),
+    "no ids": lambda state: state["uuids"].pop("ids"),
+    "end + 1": spoiled("names", "end", lambda end: end + 1),
+    "end - 1": spoiled("names", "end", lambda end: end - 1),
+    "end 0": spoiled("names", "end", lambda _: 0),
+    "end far": spoiled("names", "end", lambda _: 10**9),
+    "end text": spoiled("names", "end", str),
+    "check": spoiled("names", "check", lambda _: "00000000"),
+    "lines": spoiled("names", "lines", lambda lines: [*lines, 0]),
+    "lines twice": spoiled("names", "lines", lambda lines: lines + lines),
+    "lines backwards": spoiled("names", "lines", lambda lines: lines[::-1]),
+    "from + 1": spoiled("uuids", "from", lambda start: start + 1),
+    "from the end": spoiled("uuids", "from", lambda _: 10**9),
+    "from below 0": spoiled("uuids", "from", lambda _: -1),
+    "before none": spoiled("uuids", "before", lambda _: None),
+    "before the header": spoiled("uuids", "before", lambda _: 0),
+    "before in a line": spoiled("uuids", "before", lambda before: (before or 0) + 1),
+    "before below 0": spoiled("uuids", "before", lambda _: -1),
+    "before behind": spoiled("uuids", "before", lambda _: 10**9),
+    "marks cut": spoiled("uuids", "marks", lambda marks: marks[:-1]),
+    "ids cut": spoiled("uuids", "ids", lambda ids: ids[:-1]),
+    "ids null": spoiled("uuids", "ids", lambda _: None),
+    "marks null": spoiled("uuids", "marks", lambda _: None),
+}
+
+
+@pytest.mark.parametrize("what", SPOILED)
+def test_a_state_that_cannot_be_so_is_not_believed(what: str) -> None:
+    check_all_is_found(chapters((3, 1, 2, 2), SPOILED[what]))
+
+
+@pytest.mark.parametrize("longer", range(0, 400, 40))
+def test_a_copy_with_another_header_does_not_believe_where_entries_were(longer: int) -> None:
+    content = chapters((3, 1, 2, 2))
+    header, lines = content.split(b"\n", 1)
+    check_all_is_found(header[:-1] + b',"name":"%b"}\n' % (b"n" * longer) + lines)
+    check_all_is_found(header.replace(b'"parentUuid":null', b'"name":"n"') + b"\n" + lines)
+
+
+@pytest.mark.parametrize("gone", range(1, 12))
+def test_a_copy_without_a_line_does_not_believe_where_entries_were(gone: int) -> None:
+    lines = chapters((3, 1, 2, 2)).splitlines(keepends=True)
+    check_all_is_found(b"".join([*lines[:gone], *lines[gone + 1 :]]))
+
+
+def test_a_compaction_repeats_where_the_names_are_and_what_identifies_the_log() -> None:
+    for count in (0, 3):
+        content, places = HEADER + b"\n", [0]
+        for number in range(count):
+            line = {"type": "label", "uuid": uuid_of(number), "parentUuid": "root"}
+            places.append(len(content))
+            content += encode(line | {"targetUuid": f"{number}", "label": "x" * 40}) + b"\n"
+        for asked in (reader(content), from_index(content)):
+            assert asked.naming().state()["names"] == {
+                "end": len(content),
+                "check": f"{zlib.crc32(content[-256:]):08x}",
+                "lines": places,
+            }
+
+
+@pytest.mark.parametrize("with_index", [False, True])
+def test_what_a_compaction_repeats_is_the_same_in_a_log_that_grew(
+    with_index: bool, file: Path
+) -> None:
+    content = chapters((2, 0, 3))
+    for cut in (content.index(b"\n", 400) + 1, len(content) // 2, len(content) - 1):
+        file.write_bytes(content[:cut])
+        log = FileLog(DISK, str(file), readonly=True)
+        given = TreeReader(log)
+        given.names()
+        if with_index:
+            given.index()
+        file.write_bytes(content)
+        list(given.view.grow(log.size()))
+        assert given.naming().state() == reader(content).naming().state()
+        log.close()
+
+
+def test_compactions_tell_each_entry_that_is_there_and_no_other() -> None:
+    again = b'{"type":"message","uuid":"%b","parentUuid":"root","message":{"role":"user"}}\n'
+    twice = chapters((3, 1, 2, 2)) + again % uuid_of(2).encode()
+    for content in (chapters((3, 1, 2, 2)), twice, compacted(twice)):
+        whole = from_index(content)
+        for uuid in ALL_ASKED:
+            assert reader(content).naming().entry_told(uuid) == whole.by_uuid(uuid)
+        for end in (b"{", again[:-1] % uuid_of(2).encode()):
+            assert reader(content + end).naming().entry_told(uuid_of(2)) is None
+
+
+@pytest.mark.parametrize("spelling", ["%b\\u0030", "\\u0033%b"])
+def test_an_entry_spelled_with_escapes_is_not_told(spelling: str) -> None:
+    uuid = uuid_of(10)
+    escaped = spelling.replace("%b", uuid[:-1] if spelling.startswith("%") else uuid[1:])
+    content = chapters((3, 1)) + (
+        f'{{"type":"message","uuid":"{escaped}","parentUuid":"root","message":{{}}}}\n'.encode()
+    )
+    assert reader(content).naming().entry_told(uuid) is None
+    assert reader(content).naming().entry_told("Zoë") is None
+    assert reader(content).has_uuid(uuid)
+
+
+def test_no_entry_is_told_once_the_searches_cost_more_than_the_index() -> None:
+    content = chapters((3, 1, 2))
+    with patch.object(marks.Marks, "may_have_uuid", lambda *_: True):
+        for asked in range(5):
+            given = reader(content).naming()
+            for _ in range(asked):
+                assert given.entry_told(uuid_of(0)) is None
+            assert (given.entry_told(uuid_of(1)) is not None) == (asked <= 2)
+
+
+def test_the_structure_of_all_lines_is_read_after_a_thousand_uuids_that_are_not_there() -> None:
+    for content in (chapters((3, 1)), HEADER + b"\n"):
+        given = reader(content)
+        for number in range(1000):
+            assert not given.has_uuid(uuid_of(1000 + number))
+            assert not given.has_uuid(uuid_of(1000 + number))
+        assert not given.view.has_tree
+        assert not given.has_uuid(uuid_of(999))
+        assert given.view.has_tree
 
 
 @given(st.lists(st.sampled_from(["a", "b", "text", "branch"]), max_size=12))
