@@ -224,9 +224,9 @@ class _Making:
         for piece, row in self._pieces:
             tokens = self._rules.take(piece, len(self._entries))
             self._entries.append(MadeEntry(row, start, end, tokens))
-        last = self._pieces[-1][0]
+        for piece, _ in self._pieces:
+            self._start_agents(piece)
         self._pieces.clear()
-        self._start_agents(last)
 
     def _take_whole(self, entry: Entry, number: int, noted: MadeEntry) -> int | None:
         """Take an entry; the place of the row that has it where this is not a new one."""

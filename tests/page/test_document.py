@@ -146,6 +146,34 @@ def test_a_redacted_page_has_no_secret_in_any_part(file: Path) -> None:
     assert "[redacted:github-token:1]" in inside
 
 
+def test_a_subagent_is_below_the_message_of_its_call_however_that_is_stored(file: Path) -> None:
+    """A streamed message is stored block by block, and its caller is the block."""
+    tasks = [call("t1", "Task", description="look"), call("t2", "Task", description="ask")]
+    with Session.create(file, cwd="/project") as session:
+        session.append_message(user("go"))
+        with session.stream_message("assistant", granularity="block") as message:
+            blocks = [entry.uuid for task in tasks if (entry := message.add(task))]
+        started(session, "agent-look", blocks[0])
+        session.append_message(assistant("waiting"))
+        caller = session.append_message(assistant([call("t3", "Task", description="sum")]))
+        session.append_message(assistant("done"))
+        started(session, "agent-sum", caller.uuid)
+        started(session, "agent-any", None)
+        page = page_of(file)
+    rows = zip(page.index["kinds"], page.index["gists"], strict=True)
+    assert [gist for kind, gist in rows if kind in "caA"] == [
+        *("Task look", "Task ask", "look: do it", "waiting"),
+        *("Task sum", "sum: do it", "done", "any: do it"),
+    ]
+
+
+def started(session: Session, lane: str, caller: str | None) -> None:
+    """A subagent with one prompt, on a lane of its own."""
+    with session.lane(lane) as beside:
+        beside.append("custom", customType="claude-code:subagent", data={"calledBy": caller})
+        beside.append_message(user("do it"))
+
+
 def test_a_uuid_that_is_a_secret_is_masked_wherever_it_stands(file: Path) -> None:
     header = {"type": "session", "version": 2, "uuid": "root", "parentUuid": None, "id": KEY}
     said = {"type": "message", "uuid": KEY, "parentUuid": "root", "message": user("hello")}
