@@ -54,6 +54,7 @@ from sessiontree.text.searchable import texts, texts_of_tool
 
 if TYPE_CHECKING:
     from sessiontree.catalog.search_foreign import ForeignFile
+    from sessiontree.formats import Format
     from sessiontree.formats.gemini.layout import Responses
     from sessiontree.storage.blobs import Blobs
 
@@ -233,7 +234,7 @@ class FileSearch:
             else:
                 yield from self._hits_alone(foreign, lines)
             if start.format is not None and self._wanted.blobs:
-                yield from self._hits_in_results(foreign)
+                yield from self._hits_in_results(start.format, foreign)
 
     def _hits_alone(
         self, foreign: ForeignFile, lines: Iterable[tuple[int, bytes]]
@@ -245,7 +246,7 @@ class FileSearch:
                 given.add(found.ref)
                 yield found
 
-    def _hits_in_results(self, foreign: ForeignFile) -> Iterator[SearchHit]:
+    def _hits_in_results(self, format: Format, foreign: ForeignFile) -> Iterator[SearchHit]:
         """The hits in results that were too long for their lines, in files beside the session."""
         for file in side_files(self._file, TOOL_RESULTS, self._report):
             content = read_side_file(DISK, file)
@@ -256,18 +257,11 @@ class FileSearch:
             match = self._pattern.match_in([text])
             if match is None:
                 continue
-            entry = next(self._naming(foreign, os.path.basename(file)), None)
+            entry = next(_naming(format, foreign, os.path.basename(file)), None)
             if entry is None:
                 self._report(f"{file} contains the pattern; no entry names it")
             elif self._is_wanted(entry):
                 yield self._made(entry, *match)
-
-    def _naming(self, foreign: ForeignFile, name: str) -> Iterator[Entry]:
-        for number, file in enumerate(foreign.files):
-            for offset, line in Scanner().lines(file, Pattern(name).candidates):
-                entry = foreign.entry(number, offset, line)
-                if entry is not None:
-                    yield entry
 
     def _hits_as_opened(self) -> Iterator[SearchHit]:
         """The hits in a file that must be translated as a whole."""
@@ -401,6 +395,15 @@ class FileSearch:
         if entry.type == "handle":
             body[_CONTENT] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
         return body
+
+
+def _naming(format: Format, foreign: ForeignFile, name: str) -> Iterator[Entry]:
+    """The entries of lines that name something."""
+    for number, file in enumerate(foreign.files):
+        for offset, line in Scanner().lines(file, Pattern(name).candidates):
+            entry = foreign.entry(format, number, offset, line)
+            if entry is not None:
+                yield entry
 
 
 def _facts_of_message(entry: Entry) -> dict[str, Any]:

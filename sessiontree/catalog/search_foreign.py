@@ -86,13 +86,13 @@ class ForeignFile:
         if "_log" in self.__dict__:
             self._log.release()
 
-    def entry(self, number: int, offset: int, line: bytes) -> Entry | None:
+    def entry(self, format: Format, number: int, offset: int, line: bytes) -> Entry | None:
         """The entry of a line of file `number`; None if it depends on other lines, or is none."""
         body = decode_object(line)
-        if self._format is None or not body or not self._format.stands_alone(body, number > 0):
+        if not body or not format.stands_alone(body, number > 0):
             return None
         alone = _Lines(os.path.basename(self.files[number]), self._opening, line)
-        for place, made in self._format.translate(alone, _unreported):
+        for place, made in format.translate(alone, _unreported):
             if place.offset:  # the header of a file without one is at 0
                 found = decode(made, offset, ignore)
                 lane = lane_name(_agent(self.files[number])) if number else None
@@ -104,23 +104,22 @@ class ForeignFile:
 
         `find` finds such lines; `lines` are those of the file itself, with their offsets.
         """
-        format = self._format
-        is_of_messages = format is not None and not format.is_of_lines
-        has_history = format is not None and self._has_history()
-        if has_history or (is_of_messages and len(self.files) > 1):
-            yield from self._all(find)
-            return
-        if format is None:
-            alone = self._of_version_1(lines)
-        else:
-            alone = (
-                self._of_messages(format, lines) if is_of_messages else self._of_lines(find, lines)
-            )
-        for entry in alone:
+        for entry in self._one_by_one(find, lines):
             if entry is None:
                 yield from self._all(find)
                 return
             yield entry
+
+    def _one_by_one(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
+        """The entries, each translated alone; None, once and last, if one depends on others."""
+        format = self._format
+        if format is None:
+            return self._of_version_1(lines)
+        if self._has_history():
+            return iter((None,))
+        if format.is_of_lines:
+            return self._of_lines(format, find, lines)
+        return iter((None,)) if len(self.files) > 1 else self._of_messages(format, lines)
 
     def _has_history(self) -> bool:
         """Whether this is a segment of Codex that continues another, so that its uuids differ."""
@@ -129,7 +128,9 @@ class ForeignFile:
             return False
         return rollout.segment != rollout.thread or bool(history_files(rollout.path))
 
-    def _of_lines(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
+    def _of_lines(
+        self, format: Format, find: Find, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[Entry | None]:
         """The entries of lines one by one, until one depends on others."""
         has_prompt = False
         left = _MOST_ALONE
@@ -140,7 +141,7 @@ class ForeignFile:
                 left -= 1
                 if not left:
                     yield None
-                entry = self.entry(number, offset, line)
+                entry = self.entry(format, number, offset, line)
                 if entry is not None:
                     uuid = self._uuid(entry, number, offset, line)
                     entry = entry if entry.uuid == uuid else replace(entry, uuid=uuid)
@@ -148,7 +149,7 @@ class ForeignFile:
                     if len(self.files) > 1 and self._may_be_caller(line, find):
                         entry = None
                 yield entry
-        if has_prompt and self._repeats_prompts():
+        if has_prompt and self._repeats_prompts(format):
             yield None
 
     def _may_be_caller(self, line: bytes, find: Find) -> bool:
@@ -157,12 +158,12 @@ class ForeignFile:
         names = ("uuid", "parentUuid", "sourceToolAssistantUUID")
         return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
 
-    def _repeats_prompts(self) -> bool:
+    def _repeats_prompts(self, format: Format) -> bool:
         """Whether a line repeats the prompts above it, so that each is found there too."""
-        if self._format is None or not self._format.repeating:
+        if not format.repeating:
             return False
-        found = Scanner().lines(self.files[0], partial(lines_with, self._format.repeating))
-        return any(self._format.repeats_prompts(decode_object(line)) for _, line in found)
+        found = Scanner().lines(self.files[0], partial(lines_with, format.repeating))
+        return any(format.repeats_prompts(decode_object(line)) for _, line in found)
 
     def _of_version_1(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         session_id = str(decode_object(rest_of_line(self._log.read, 0)).get("id", ""))

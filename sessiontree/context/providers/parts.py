@@ -152,8 +152,8 @@ def _located(kind: MediaKind, address: Any, file_id: Any, name: str | None = Non
             return _encoded(kind, parts[1], parts[0], name)
         if address.lower().startswith(("http://", "https://")):
             return Media(kind, url=text_or(address), name=name)
-    elif isinstance(file_id, str) and file_id:
-        return Media(kind, file_id=text_or(file_id), file_host="openai", name=name)
+    elif known := text_or(file_id):
+        return Media(kind, file_id=known, file_host="openai", name=name)
     return Media(kind, name=name)
 
 
