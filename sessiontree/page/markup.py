@@ -75,7 +75,8 @@ _known: Final = _Known()
 def _prose(text: str) -> Markup:
     if not _MARKS.search(text):
         paragraphs = (escape(part.strip("\n")) for part in re.split(r"\n\n+", text))
-        return Markup("").join(Markup("<p>%s</p>") % part for part in paragraphs)
+        broken = (part.replace("\n", Markup("<br />\n")) for part in paragraphs)
+        return Markup("").join(Markup("<p>%s</p>") % part for part in broken)
     try:
         return Markup(_parser().render(text))
     except RecursionError:
@@ -118,7 +119,9 @@ def coloured(text: str) -> Markup:
 
 def _spanned(text: str, classes: tuple[str, ...]) -> Markup:
     shown = escape(plain(text))
-    return Markup('<span class="%s">%s</span>') % (" ".join(classes), shown) if classes else shown
+    if not (classes and shown):
+        return shown
+    return Markup('<span class="%s">%s</span>') % (" ".join(classes), shown)
 
 
 def _classes(before: tuple[str, ...], codes: str) -> tuple[str, ...]:
@@ -134,7 +137,7 @@ def _classes(before: tuple[str, ...], codes: str) -> tuple[str, ...]:
             found.append("bold")
         elif number in _COLOURS:
             kind = _COLOURS[number][0]
-            found = [one for one in found if not one.startswith(kind) or one == "bold"]
+            found = [one for one in found if not one.startswith(kind)]
             found.append(_COLOURS[number])
         elif number in (39, 49):
             kind = "f" if number == 39 else "g"

@@ -307,11 +307,12 @@ class TurnRows:
             if text:
                 reminders += _REMINDER.findall(text)
                 text = _REMINDER.sub("", text).strip()
-                words.append(text)
-                parts.append(markup.typed(text) if kind == PROMPT else markup.prose(text))
+                if text:
+                    words.append(text)
+                    parts.append(markup.typed(text) if kind == PROMPT else markup.prose(text))
             elif not block_text(part):
                 parts.append(self._other(part))
-        if any(parts):
+        if parts:
             self._say_parts(kind, who, " ".join(words) or "[image]", parts)
         for text in reminders:
             head = self._templates.fold("Reminder of the program", plain_line(text, 100))
@@ -361,7 +362,6 @@ class TurnRows:
             self._add(
                 UNKNOWN, kind_of(message), self._item(message), self._long(self._json(message))
             )
-        apart = message
         for part in [] if is_item(message) else blocks_of(message):
             self._part(part, together)
         apart = {key: value for key, value in message.items() if key != "content"}
