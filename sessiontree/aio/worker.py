@@ -176,7 +176,6 @@ class Job(Generic[T]):
         given = [self.worker.shown(argument) for argument in arguments]
         self.depth = DEPTH.get()
         self.is_open = not alone
-        self.answer = None
         self.request = partial(function, *given)
         self._notice.give()
         self.worker.serve(self)

@@ -376,9 +376,7 @@ class Naming:
         view = self._view
         self._begin_near()
         self._asked += uuid not in self._absent
-        is_cheap = self._names is not None or self._searches < _MOST_SEARCHES
-        is_cheap = is_cheap or uuid in self._absent
-        if not view.has_tree and is_cheap and self._asked <= _MOST_ASKED:
+        if not view.has_tree and self._asked <= _MOST_ASKED:
             found = self._search_uuid(uuid)
             if found is False:
                 self._absent[uuid] = view.complete
@@ -419,6 +417,8 @@ class Naming:
         """Do the same without the index; None where only the index tells."""
         if uuid in self._absent:
             return self._is_uuid_in(uuid, self._absent[uuid], self._view.size)
+        if self._names is None and self._searches >= _MOST_SEARCHES:
+            return None
         if self._names is None:
             there = self._survey(uuid)
             if there is None or uuid in there:

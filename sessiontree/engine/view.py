@@ -167,7 +167,7 @@ class View:
                 tree.add(self.header.line, self.header.offset, ignore)
         for offset, block in whole_lines(self._log.read, tree.end, self._complete):
             tree.extend(block, offset, self.report)
-        if tree.end < self.size and not self._tree_ends_open:
+        if tree.end < self.size:
             rest = self._log.read(tree.end, self.size - tree.end)
             if decode(rest, tree.end, ignore) is not None:
                 tree.add(rest, tree.end, self.report)

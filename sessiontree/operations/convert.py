@@ -322,7 +322,7 @@ class Source:
         }
         for row in self.tips():
             lane = self.tree.lane_of(row)
-            if lane is not None and lane in found:
+            if lane in found:
                 found[lane].append(row)
         own = set(self.tree.rows_up(self.leaf))
         leaves = self.tree.last_of_each_lane()

@@ -241,9 +241,13 @@ class Blobs:
         message = f"{cause}; check its permissions and the medium"
         return BlobUnreadableError(message, self.file, sha256, cause)
 
-    def _damaged(self, sha256: str, cause: str, then: str = "") -> BlobDamagedError:
+    def _damaged(
+        self,
+        sha256: str,
+        cause: str,
+        then: str = "restore it from a backup, or store the same content again",
+    ) -> BlobDamagedError:
         wrong = f"a blob of {self.file} is damaged: {self._path(sha256)}: {cause}"
-        then = then or "restore it from a backup, or store the same content again"
         return BlobDamagedError(f"{wrong}; {then}", self.file, sha256, wrong)
 
     def _read(self, fd: int, sha256: str, size: int, offset: int) -> bytes:

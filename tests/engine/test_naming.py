@@ -588,6 +588,25 @@ def test_the_structure_of_all_lines_is_read_after_a_thousand_uuids_that_are_not_
         assert given.view.has_tree
 
 
+@pytest.mark.parametrize("count", [1, 3, 4])
+def test_three_uuids_are_searched_for_where_no_compaction_tells(
+    count: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(naming, "_NEAR", 0)
+    file, counting = tmp_path / "s.jsonl", Counting()
+    file.write_bytes(b"\n".join(chapters((9,)).splitlines()[:10]) + b"\n")
+    given = TreeReader(FileLog(counting, str(file), readonly=True))
+    for number in range(count):
+        assert not given.has_uuid(uuid_of(200 + number))
+    assert given.view.has_tree == (count > 3)
+    before = counting.bytes_read
+    for number in range(count):
+        assert not given.has_uuid(uuid_of(200 + number))
+    assert given.view.has_tree == (count > 3)
+    assert counting.bytes_read == before
+    given.log.close()
+
+
 @given(st.lists(st.sampled_from(["a", "b", "text", "branch"]), max_size=12))
 def test_the_last_fact_is_what_the_metadata_has(steps: list[str]) -> None:
     with Session.create(metadata={"a": 0}) as session:
