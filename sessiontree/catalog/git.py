@@ -248,18 +248,18 @@ def _lines(text: str) -> list[str]:
 
 
 def _contents(out: bytes) -> Iterator[bytes | None]:
+    """The files in what git prints of objects; None for another object, and one that is missing."""
     at = 0
     while at < len(out):
         end = out.index(b"\n", at)
-        words = out[at:end].split(b" ")
-        if words[-1] == b"missing" or words[-2] != b"blob":
-            size = int(words[-1]) if words[-1].isdigit() else -2
-            at = end + 1 + (size + 1 if size >= 0 else 0)
+        _, *kind, size = out[at:end].split(b" ")
+        at = end + 1
+        if not size.isdigit():
             yield None
             continue
-        size = int(words[-1])
-        yield out[end + 1 : end + 1 + size]
-        at = end + 1 + size + 1
+        content = out[at : at + int(size)]
+        yield content if kind == [b"blob"] else None
+        at += int(size) + 1
 
 
 def _line_commits(out: str) -> Iterator[LineCommit]:

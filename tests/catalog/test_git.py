@@ -6,9 +6,10 @@ import os
 import subprocess
 from pathlib import Path
 
+import msgspec
 import pytest
 
-from sessiontree.catalog.git import Repository, project_above, repository_of
+from sessiontree.catalog.git import LineCommit, Repository, project_above, repository_of
 
 NAMES = ("a.py", "[id].tsx", ":a", "-n", "a b.py", 'q"t\t.py', "new\nline.py", "é.py", "*.py")
 
@@ -109,6 +110,54 @@ def test_a_shallow_clone_has_the_versions_that_were_fetched(folder: Path, tmp_pa
     assert found.is_shallow
     assert [each.text for each in found.with_texts(found.versions("a.py"))] == ["0\n1\n2\n"]
     assert authors(clone, "a.py") == ["Ada"] * 3
+
+
+def test_a_version_whose_content_is_no_file_has_no_text(folder: Path) -> None:
+    """Git says of an object that it is missing, or it gives a folder, or a commit."""
+    for text in ("one\n", "two\n"):
+        (folder / "a.py").write_text(text)
+        commit(folder)
+    found = repository(folder)
+    first, second = found.versions("a.py")
+    tree = hash_of(folder, "HEAD^{tree}")
+    blobs = ("0" * 40, first.blob, tree, first.commit, second.blob, "0" * 40)
+    asked = [msgspec.structs.replace(first, blob=blob) for blob in blobs]
+    texts = [each.text for each in found.with_texts(asked)]
+    assert texts == [None, "one\n", None, None, "two\n", None]
+    assert found.with_texts([]) == []
+
+
+def test_a_commit_that_claims_to_be_older_than_its_parent_has_the_time_of_that(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for time in (2_000, 1_000, 3_000):
+        monkeypatch.setenv("GIT_COMMITTER_DATE", f"{time + 1_700_000_000} +0000")
+        (folder / "a.py").write_text(f"{time}\n")
+        commit(folder, f"at {time}")
+    found = repository(folder).versions("a.py")
+    assert [each.time - 1_700_000_000 for each in found] == [2_000, 2_000, 3_000]
+    assert [each.subject for each in found] == ["at 2000", "at 1000", "at 3000"]
+
+
+def test_each_line_has_the_facts_of_its_commit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number, text in enumerate(("one\n", "one\ntwo\n")):
+        monkeypatch.setenv("GIT_AUTHOR_DATE", f"{1_700_000_000 + number} +0000")
+        monkeypatch.setenv("GIT_AUTHOR_NAME", f"Author {number}")
+        (folder / "a.py").write_text(text)
+        commit(folder, f"subject {number}\n\nand a body")
+    first, second = (hash_of(folder, name) for name in ("HEAD^", "HEAD"))
+    assert repository(folder).blame("a.py", "new\none\ntwo\n") == [
+        LineCommit(None, None, None),
+        LineCommit(first, "Author 0", 1_700_000_000, "subject 0"),
+        LineCommit(second, "Author 1", 1_700_000_001, "subject 1"),
+    ]
+
+
+def hash_of(folder: Path, name: str) -> str:
+    done = subprocess.run(["git", "rev-parse", name], cwd=folder, capture_output=True, check=True)
+    return done.stdout.decode().strip()
 
 
 def test_a_repository_without_a_commit_knows_no_file(folder: Path) -> None:
