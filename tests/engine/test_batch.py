@@ -41,6 +41,16 @@ def test_a_batch_is_one_write_and_the_sync(file: Path, durability: Any, calls: l
         assert session.damage == []
 
 
+def test_an_entry_in_a_batch_asks_nothing_of_the_disk(file: Path) -> None:
+    disk = FaultyDisk()
+    with Session.create(file, cwd="/p", fs=disk) as session, session.batch():
+        session.append_message(user("p0"))
+        disk.arm()
+        session.append_message(user("p1"))
+        assert disk.calls == []
+        disk.heal()
+
+
 def test_looking_inside_a_batch_sees_what_was_appended(file: Path) -> None:
     with Session.create(file, cwd="/p") as session, session.batch():
         first = session.append_message(user("p1"))

@@ -40,6 +40,9 @@ LATER: dict[str, list[Line]] = {
     "a later prompt": [user("x", "c", "check again")],
     "a part of a later prompt": [user("x", "c", "now\ncheck again")],
     "an attachment": [attached("check again")],
+    "a line of the program": [
+        line("x", "r", "system", subtype="local_command", content="check again")
+    ],
 }
 COMMAND = "<command-message>mcp</command-message>\n<command-name>/mcp</command-name>"
 NOT_SENT: dict[str, list[Line]] = {

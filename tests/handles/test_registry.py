@@ -77,6 +77,9 @@ def test_the_latest_registered_goes_first() -> None:
     assert resolve(registry, "p@1.3.0::a").data == said("p@1.3.0::a")
     registry.unregister(mine)
     assert resolve(registry, "p@1.2.0::a").data == said("p@1.2.0::a")
+    registry.register(Plugin("p", "1.2.x", resolve=lambda h, s: said("second")))
+    registry.register(Plugin("p", "1.2.x", resolve=lambda h, s: said("third")))
+    assert resolve(registry, "p@1.2.0::a").data == said("third")
 
 
 @pytest.mark.parametrize(

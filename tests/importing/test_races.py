@@ -98,3 +98,24 @@ def test_an_update_sees_what_a_user_writes_during_it(tmp_path: Path, out: Path) 
         assert session.leaf["message"]["content"] == "mine"
         assert session.entry("e").lane == "claude-code"
         assert session.verify() == []
+
+
+def test_a_blob_that_goes_away_before_its_line_is_written_is_stored_again(
+    tmp_path: Path, out: Path
+) -> None:
+    large = "word " * 20_000
+    source = written(tmp_path / "t" / "s.jsonl", [user("a", None)])
+    target = import_session(source, out).file
+    written(source, [user("a", None), user("large", "a", large)])
+    gone: list[Path] = []
+
+    def collect() -> None:
+        gone.extend(Path(f"{target}.blobs").iterdir())
+        for blob in gone:
+            blob.unlink()
+
+    import_session(source, out, fs=Meddled(collect))
+    assert gone
+    with Session.open(target, readonly=True) as session:
+        assert session.verify() == []
+        assert session.find(type="message")[-1]["message"]["content"] == large

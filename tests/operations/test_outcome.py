@@ -88,6 +88,28 @@ def test_a_turn_says_how_it_ended(
     assert not is_marked or f"  {outcome}" in drawn
 
 
+@pytest.mark.parametrize(
+    ("steps", "counts"),
+    [
+        ((*DEAL, "said"), (0, 0, 0)),
+        ((*DEAL, "stop"), (1, 1, 0)),
+        ((*DEAL, "stop", "said"), (1, 0, 0)),
+        ((*DEAL, "stop", "call", "stop"), (2, 1, 1)),
+        ((*DEAL, "aborted"), (1, 1, 0)),
+        (DEAL[:2], (0, 0, 1)),
+        (("asked", "block"), (1, 1, 0)),
+        (("asked", "stop", "block"), (1, 0, 0)),
+        ((*DEAL, "failed"), (0, 0, 0)),
+    ],
+)
+def test_what_was_interrupted_and_stays_without_a_result_is_counted(
+    steps: Sequence[str | int], counts: tuple[int, int, int], file: Path
+) -> None:
+    with opened(file, *lines(steps)) as session:
+        work = session.outline().turns[0].work
+    assert (work.interruptions, work.stopped, work.unanswered) == counts
+
+
 WORDS = (
     *("given up", "steered", "interrupted", "no output", "no answer", "unfinished", "broke off"),
 )

@@ -146,6 +146,21 @@ def test_a_long_run_is_folded_with_a_count_and_shown_whole_on_request(session: S
     assert len(list(session.render(all=True))) == 51
 
 
+@pytest.mark.parametrize("at", ["leaf", "header"])
+def test_what_is_appended_during_a_drawing_is_not_in_it(at: str) -> None:
+    with Session.create() as session:
+        for number in range(3):
+            session.append_message(user(f"p{number}"))
+        expected = list(session.render())
+        lines = session.render()
+        drawn = [next(lines)]
+        if at == "header":
+            session.branch(session.header)
+        session.append_message(user("new"))
+        assert len(session.branches()) == 1 + (at == "header")
+        assert [*drawn, *lines] == expected
+
+
 def test_a_run_just_short_enough_is_not_folded(session: Session) -> None:
     talk(session, *(f"m{n}" for n in range(8)))
     assert len(list(session.render())) == 9

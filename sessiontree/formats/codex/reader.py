@@ -118,7 +118,7 @@ class Codex(base.Format):
         segments = planned(source, report)
         opened = segments[-1]
         oldest = next(segment for segment in segments if segment.is_own)
-        if oldest.first is None or opened.first is None:
+        if oldest.first is None:
             return
         found = base.values(oldest.first.text) or base.Values({})
         is_meta = found.text("type") == "session_meta"
