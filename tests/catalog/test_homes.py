@@ -14,7 +14,7 @@ import pytest
 
 from sessiontree import ForeignFormatError, Session, Store, import_session
 from sessiontree.catalog import counts
-from sessiontree.catalog.homes import agent_folders
+from sessiontree.catalog.homes import agent_folders, folders_of
 from tests.support.sessions import said, version_1
 from tests.support.terminal import done, printed_json, run
 
@@ -156,6 +156,44 @@ def test_the_variables_of_the_agents_are_obeyed(
     assert agents() == ALL
     monkeypatch.setenv(variable, "")  # as if unset
     assert len(agents()) < len(ALL)
+
+
+@pytest.mark.parametrize(
+    ("environ", "folders"),
+    [
+        (
+            {"HOME": "/u"},
+            {
+                "claude-code": ["/u/.claude/projects"],
+                "codex": ["/u/.codex/sessions", "/u/.codex/archived_sessions"],
+                "gemini": ["/u/.gemini/tmp"],
+                "pi": ["/u/.pi/agent/sessions"],
+            },
+        ),
+        (
+            {"HOME": "/u", "CLAUDE_CONFIG_DIR": "/c", "GEMINI_CLI_HOME": "/g", "CODEX_HOME": "/x"}
+            | {"PI_CODING_AGENT_DIR": "/p"},
+            {
+                "claude-code": ["/c/projects"],
+                "codex": ["/x/sessions", "/x/archived_sessions"],
+                "gemini": ["/g/.gemini/tmp"],
+                "pi": ["/p/sessions"],
+            },
+        ),
+        (
+            {"PI_CODING_AGENT_DIR": "/p", "PI_CODING_AGENT_SESSION_DIR": "/s/../t"},
+            {"pi": ["/t"]},
+        ),
+    ],
+)
+def test_an_environment_decides_where_each_agent_keeps_its_sessions(
+    environ: dict[str, str], folders: dict[str, list[str]]
+) -> None:
+    assert {agent: folders_of(agent, environ) for agent in folders} == folders
+
+
+def test_without_a_home_in_the_environment_the_user_s_own_is_taken(home: Path) -> None:
+    assert folders_of("codex", {})[0] == os.path.join(os.path.expanduser("~"), ".codex/sessions")
 
 
 def test_one_folder_in_another_is_walked_once(home: Path) -> None:

@@ -122,8 +122,44 @@ def test_a_session_of_the_store_is_put_where_the_agent_looks_and_never_over_a_fi
     assert shlex.join(made["command"]) in told
     assert contents(home) == kept
     assert (home / "store" / "chat-id.jsonl").read_bytes() == before
-    again = printed_json("resume", file)
-    assert (again["command"], again["converted"]) == (made["command"], False)
+    own = {key: made[key] for key in ("agent", "command", "cwd", "file")} | {"converted": False}
+    for where in ([], ["--cwd", "."], ["--in", agent], ["--in", agent, "--cwd", os.getcwd()]):
+        again = printed_json("resume", file, *where)
+        assert {key: again[key] for key in own} == own
+    assert {path: kept[path] for path in kept} == contents(home)
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_that_looks_by_folder_gets_a_copy_for_another_folder(
+    agent: str, home: Path
+) -> None:
+    """Codex takes the folder with its command, and goes on with its own file."""
+    made = printed_json("resume", ours(home), "--in", agent)
+    other = home / "other"
+    other.mkdir()
+    kept = contents(home)
+    moved = printed_json("resume", made["file"], "--cwd", other)
+    assert moved["cwd"] == str(other)
+    assert moved["converted"] is (agent != "codex")
+    if agent == "codex":
+        assert moved["command"] == [*made["command"], "--cd", str(other)]
+        assert contents(home) == kept
+
+
+@pytest.mark.parametrize(
+    ("name", "known"),
+    [
+        ("11111111-2222-4333-8444-555555555555", "11111111-2222-4333-8444-555555555555"),
+        ("11111111-2222-4333-8444-55555555555", CLAUDE_CODE),
+        ("copy-11111111-2222-4333-8444-555555555555", CLAUDE_CODE),
+    ],
+)
+def test_claude_code_knows_a_session_by_the_name_of_its_file(
+    name: str, known: str, home: Path
+) -> None:
+    file = transcript(home)
+    file = file.rename(file.with_name(f"{name}.jsonl"))
+    assert printed_json("resume", file)["command"] == ["claude", "--resume", known]
 
 
 def test_a_session_that_codex_archived_is_there_already(home: Path) -> None:
