@@ -118,7 +118,7 @@ def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
 
 
 def _changed(old: State, new: State, same: int) -> list[int]:
-    """The rows before `same` whose content is another."""
+    """The rows before `same` whose content is another, or was in a chunk that ended before."""
     named = dict(zip(old.index["chunks"], old.index["names"], strict=True))
     found: list[int] = []
     for first, name in zip(new.index["chunks"], new.index["names"], strict=True):
@@ -131,8 +131,8 @@ def _changed(old: State, new: State, same: int) -> list[int]:
         if before is None:
             found += range(first, min(same, first + len(rows)))
             continue
-        pairs = zip(_rows(old.parts, before), rows, strict=False)
-        found += (first + n for n, (was, now) in enumerate(pairs) if was != now)
+        was = _rows(old.parts, before)
+        found += (first + n for n, row in enumerate(rows) if n >= len(was) or was[n] != row)
     return [row for row in found if row < same]
 
 
