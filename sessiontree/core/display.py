@@ -64,6 +64,8 @@ def one_line(text: str, width: int = WIDTH) -> str:
     """Text on one line: line breaks as ↵, control characters removed, cut at `width`."""
     if len(text) > width:
         text = before_cut(text, 0, 2 * width)
+    elif text.isprintable():  # as most short ones are
+        return text.strip()
     line = _on_one_line(text[: 2 * width])
     if len(line) <= width and len(text) > 2 * width:  # most was removed
         line = _on_one_line(text[: max(_LOOK, 2 * width)])

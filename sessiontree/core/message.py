@@ -220,9 +220,10 @@ def calls_of(message: Message) -> list[Call]:
                 made = made if isinstance(made, dict) else {}
                 named = {"id": call.get("id"), "name": made.get("name")}
                 _add_call(calls, named, "id", made.get("arguments", made.get("input")), "chat")
-    if (kind := kind_of(message)) in CALL_ITEMS:
+    item = message.get("type")
+    if isinstance(item, str) and item in CALL_ITEMS:
         arguments = next((message[each] for each in _ARGUMENTS if each in message), None)
-        _add_call(calls, message, "call_id", arguments, kind)
+        _add_call(calls, message, "call_id", arguments, item)
     return calls
 
 
@@ -246,9 +247,10 @@ def result_ids(message: Message) -> list[str]:
         return _ids(message.get("toolCallId"))
     if role == "tool":
         return _ids(message.get("tool_call_id"))
-    if answers_no_call(message):
-        return []
-    if (kind := kind_of(message)) in RESULT_ITEMS:
+    kind = message.get("type")
+    if isinstance(kind, str) and kind in RESULT_ITEMS:
+        if answers_no_call(message):
+            return []
         named = message.get("id") if kind == "local_shell_call_output" else None
         return _ids(message.get("call_id", named))
     content = message.get("content")

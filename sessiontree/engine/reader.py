@@ -181,6 +181,26 @@ class TreeReader:
         """
         return self.read_at(self.index().offsets[row])
 
+    @synchronized
+    def entries_at(self, rows: Sequence[int]) -> list[Entry]:
+        """Return the entries of rows of the index, in the order of the rows given.
+
+        Lines near each other are read together.
+
+        Raises:
+            FileReplacedError: a line changed since the index was built.
+        """
+        offsets = self.index().offsets
+        wanted = [offsets[row] for row in rows]
+        ascending = sorted(wanted)
+        found: dict[int, Entry] = {}
+        for offset, line in zip(ascending, self.view.lines_at(ascending), strict=True):
+            entry = self.view.decode(line, offset)
+            if entry is None:
+                raise self.changed(offset)
+            found[offset] = entry
+        return [found[offset] for offset in wanted]
+
     def read_at(self, offset: int) -> Entry:
         """Return the entry whose line starts at an offset.
 

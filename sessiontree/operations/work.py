@@ -7,7 +7,7 @@ the call that changes it ended well; memory is bounded by the calls and files of
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from operator import add, sub
 from typing import Any, Final, NamedTuple
 
@@ -91,6 +91,8 @@ class Work(msgspec.Struct, frozen=True):
     @property
     def seconds(self) -> float | None:
         """The time from the first entry to the last; None where it is not known."""
+        if self.started is None:
+            return None
         first, last = moment_of(self.started), moment_of(self.ended)
         if first is None or last is None:
             return None
@@ -132,6 +134,14 @@ class TurnEvent(msgspec.Struct, frozen=True):
     text: str
     tokens: int | None = None
     question: str | None = None
+
+
+def _chosen(choose: Callable[[Any], Any], *times: str | None) -> str | None:
+    """The first or the last of some times as stored; None where none is a time."""
+    moments = [(moment_of(time), time) for time in times]
+    known = [(moment, time) for moment, time in moments if moment is not None]
+    chosen: str | None = choose(known)[1] if known else None
+    return chosen
 
 
 def total(parts: Iterable[Work]) -> Work:
@@ -258,12 +268,10 @@ class Tally:
         self._files.update(dict.fromkeys(work.changed, True))
         self.spend(work.usage)
         self._models.update(work.models)
-        times = [(moment_of(time), time) for time in (self.started, work.started)]
-        known = [(moment, time) for moment, time in times if moment is not None]
-        self.started = min(known)[1] if known else None
-        times = [(moment_of(time), time) for time in (self.ended, work.ended)]
-        known = [(moment, time) for moment, time in times if moment is not None]
-        self.ended = max(known)[1] if known else None
+        if work.started is not None:
+            self.started = _chosen(min, self.started, work.started)
+        if work.ended is not None:
+            self.ended = _chosen(max, self.ended, work.ended)
 
     def spend(self, usage: Usage, how: Any = add) -> None:
         if any(astuple(usage)):

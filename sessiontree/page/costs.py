@@ -79,7 +79,9 @@ class Costs:
 
         What the agent reported for the whole session counts in `total` alone.
         """
-        found = [self._answers[key] for key in self._by_turn.get(place, ())]
+        if place not in self._by_turn:
+            return None
+        found = [self._answers[key] for key in self._by_turn[place]]
         return self._sum([spent for spent in found if not spent.is_of_session])
 
     def total(self) -> Cost | None:

@@ -28,7 +28,7 @@ from sessiontree.operations.prices import load
 from sessiontree.operations.turns import Turn, outline
 from sessiontree.page import markup, rows
 from sessiontree.page.changes import Changes
-from sessiontree.page.costs import Costs
+from sessiontree.page.costs import Cost, Costs
 from sessiontree.page.data import Chunks, packed
 from sessiontree.page.images import Images
 from sessiontree.page.index import NO_ENTRY, Index
@@ -123,7 +123,8 @@ class Document:
     def _take(self, made: Sequence[Row], first_entry: int = NO_ENTRY) -> Iterator[str]:
         if (images := self._images) is not None:
             for row in made:
-                row.head, row.body = images.placed(row.head), images.placed(row.body)
+                if "<img " in row.head or "<img " in row.body:
+                    row.head, row.body = images.placed(row.head), images.placed(row.body)
         self._rows.take(made, first_entry)
         yield from self._chunks.take(made)
 
@@ -138,13 +139,14 @@ class Document:
             for change in made.changes:
                 self._changes.take(change.edit, first + before + change.place)
             self._commits += (self._told_of(one, made) for one in made.commits)
-        found = made.rows
-        if turn is not None:
-            head = self._head(turn, place, self._new_model(turn.lane, made.models))
-            found = [head, *found]
+        if turn is None:
+            yield from self._take(made.rows, first_entry)
+            return
+        did, cost = _did(turn), self._costs.of(place)
+        model = self._new_model(turn.lane, made.models)
+        found = [self._head(turn, place, model, did, cost), *made.rows]
         yield from self._take(found, first_entry)
-        if turn is not None:
-            self._rows.turns.append(self._turn(turn, place, first, first + len(found)))
+        self._rows.turns.append(self._turn(turn, did, cost, first, first + len(found)))
 
     def _told_of(self, made: MadeCommit, turn: MadeTurn) -> dict[str, str]:
         """A commit for the overview, with the uuid of the entry of its call."""
@@ -180,10 +182,10 @@ class Document:
         facts += list(found.work.models[:4])
         return [one_line(self._text(fact), 200) for fact in facts if fact]
 
-    def _head(self, turn: Turn, place: int, model: str) -> Row:
-        facts = [one_line(model, 100)] if model else []
-        facts += _did(turn)
-        cost = self._costs.of(place)
+    def _head(
+        self, turn: Turn, place: int, model: str, did: Sequence[str], cost: Cost | None
+    ) -> Row:
+        facts = [one_line(model, 100), *did] if model else [*did]
         if tokens := self._costs.context_of(place):
             facts.append(f"context {in_short(tokens)}")
         bad = turn.outcome not in (None, "answered", "steered")
@@ -191,19 +193,20 @@ class Document:
             name="Subagent" if turn.subagent else f"Turn {turn.name}",
             has_context=not turn.subagent,
             facts=[self._text(fact) for fact in facts],
-            outcome=turn.outcome if bad else "",
+            outcome=turn.outcome or "" if bad else "",
             names=[self._text(name) for name in turn.names],
             cost=dollars(cost.dollars) if cost else "",
             cost_how=cost.how if cost else "",
         )
         gist = one_line(self._text(turn.prompt or turn.answer or "before the first prompt"), _TITLE)
         entry = 0 if self._maker.owned[place] else NO_ENTRY
-        return Row(rows.TURN, gist, head, time=turn.work.started, entry=entry)
+        return Row(rows.TURN, gist, str(head), time=turn.work.started, entry=entry)
 
-    def _turn(self, turn: Turn, place: int, first: int, end: int) -> list[Any]:
+    def _turn(
+        self, turn: Turn, did: Sequence[str], cost: Cost | None, first: int, end: int
+    ) -> list[Any]:
         """A turn as the page's script reads it."""
-        cost = self._costs.of(place)
-        did = [*_did(turn), dollars(cost.dollars)] if cost else _did(turn)
+        did = [*did, dollars(cost.dollars)] if cost else did
         return [
             turn.name,
             turn.above if turn.above is not None else -1,
@@ -324,8 +327,8 @@ def _did(turn: Turn) -> list[str]:
     parts += [f"{work.failed:,} failed"] if work.failed else []
     parts += [f"{work.refused:,} refused"] if work.refused else []
     parts += [f"{in_short(work.tokens)} tokens"] if work.tokens else []
-    if work.seconds is not None and work.seconds >= 1:
-        parts.append(lasting(work.seconds))
+    if (seconds := work.seconds) is not None and seconds >= 1:
+        parts.append(lasting(seconds))
     return parts
 
 

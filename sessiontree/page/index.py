@@ -9,11 +9,13 @@ from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
+import msgspec
+
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.moment import moment_of
 from sessiontree.page.contexts import Rules
-from sessiontree.page.making import MadeEntry, MadeTurn
+from sessiontree.page.making import MadeTurn
 from sessiontree.page.rows import Row
 
 NO_ENTRY: Final = -1
@@ -40,7 +42,7 @@ class Index:
         self._row_of = array("i")
         self._end_of = array("i")
         self._tokens = array("i")
-        self._rules: list[tuple[int, Rules]] = []
+        self._rules: dict[str, dict[int, Any]] = {name: {} for name in Rules.__struct_fields__}
         self.turns: list[list[Any]] = []
         self.agents: dict[int, list[int]] = {}
         self.files: dict[int, list[int]] = {}
@@ -60,15 +62,17 @@ class Index:
         for row in made:
             self._kinds.append(row.kind)
             self._gists.append(self._text(row.gist))
-            moment = moment_of(row.time)
-            self._times.append(int(moment.timestamp()) if moment is not None else 0)
+            moment = None if row.time is None else moment_of(row.time)
+            self._times.append(0 if moment is None else int(moment.timestamp()))
             has_entry = first_entry != NO_ENTRY and row.entry != NO_ENTRY
             self._entry_of.append(first_entry + row.entry if has_entry else NO_ENTRY)
 
     def take_entries(self, made: MadeTurn, first_row: int) -> None:
         """Take the entries of a turn, whose rows begin with a number."""
-        self._rules.append((self.entries, made.rules))
-        entry: MadeEntry
+        first = self.entries
+        for name, found in zip(self._rules, msgspec.structs.astuple(made.rules), strict=True):
+            for number in found:
+                self._rules[name][first + number] = found[number]
         for entry in made.entries:
             self._rows.append(entry.row)
             self._row_of.append(first_row + entry.at)
@@ -130,9 +134,7 @@ class Index:
         }
 
     def _all(self, name: str) -> Iterator[tuple[str, Any]]:
-        for first, rules in self._rules:
-            for number, found in getattr(rules, name).items():
-                yield str(first + number), found
+        return ((str(number), found) for number, found in self._rules[name].items())
 
     def _pieces(self) -> dict[str, int]:
         """For each piece of a message the first piece."""

@@ -8,8 +8,9 @@ each entry is masked whole before anything is made of it.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
 
 ABOVE: Final = -1
 """The place of what is above all turns."""
+
+_ROWS_AT_ONCE: Final = 256
+_BYTES_AT_ONCE: Final = 1 << 20
+"""The entries that are read at once."""
 
 
 class MadeEntry(msgspec.Struct, array_like=True):
@@ -106,12 +111,14 @@ class Maker:
         self.redaction = redaction
         self.templates = Templates()
         self.warnings: list[str] = []
-        self.contents = Contents(cursor.resolve, False, self.warnings)
+        self._resolve = cursor.resolve
+        self.contents = Contents(self._resolve, False, self.warnings)
         self.cwd = None if found.cwd is None else self.text(found.cwd)
         self.tree = cursor.reader.index()
         self.owned = _rows_by_turn(self.tree, found)
         self._line = b""
         self._told = Told({})
+        self._told_of: Entry | None = None
 
     def masked(self, value: Any, uuid: str | None) -> Any:
         """A value of an entry without secrets."""
@@ -121,8 +128,15 @@ class Maker:
         """A text without secrets."""
         return text if self.redaction is None else self.redaction.text(text)
 
-    def told_beside(self, entry: Entry) -> Told:
-        """What the agent keeps beside the results of an entry, masked."""
+    def take(self, entry: Entry | None) -> None:
+        """Take the entry that `told` is asked of; None for one of which nothing is told."""
+        self._told_of = entry
+
+    def told(self) -> Told:
+        """What the agent keeps beside the results of the entry that was taken, masked."""
+        entry = self._told_of
+        if entry is None:
+            return Told({})
         raw = self.original_line(entry)
         if raw is not self._line:  # one line may have very many results
             self._line = raw
@@ -130,17 +144,24 @@ class Maker:
             self._told = Told(self.masked(line, None))
         return self._told
 
-    def made(self, place: int) -> MadeTurn:
-        """Make the turn at a place of the outline, or what is `ABOVE` all turns."""
-        turn = None if place == ABOVE else self.outline.turns[place]
-        making = _Making(self, turn)
-        for row in self.owned[place]:
-            entry = self.reader.entry_at(row)
-            if entry.type != HEADER:
-                making.take(entry, row)
-        made = making.finished()
-        self.warnings.clear()
-        return made
+    def made(self, places: Sequence[int]) -> Iterator[tuple[int, MadeTurn]]:
+        """Make the turns at places of the outline; `ABOVE` is what is above all turns."""
+        entries = self._entries([row for place in places for row in self.owned[place]])
+        for place in places:
+            making = _Making(self, None if place == ABOVE else self.outline.turns[place])
+            for row, entry in islice(entries, len(self.owned[place])):
+                if entry.type != HEADER:
+                    making.take(entry, row)
+            yield place, making.finished()
+            self.warnings.clear()
+
+    def _entries(self, rows: Sequence[int]) -> Iterator[tuple[int, Entry]]:
+        """The entries of rows; some are read at once, and their handles resolved together."""
+        for some in _runs(rows, self.tree.offsets):
+            entries = self.reader.entries_at(some)
+            self.contents = Contents(self._resolve, False, self.warnings)
+            self.contents.prepare(entries)
+            yield from zip(some, entries, strict=True)
 
 
 class _Making:
@@ -150,7 +171,7 @@ class _Making:
         self._maker = maker
         self._made = TurnRows(
             maker.templates,
-            self._told_beside,
+            maker.told,
             maker.cwd,
             is_subagent=turn is not None and turn.subagent,
         )
@@ -161,10 +182,6 @@ class _Making:
         self._rules = Rules()
         self._spent: list[Found] = []
         self._time: datetime | None = None  # of the last entry that has one
-        self._entry: Entry | None = None
-
-    def _told_beside(self) -> Told:
-        return Told({}) if self._entry is None else self._maker.told_beside(self._entry)
 
     def take(self, entry: Entry, row: int) -> None:
         """Take the next entry of the turn."""
@@ -175,7 +192,7 @@ class _Making:
             return
         if entry.is_content:
             self._take_pieces()
-        self._entry = entry
+        self._maker.take(entry)
         start, number = len(self._made), len(self._entries)
         noted = MadeEntry(row, 0, 0)
         self._entries.append(noted)
@@ -209,7 +226,7 @@ class _Making:
         if not self._pieces:
             return
         maker, (first, _) = self._maker, self._pieces[0]
-        self._entry = None
+        maker.take(None)
         pieces = [maker.contents.whole(piece) for piece, _ in self._pieces]
         start, number = len(self._made), len(self._entries)
         whole = folded_message(pieces)
@@ -300,6 +317,19 @@ def agent_row(agent: Subagent, maker: Maker) -> Row:
         name=name, task=task, facts=facts, missing=agent.missing, own=agent.own
     )
     return Row(rows.AGENT, f"{name}: {task}", head, time=work.started)
+
+
+def _runs(rows: Sequence[int], offsets: Sequence[int]) -> Iterator[Sequence[int]]:
+    """The rows in runs of a limited number, whose lines have a limited size."""
+    first = size = 0
+    for number, row in enumerate(rows):
+        end = offsets[row + 1] if row + 1 < len(offsets) else offsets[row]
+        size += end - offsets[row]
+        if size > _BYTES_AT_ONCE or number - first == _ROWS_AT_ONCE:
+            yield rows[first : number + 1]
+            first, size = number + 1, 0
+    if first < len(rows):
+        yield rows[first:]
 
 
 def _rows_by_turn(tree: Any, found: SessionOutline) -> dict[int, list[int]]:

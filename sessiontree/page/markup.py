@@ -45,7 +45,18 @@ _COLOURS: Final = {
     **{90 + n: f"f{n}" for n in range(8)},
     **{40 + n: f"g{n}" for n in range(8)},
 }
+_LF: Final = "\n"
 _DIFF_CLASSES: Final = {"+": "add", "-": "del", "@": "place", " ": "same"}
+
+
+def marked(text: str) -> Markup:
+    """A text that is markup as `Markup`, in a quarter of the time."""
+    return str.__new__(Markup, text)
+
+
+def joined(parts: Iterable[Markup]) -> Markup:
+    """Markup one after the other."""
+    return marked("".join(parts))
 
 
 def prose(text: str) -> Markup:
@@ -75,8 +86,8 @@ _known: Final = _Known()
 def _prose(text: str) -> Markup:
     if not _MARKS.search(text):
         paragraphs = (escape(part.strip("\n")) for part in re.split(r"\n\n+", text))
-        broken = (part.replace("\n", Markup("<br />\n")) for part in paragraphs)
-        return Markup("").join(Markup("<p>%s</p>") % part for part in broken)
+        broken = [str(part).replace("\n", "<br />\n") for part in paragraphs]
+        return marked("".join([f"<p>{part}</p>" for part in broken]))
     try:
         return Markup(_parser().render(text))
     except RecursionError:
@@ -85,12 +96,12 @@ def _prose(text: str) -> Markup:
 
 def typed(text: str) -> Markup:
     """A text that a person typed, with its line breaks, and without markup."""
-    return Markup('<div class="typed">%s</div>') % plain(text).strip("\n")
+    return marked(f'<div class="typed">{escape(plain(text).strip(_LF))}</div>')
 
 
 def pre(text: str) -> Markup:
     """A text as it is, with the colours of a terminal."""
-    return Markup("<pre>%s</pre>") % coloured(text)
+    return marked(f"<pre>{coloured(text)}</pre>")
 
 
 def code(text: str, language: str = "") -> Markup:
@@ -114,14 +125,14 @@ def coloured(text: str) -> Markup:
         if found[1] is not None:
             classes = _classes(classes, found[1])
     parts.append(_spanned(text[at:], classes))
-    return Markup("").join(parts)
+    return joined(parts)
 
 
 def _spanned(text: str, classes: tuple[str, ...]) -> Markup:
     shown = escape(plain(text))
     if not (classes and shown):
         return shown
-    return Markup('<span class="%s">%s</span>') % (" ".join(classes), shown)
+    return marked(f'<span class="{" ".join(classes)}">{shown}</span>')
 
 
 def _classes(before: tuple[str, ...], codes: str) -> tuple[str, ...]:
@@ -149,11 +160,11 @@ def _classes(before: tuple[str, ...], codes: str) -> tuple[str, ...]:
 
 def diff(lines: Iterable[str]) -> Markup:
     """The lines of a diff, each with its mark."""
-    parts = (
-        Markup('<span class="%s">%s\n</span>') % (kind, plain("\n".join(run)))
+    parts = [
+        f'<span class="{kind}">{escape(plain(_LF.join(run)))}\n</span>'
         for kind, run in groupby(lines, lambda line: _DIFF_CLASSES.get(line[:1], "same"))
-    )
-    return Markup('<pre class="diff">%s</pre>') % Markup("").join(parts)
+    ]
+    return marked(f'<pre class="diff">{"".join(parts)}</pre>')
 
 
 @functools.lru_cache(maxsize=512)

@@ -156,7 +156,7 @@ class TurnRows:
     def rows(self) -> list[Row]:
         """The rows so far; those of calls without a result say so."""
         for waiting in self._open.values():
-            self._close(waiting, "no result", Markup(""), [])
+            self._close(waiting, "no result", NOTHING, [])
         self._open.clear()
         return self._rows
 
@@ -194,7 +194,7 @@ class TurnRows:
         head: Markup,
         body: Markup = NOTHING,
     ) -> Row:
-        row = Row(kind, one_line(gist, _GIST), head, body, self._time)
+        row = Row(kind, one_line(gist, _GIST), str(head), str(body), self._time)
         self._rows.append(row)
         return row
 
@@ -228,7 +228,7 @@ class TurnRows:
     def _summary(self, kind: str, fields: Mapping[str, Any]) -> None:
         summary = fields.get("summary")
         text = summary if isinstance(summary, str) else ""
-        said = markup.prose(text) if text else Markup("")
+        said = markup.prose(text) if text else NOTHING
         is_short = 0 < len(text) <= _SHORT_SUMMARY
         shown, body = (self._templates.said("", said), NOTHING) if is_short else (NOTHING, said)
         if kind == "compaction":
@@ -254,7 +254,7 @@ class TurnRows:
             is_dropped = fields.get("replacement") is None
             done = "is taken out of the context" if is_dropped else "is replaced in the context"
             words = f"From here on {target} {done}"
-        body = Markup("")
+        body = NOTHING
         if kind == "context_edit" and fields.get("replacement") is not None:
             body = self._long(self._json(fields["replacement"]))
         self._add(CHANGE, words, self._templates.note(plain_line(words, 200), "", "change"), body)
@@ -322,7 +322,7 @@ class TurnRows:
         self._say_parts(kind, who, text, [markup.typed(text)])
 
     def _say_parts(self, kind: str, who: str, gist: str, parts: list[Markup]) -> None:
-        whole = Markup("").join(parts)
+        whole = markup.joined(parts)
         if kind == PROGRAM:
             head = self._templates.fold(plain_line(who, 60), plain_line(gist, 100))
             self._add(kind, gist, head, whole)
@@ -351,7 +351,7 @@ class TurnRows:
             self._answers_with(model)
         if (cause := error_of(message)) is not None:
             head = self._templates.note("The answer failed", plain_line(cause, 300), "bad")
-            body = markup.pre(cause) if len(cause) > 300 else Markup("")
+            body = markup.pre(cause) if len(cause) > 300 else NOTHING
             self._add(ERROR, cause, head, body)
             if not calls_of(message):
                 return
@@ -405,9 +405,9 @@ class TurnRows:
 
     def _call(self, call: Call, together: int) -> None:
         target = self._target(call)
-        row = self._add(CALL, f"{call.name} {target}", Markup(""))
+        row = self._add(CALL, f"{call.name} {target}", NOTHING)
         if (before := self._open.pop(call.id, None)) is not None:  # which nothing answers now
-            self._close(before, "no result", Markup(""), [])
+            self._close(before, "no result", NOTHING, [])
         self._open[call.id] = _Open(row, len(self._rows) - 1, call, together)
 
     def _target(self, call: Call) -> str:
@@ -463,16 +463,17 @@ class TurnRows:
             chips.append(self._templates.chip(took, "dim"))
         if waiting.together > 1:
             chips.append(self._templates.chip(f"one of {waiting.together}", "dim"))
-        row.head = self._templates.call(
+        head = self._templates.call(
             plain_line(call.name, 60) or "a tool", self._target(call), chips
         )
+        row.head = str(head)  # markup is a slower string
         shown = [edit for edit in edits if edit.path]
         diffs = [self._diff(edit) for edit in shown]
         is_told = (
             bool(diffs) and all(edit.kind != "change" for edit in shown) and (added or removed)
         )
-        arguments = Markup("").join(diffs) if is_told else self._arguments(call.arguments)
-        row.body = arguments + result
+        arguments = markup.joined(diffs) if is_told else self._arguments(call.arguments)
+        row.body = f"{arguments}{result}"
         for edit in shown if ending == "done" else ():
             self.changes.append(FileChange(waiting.place, edit))
 
@@ -494,14 +495,14 @@ class TurnRows:
         if isinstance(arguments, str):
             return self._long(arguments)
         if not isinstance(arguments, Mapping):
-            return Markup("") if arguments is None else self._long(self._json(arguments))
+            return NOTHING if arguments is None else self._long(self._json(arguments))
         long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
         short = {key: value for key, value in arguments.items() if key not in long}
         parts = [self._long(self._json(short))] if short else []
         parts += [
             self._templates.argument(plain_line(str(k), 60), self._long(v)) for k, v in long.items()
         ]
-        return Markup("").join(parts)
+        return markup.joined(parts)
 
     def _result(self, part: Mapping[str, Any]) -> Markup:
         content = part.get("content", part.get("output"))
@@ -511,7 +512,7 @@ class TurnRows:
             parts.append(self._long(text) if text else self._other(piece))
         if isinstance(content, Mapping):
             parts.append(self._long(self._json(content)))
-        return self._templates.result(Markup("").join(parts)) if parts else self._templates.empty()
+        return self._templates.result(markup.joined(parts)) if parts else self._templates.empty()
 
     def _long(self, text: str) -> Markup:
         parts = list(markup.shortened(text, _MOST_TEXT))

@@ -30,12 +30,7 @@ def all_turns(maker: Maker) -> Iterator[_Made]:
     """All turns with their places, in order; first what is above them."""
     is_large = len(maker.tree) > _MANY
     processes = available() if is_large and maker.redaction is None else 1  # it counts secrets
-
-    def made(places: range) -> Iterator[_Made]:
-        for place in places:
-            yield place, maker.made(place)
-
-    yield from Crew(made, _encoded, _decoded, processes).results(list(_shares(maker)))
+    yield from Crew(maker.made, _encoded, _decoded, processes).results(list(_shares(maker)))
 
 
 def _shares(maker: Maker) -> Iterator[range]:

@@ -6,11 +6,48 @@ Every value that a template gets is text, and is escaped, unless it is `Markup`.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
+
+from sessiontree.page.markup import marked
+
+_MARK: Final = "\ue000{}\ue001"
+"""What stands for an argument while a template is read."""
+
+
+class Form:
+    """A template that puts each argument in its place, or asks whether it is empty.
+
+    A page may have a hundred thousand rows, so that a template is not run for each: it is run once
+    for each set of empty arguments, with a mark in the place of each other argument. Then the
+    arguments are put between the texts that it gave.
+    """
+
+    def __init__(self, template: Any) -> None:
+        self._template = template
+        self._forms: dict[tuple[bool, ...], str] = {}
+
+    def __call__(self, *arguments: str) -> Markup:
+        given = tuple(map(bool, arguments))
+        form = self._forms.get(given)
+        if form is None:
+            form = self._forms[given] = self._form(given)
+        return marked(form.format(*map(escaped, arguments)))
+
+    def _form(self, given: tuple[bool, ...]) -> str:
+        marks = [_MARK.format(place) if one else "" for place, one in enumerate(given)]
+        text = str(self._template(*marks)).strip().replace("{", "{{").replace("}", "}}")
+        for place, mark in enumerate(marks):
+            text = text.replace(mark, f"{{{place}}}") if mark else text
+        return text
+
+
+def escaped(text: str) -> str:
+    """A text as markup; markup as it is."""
+    return text if type(text) is Markup else escape(text)
 
 
 class Templates:
@@ -26,58 +63,77 @@ class Templates:
         )
         self._rows: Any = environment.get_template("rows.html").module
         self._environment = environment
+        self._said, self._fold, self._note = self._forms("said", "fold", "note")
+        self._line, self._call, self._chip = self._forms("line", "call", "chip")
+        self._lines, self._edit, self._argument = self._forms("lines", "edit", "argument")
+        self._result, self._image, self._turn = self._forms("result", "image", "turn")
         self.empty = functools.cache(self._empty)
+
+    def _forms(self, *names: str) -> Iterator[Form]:
+        return (Form(getattr(self._rows, name)) for name in names)
 
     def said(self, who: str, text: Markup) -> Markup:
         """What somebody said."""
-        return _markup(self._rows.said(who, text))
+        return self._said(who, text)
 
     def fold(self, title: str, words: str) -> Markup:
         """The title of something that is folded, with its start."""
-        return _markup(self._rows.fold(title, words))
+        return self._fold(title, words)
 
     def note(self, title: str, words: str, kind: str) -> Markup:
         """A fact that nobody said."""
-        return _markup(self._rows.note(title, words, kind))
+        return self._note(title, words, kind)
 
     def line(self, title: str, words: str, *, model: bool) -> Markup:
         """A line across the page; `model` offers what the model had from there on."""
-        return _markup(self._rows.line(title, words, model))
+        return self._line(title, words, _flag(model))
 
     def call(self, name: str, target: str, chips: Sequence[Markup]) -> Markup:
         """The row of a call."""
-        return _markup(self._rows.call(name, target, chips))
+        return self._call(name, target, _spaced(chips))
 
     def chip(self, text: str, kind: str) -> Markup:
         """A fact of a few words."""
-        return _markup(self._rows.chip(text, kind))
+        return self._chip(text, kind)
 
     def lines(self, added: int, removed: int) -> Markup:
         """How many lines an edit adds and takes away."""
-        return _markup(self._rows.lines(added, removed))
+        return self._lines(str(added), str(removed))
 
     def edit(self, path: str, kind: str, diff: Markup) -> Markup:
         """An edit of a file."""
-        return _markup(self._rows.edit(path, kind, diff))
+        return self._edit(path, kind, diff)
 
     def argument(self, name: str, value: Markup) -> Markup:
         """A long argument of a call."""
-        return _markup(self._rows.argument(name, value))
+        return self._argument(name, value)
 
     def result(self, content: Markup) -> Markup:
         """The result of a call."""
-        return _markup(self._rows.result(content))
+        return self._result(content)
 
     def _empty(self) -> Markup:
         return _markup(self._rows.empty())
 
     def image(self, media_type: str, data: str) -> Markup:
         """An image, with its bytes in base64."""
-        return _markup(self._rows.image(media_type, data))
+        return self._image(media_type, data)
 
-    def turn(self, **facts: Any) -> Markup:
+    def turn(
+        self,
+        name: str,
+        facts: Sequence[str] = (),
+        *,
+        has_context: bool,
+        outcome: str = "",
+        names: Sequence[str] = (),
+        cost: str = "",
+        cost_how: str = "",
+    ) -> Markup:
         """The head of a turn."""
-        return _markup(self._rows.turn(**facts))
+        said = marked(" · ".join(map(escape, facts)))
+        chips = _spaced([self.chip(one, "name") for one in names])
+        return self._turn(name, _flag(has_context), said, outcome, chips, cost, cost_how)
 
     def agent(self, **facts: Any) -> Markup:
         """The row of a subagent."""
@@ -102,3 +158,13 @@ class Templates:
 
 def _markup(text: Any) -> Markup:
     return Markup(str(text).strip())
+
+
+def _flag(value: bool) -> str:
+    """A fact that a template asks for."""
+    return "1" if value else ""
+
+
+def _spaced(chips: Sequence[Markup]) -> Markup:
+    """Facts behind something."""
+    return marked("".join([f" {chip}" for chip in chips]))
