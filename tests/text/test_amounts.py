@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessiontree.text.amounts import ago, dollars, in_short, lasting
+from sessiontree.text.amounts import ago, briefly_ago, counted, dollars, in_short, lasting
 
 
 @pytest.mark.parametrize(
@@ -12,12 +12,18 @@ from sessiontree.text.amounts import ago, dollars, in_short, lasting
         (999, "999"),
         (1000, "1k"),
         (1250, "1.2k"),
+        (9_949, "9.9k"),
+        (9_950, "10k"),
         (9_960, "10k"),
         (41_200, "41k"),
         (999_499, "999k"),
+        (999_500, "1M"),
         (999_600, "1M"),
         (4_380_000, "4.4M"),
+        (999_499_999, "999M"),
+        (999_500_000, "1.0G"),
         (10**9, "1.0G"),
+        (10**12 + 10**8, "1,000.1G"),
     ],
 )
 def test_a_number_is_short(count: int, text: str) -> None:
@@ -26,7 +32,15 @@ def test_a_number_is_short(count: int, text: str) -> None:
 
 @pytest.mark.parametrize(
     ("cost", "text"),
-    [(0.376, "$0.38"), (1234.5, "$1,234.50"), (0.0021, "$0.0021"), (0.00001, "<$0.0001")],
+    [
+        (0.376, "$0.38"),
+        (1234.5, "$1,234.50"),
+        (0.01, "$0.01"),
+        (0.0099, "$0.0099"),
+        (0.0021, "$0.0021"),
+        (0.0001, "$0.0001"),
+        (0.00009, "<$0.0001"),
+    ],
 )
 def test_a_cost_is_in_dollars(cost: float, text: str) -> None:
     assert dollars(cost) == text
@@ -40,7 +54,13 @@ def test_a_cost_is_in_dollars(cost: float, text: str) -> None:
         (59.6, "1 min"),
         (361, "6 min"),
         (3_600, "1 h"),
+        (3_569, "59 min"),
+        (3_571, "1 h"),
         (9_660, "2 h 41 min"),
+        (35_940, "9 h 59 min"),
+        (36_060, "10 h"),
+        (172_740, "47 h"),
+        (172_800, "2 days"),
         (90_000, "25 h"),
         (180_000, "2 days"),
     ],
@@ -55,7 +75,19 @@ def test_a_length_of_time_has_its_unit(seconds: float, text: str) -> None:
         (5, "just now"),
         (-5, "just now"),
         (-3_600, "in the future"),
+        (59.9, "just now"),
+        (-59.9, "just now"),
+        (-60, "in the future"),
+        (60, "1 min ago"),
         (300, "5 min ago"),
+        (3_599, "59 min ago"),
+        (3_600, "1 h ago"),
+        (86_399, "23 h ago"),
+        (86_400, "1 day ago"),
+        (86_400 * 29.9, "29 days ago"),
+        (86_400 * 30, "1 month ago"),
+        (86_400 * 364.9, "12 months ago"),
+        (86_400 * 365, "1 year ago"),
         (7_300, "2 h ago"),
         (90_000, "1 day ago"),
         (86_400 * 61, "2 months ago"),
@@ -65,3 +97,39 @@ def test_a_length_of_time_has_its_unit(seconds: float, text: str) -> None:
 )
 def test_a_moment_is_told_by_how_long_ago_it_was(seconds: float, text: str) -> None:
     assert ago(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "now"),
+        (59.9, "now"),
+        (60, "1m"),
+        (3_599, "59m"),
+        (3_600, "1h"),
+        (86_399, "23h"),
+        (86_400, "1d"),
+        (86_400 * 6.9, "6d"),
+        (86_400 * 7, "1w"),
+        (86_400 * 29.9, "4w"),
+        (86_400 * 30, "1mo"),
+        (86_400 * 364.9, "12mo"),
+        (86_400 * 365, "1y"),
+    ],
+)
+def test_how_long_ago_something_was_fits_four_characters(seconds: float, text: str) -> None:
+    assert briefly_ago(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (counted(0, "file"), "0 files"),
+        (counted(1, "file"), "1 file"),
+        (counted(2300, "file"), "2,300 files"),
+        (counted(1, "reply", "replies"), "1 reply"),
+        (counted(2, "reply", "replies"), "2 replies"),
+    ],
+)
+def test_things_are_counted_in_their_number(found: str, text: str) -> None:
+    assert found == text
