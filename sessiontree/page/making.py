@@ -27,11 +27,12 @@ from sessiontree.core.message import Message, result_ids
 from sessiontree.core.moment import moment_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import HandleError
+from sessiontree.operations.messages import is_typed
 from sessiontree.operations.turns import SessionOutline, Subagent, Turn
 from sessiontree.page import rows
 from sessiontree.page.contexts import NOTHING, Rules
 from sessiontree.page.costs import Found, found_in
-from sessiontree.page.rows import FileChange, MadeCommit, Row, TurnRows
+from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, Row, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import counted, dollars, in_short
 
@@ -41,12 +42,15 @@ if TYPE_CHECKING:
 ABOVE: Final = -1
 """The place of what is above all turns."""
 
+MOST_ANNOTATIONS: Final = 1000
+"""Annotations that follow each other and have a row each; one row tells of all behind them."""
+
 _ROWS_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 1 << 20
 """The entries that are read at once."""
 
 
-class MadeEntry(msgspec.Struct, array_like=True):
+class MadeEntry(msgspec.Struct, array_like=True, gc=False):
     """An entry of a turn.
 
     Attributes:
@@ -181,11 +185,14 @@ class _Making:
         self._entries: list[MadeEntry] = []
         self._rules = Rules()
         self._spent: list[Found] = []
+        self._annotations = 0  # that follow each other and have rows, up to the entry taken
+        self._more = 0  # those behind them
         self._time: datetime | None = None  # of the last entry that has one
 
     def take(self, entry: Entry, row: int) -> None:
         """Take the next entry of the turn."""
         if entry.type in PIECES:
+            self._end_annotations()
             if self._pieces and self._pieces[0][0].get("messageUuid") != entry.get("messageUuid"):
                 self._take_pieces()
             self._pieces.append((entry, row))
@@ -194,6 +201,13 @@ class _Making:
             self._take_pieces()
         self._maker.take(entry)
         start, number = len(self._made), len(self._entries)
+        if not _is_annotation(entry):
+            self._end_annotations()
+        elif self._annotations == MOST_ANNOTATIONS:
+            self._take_more(entry, row)
+            return
+        else:
+            self._annotations += 1
         noted = MadeEntry(row, 0, 0)
         self._entries.append(noted)
         at = self._take_whole(entry, number, noted)
@@ -204,8 +218,28 @@ class _Making:
         self._made.own(start, number)
         self._start_agents(entry)
 
+    def _take_more(self, entry: Entry, row: int) -> None:
+        """Take an annotation behind very many others, which has no row of its own."""
+        fields = entry.body if entry.type == "usage" else {}
+        self._spend(entry, self._maker.masked(fields, entry.uuid))
+        if not self._more:
+            self._made.add_more(entry.timestamp)
+            self._made.own(len(self._made) - 1, len(self._entries))
+        self._more += 1
+        self._entries.append(MadeEntry(row, len(self._made) - 1, len(self._made)))
+        if entry.uuid in self._waiting:
+            self._end_annotations()
+            self._start_agents(entry)
+
+    def _end_annotations(self) -> None:
+        """Note that what comes next has rows behind those of the annotations before it."""
+        if self._more:
+            self._made.count_more(self._more)
+        self._annotations = self._more = 0
+
     def finished(self) -> MadeTurn:
         """The turn, when all its entries were taken."""
+        self._end_annotations()
         self._take_pieces()
         for agents in self._waiting.values():
             for agent in agents:
@@ -304,6 +338,10 @@ class _Making:
         row = agent_row(agent, self._maker)
         row.entry = len(self._entries) - 1
         self._made.add(row)
+
+
+def _is_annotation(entry: Entry) -> bool:
+    return entry.type in HIDDEN and not is_typed(entry)
 
 
 def agent_row(agent: Subagent, maker: Maker) -> Row:

@@ -75,7 +75,8 @@ _TARGETS: Final = (
 _REMINDER: Final = re.compile(r"<system-reminder>(.*?)(?:</system-reminder>|\Z)", re.DOTALL)
 _BASE64: Final = re.compile(r"[A-Za-z0-9+/\s]+={0,2}\s*")
 _DATA_URL: Final = re.compile(r"data:([\w.+-]+/[\w.+-]+)[^,\s]{0,100};base64,")
-_HIDDEN: Final = ANNOTATIONS | {"custom", "branch", "stack_push"}
+HIDDEN: Final = ANNOTATIONS | {"custom", "branch", "stack_push"}
+"""The types of entries that nobody said and that change nothing: annotations, in a page."""
 
 PROMPT, ANSWER, THOUGHT, CALL, RESULT = "u", "a", "t", "c", "r"
 PROGRAM, SYSTEM, SHELL, COMPACTION, SUMMARY = "m", "s", "b", "k", "y"
@@ -83,7 +84,7 @@ ERROR, INTERRUPTION, CHANGE, UNKNOWN, ANNOTATION = "e", "i", "o", "x", "z"
 TURN, AGENT, FILE, OVERVIEW = "T", "A", "F", "O"
 
 
-class Row(msgspec.Struct, array_like=True):
+class Row(msgspec.Struct, array_like=True, gc=False):
     """A row of the page.
 
     Attributes:
@@ -182,6 +183,17 @@ class TurnRows:
         words = f"{plain_line(kind, 60)} without content"
         self._add(ANNOTATION, words, self._templates.note(words, "", "annotation"))
 
+    def add_more(self, time: str | None) -> None:
+        """Add the row of annotations without a row of their own, of which the first has a time."""
+        self._time = time
+        self._add(ANNOTATION, "", NOTHING)
+
+    def count_more(self, count: int) -> None:
+        """Say in the last row how many annotations it is of."""
+        words = f"{count:,} more annotation{'s' if count > 1 else ''}"
+        head = self._templates.note(words, "without rows of their own", "annotation")
+        self._rows[-1].gist, self._rows[-1].head = words, str(head)
+
     def own(self, first: int, entry: int) -> None:
         """Note that the rows from a place on are made of an entry."""
         for row in self._rows[first:]:
@@ -206,7 +218,7 @@ class TurnRows:
         elif kind == "custom_message":
             message = {"role": "custom", "content": fields.get("content")}
             self._asked(message, PROGRAM, str(fields.get("customType") or "custom"))
-        elif kind in _HIDDEN:
+        elif kind in HIDDEN:
             self._annotation(kind, fields)
         elif kind == "compaction" or kind in SUMMARIES or kind == "merge":
             self._summary(kind, fields)

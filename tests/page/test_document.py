@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Redaction, Session
+from sessiontree.page.making import MOST_ANNOTATIONS
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
 from tests.support.spent import CLAUDE_CODE, claude_code_home
@@ -53,6 +54,36 @@ def test_a_result_is_in_the_row_of_its_call_wherever_it_comes(file: Path) -> Non
         'bash ls one of 2 { "command": "ls" } a.py',
         'bash pwd one of 2 { "command": "pwd" } /project',
     ]
+
+
+@pytest.mark.parametrize("before", ["a message", "a piece of a message"])
+def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are(
+    before: str, file: Path
+) -> None:
+    many = MOST_ANNOTATIONS + 200
+    with Session.create(file) as session:
+        session.append_message(user("go"))
+        for kind in ("label", "usage"):
+            if before == "a message":
+                session.append_message(assistant("said"))
+            else:
+                block = {"type": "text", "text": "said"}
+                session.append("block", messageUuid=kind, index=0, block=block)
+            with session.batch():
+                for _ in range(many):
+                    usage = {"input": 1, "output": 0, "cost": {"total": 0.01}}
+                    given: dict[str, Any] = {"kind": "k", "provider": "p", "model": "m"}
+                    given |= {"usage": usage}
+                    label = {"targetUuid": session.header.uuid, "label": "x"}
+                    last = session.append(kind, **(label if kind == "label" else given))
+    page = page_of(file)
+    annotations = page.said("z")
+    assert len(annotations) == 2 * (MOST_ANNOTATIONS + 1)
+    ends = annotations[MOST_ANNOTATIONS], annotations[-1]
+    assert ends == ("200 more annotations without rows of their own",) * 2
+    assert len(page.index["uuids"]) == 3 + 2 * many
+    assert page.index["gists"][page.row_of(last.uuid)] == "200 more annotations"
+    assert f"${0.01 * many:.2f}" in page.said("O")[0]
 
 
 def test_a_call_without_a_result_and_a_result_without_a_call_are_rows(file: Path) -> None:
