@@ -41,6 +41,8 @@ def test_each_session_with_garbage_is_named_and_the_others_are_only_read(store: 
     trashed = store.trash(tried(store, "three"))
     before = {path: Path(path).read_bytes() for path in (clean, old, trashed)}
     assert store.gc() == {}
+    with pytest.raises(UsageError, match="now is a time with a time zone"):
+        store.gc(now=LATER.replace(tzinfo=None))
     planned = store.gc(now=LATER, dry_run=True)
     assert {file: len(found.entries) for file, found in planned.items()} == dict.fromkeys(files, 1)
     assert set(store.gc(now=LATER, cwd="/q")) == {files[1]}

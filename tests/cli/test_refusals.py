@@ -220,10 +220,26 @@ def test_a_file_without_permission_to_read_or_write_is_refused(chat: Path) -> No
         (("compact", "--plan", "--summarize"), "not both"),
         (("compact", "--plan", "--scratch"), "--plan writes nothing"),
         (("compact", "--instructions", "x", "--summary", "y"), "needs --summarizer or --plan"),
+        (("export", "--format", "html", "--remote-images"), "a page loads no images"),
+        (("export", "other.jsonl"), "'other.jsonl' is a path, not a REF"),
+        (("recover", "-o", "state.txt"), "-o needs --at, which says which state to write"),
     ],
 )
 def test_wrong_usage_exits_with_2(chat: Path, words: tuple[str, ...], error: str) -> None:
     assert error in is_misused(chat.parent, words[0], chat, *words[1:])
+
+
+@pytest.mark.parametrize(
+    ("line", "error"),
+    [
+        ("search x --ignore-case --case-sensitive", "give --ignore-case or --case-sensitive"),
+        ("search x --role assistent", "did you mean assistant?"),
+        ("stats --list-prices", "--list-prices needs --by, for example --by model"),
+        ("mcp --install codex --uninstall codex", "give --install or --uninstall, not both"),
+    ],
+)
+def test_wrong_usage_of_what_needs_no_file_exits_with_2(here: Path, line: str, error: str) -> None:
+    assert error in is_misused(here, *line.split())
 
 
 @pytest.mark.parametrize(
