@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import errno
+import hashlib
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -29,23 +32,65 @@ STEPS: dict[str, Step] = {
     "a scratch lane at no entry": lambda session: session.scratch(at="nobody"),
     "a follower": lambda session: session.follow(),
     "a fork": lambda session: session.fork(f"{session.file}.fork.jsonl"),
-    "a repair": lambda session: session.repair(),
+    "a repair": lambda session: damaged(session).repair(),
+    "a repair by another": lambda session: repaired(session).refresh(),
+    "another session in its place": lambda session: replaced(session).refresh(),
+    "an append after one": lambda session: repaired(session).append_message(user("on")),
     "gc": lambda session: session.gc(),
 }
 
 
+def damaged(session: Session) -> Session:
+    with Path(session.file or "").open("ab") as stream:
+        stream.write(b'{"type"')
+    return session
+
+
+def repaired(session: Session) -> Session:
+    """The session, whose file another one replaced."""
+    with Session.open(damaged(session).file or "", durability="os") as other:
+        other.repair()
+    return session
+
+
+def replaced(session: Session) -> Session:
+    """The session, whose file is that of another session now."""
+    other = Path(f"{session.file}.other.jsonl")
+    with Session.create(other, durability="os") as made:
+        made.append_message(user("other"))
+    other.replace(session.file or "")
+    return session
+
+
 def own(file: Path) -> None:
+    """A session with a lane, and an old blob that nothing names."""
     with Session.create(file, durability="os") as session:
         session.append_message(user("q"))
-        session.lane("side").append_message(user("s"))
+        with session.lane("side") as side:
+            side.append_message(user("s"))
+    blob = Path(f"{file}.blobs", hashlib.sha256(b"old").hexdigest())
+    blob.parent.mkdir()
+    blob.write_bytes(b"old")
+    os.utime(blob, (0, 0))
+
+
+def of_several_files(file: Path) -> None:
+    shutil.copytree(FIXTURES / "foreign-codex-history", file.parent, dirs_exist_ok=True)
+    (file.parent / "session.jsonl").rename(file)
 
 
 KINDS: dict[str, tuple[Callable[[Path], object], bool]] = {
     "own": (own, False),
     "own, to read": (own, True),
     "version 1, to read": (lambda file: file.write_bytes(VERSION_1), True),
+    "Codex's, of several files": (of_several_files, True),
     "another agent's": (lambda file: file.write_bytes(FOREIGN), True),
 }
+
+
+def files_in(disk: FaultyDisk) -> list[str]:
+    """The open files, without locks and folders, which stay open as long as the session."""
+    return sorted(path for path in disk.descriptors.values() if ".lock" not in path)
 
 
 def attempt(disk: FaultyDisk, file: Path, step: Step, *, readonly: bool) -> BaseException | None:
@@ -53,9 +98,13 @@ def attempt(disk: FaultyDisk, file: Path, step: Step, *, readonly: bool) -> Base
     session = None
     try:
         session = Session.open(file, fs=disk, readonly=readonly, durability="os")
-        made = step(session)
-        if hasattr(made, "close"):
-            made.close()
+        before = files_in(disk)
+        try:
+            made = step(session)
+            if hasattr(made, "close"):
+                made.close()
+        finally:
+            assert files_in(disk) == before
     except (SessionTreeError, OSError) as error:
         return error
     finally:
@@ -68,8 +117,9 @@ def attempt(disk: FaultyDisk, file: Path, step: Step, *, readonly: bool) -> Base
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("step", STEPS)
 def test_an_attempt_that_fails_at_any_call_leaves_no_file_open(
-    step: str, kind: str, tmp_path: Path
+    step: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(FileLog, "__del__", lambda _: None)  # which does not run in all Pythons
     make, readonly = KINDS[kind]
     file = tmp_path / "s.jsonl"
     make(file)
