@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, SessionTreeError
+from sessiontree.engine.translated import history_files
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.faultydisk import Fault, FaultyDisk
@@ -142,3 +143,22 @@ def test_a_log_that_is_dropped_closes_its_file(tmp_path: Path) -> None:
     assert disk.descriptors
     del log
     assert not disk.descriptors
+
+
+def test_the_files_of_a_session_of_codex_are_told_and_left_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(FileLog, "__del__", lambda _: None)
+    file = tmp_path / "rollout-2026-02-10T22-11-00-01a204ba-0000-7000-8000-000000000002.jsonl"
+    of_several_files(file)
+    older = next(path for path in tmp_path.iterdir() if path != file and path.suffix == ".jsonl")
+    disk = FaultyDisk()
+    disk.arm()
+    assert history_files(str(file), disk) == [str(older)]
+    assert not disk.descriptors
+    for part in PARTS:
+        for nth in range(1, disk.counts[part] + 1):
+            faulty = FaultyDisk()
+            faulty.arm(Fault(part, nth, errno.EIO, stays=False))
+            assert history_files(str(file), faulty) in ([], [str(older)])
+            assert (part, nth, faulty.descriptors) == (part, nth, {})
