@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -20,6 +20,27 @@ _NOT_SENT: Final = ("isVirtual", "retiredByNoPersonsInput")
 
 
 _SUMMARIES: Final = ("isCompactSummary", "isSidechain")
+
+
+def new_costs(models: Any, before: dict[str, float]) -> Iterator[tuple[str, float]]:
+    """What each model cost since the line before, by the `modelUsage` of a line of costs.
+
+    A line has the sums of the session; `before` has those of the line before, and then of this one.
+    """
+    for model, used in models.items() if isinstance(models, dict) else ():
+        cost = cost_in(used.get("costUSD")) if isinstance(used, dict) else None
+        if cost is None:
+            continue
+        known = before.get(model, 0.0)
+        new = cost - known if cost >= known else cost  # a new count begins below the old
+        before[model] = cost
+        yield model, round(new, 9)
+
+
+def session_cost(model: str, cost: float) -> dict[str, Any]:
+    """The fields of a `usage` entry of what a model cost."""
+    usage = {"cost": {"total": cost}}
+    return {"kind": "session", "provider": None, "model": model, "usage": usage}
 
 
 class ClaudeTally:
@@ -83,13 +104,8 @@ class ClaudeTally:
 
     def _take_costs(self, models: Any) -> None:
         """Add what each model cost since the line before; a line has the sums of the session."""
-        for model, used in models.items() if isinstance(models, dict) else ():
-            cost = cost_in(used.get("costUSD")) if isinstance(used, dict) else None
-            if cost is not None:
-                before = self._costs.get(model, 0.0)
-                new = round(cost - before if cost >= before else cost, 9)
-                self._sums.spend(Usage(cost=new), None)
-                self._costs[model] = cost
+        for _, new in new_costs(models, self._costs):
+            self._sums.spend(Usage(cost=new), None)
 
     def counts(self) -> Counts:
         """What the lines so far add up to."""

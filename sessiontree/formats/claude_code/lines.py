@@ -9,7 +9,11 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import orjson
+
 from sessiontree.core.message import text_of
+from sessiontree.formats.base import Values
+from sessiontree.formats.claude_code.threads import Node
 
 LINE: Final = "line"
 """The key of the metadata that has the kind of line."""
@@ -60,3 +64,33 @@ def as_line(message: Mapping[str, Any], metadata: Any) -> dict[str, Any]:
 
 def _start(message: Mapping[str, Any]) -> str:
     return text_of(message).lstrip()
+
+
+def message_of(node: Node, line: Values) -> orjson.Fragment:
+    """The message of a line, as Claude Code sends it."""
+    if node.says == "message":
+        return line.fragment("message")
+    is_typed = node.says == "attachment"
+    content = line.inside("attachment").raw("prompt") if is_typed else line.raw("content")
+    return orjson.Fragment(b'{"role":"user","content":%b}' % content)
+
+
+def metadata_of(node: Node, line: Values) -> dict[str, Any]:
+    """The metadata of a message of the user: whether the program wrote it, and in what line."""
+    if node.type == "assistant" or node.has_result:
+        return {}
+    if node.type == "system":
+        return {"isMeta": True, LINE: LOCAL_COMMAND}
+    if node.type == "attachment":
+        return {LINE: QUEUED_COMMAND}
+    if not _is_meta(node, line):
+        return {}
+    return {"isMeta": True, **({LINE: META} if node.meta else {})}
+
+
+def _is_meta(node: Node, line: Values) -> bool:
+    """Whether the program wrote a message in a line of the user."""
+    if node.meta or node.summary or line.text("promptSource") == "system":
+        return True
+    message = line.value("message")
+    return isinstance(message, dict) and bool(GENERATED.match(text_of(message).lstrip()))

@@ -36,22 +36,18 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any, Final
 
-import orjson
-
 from sessiontree.core.activity import as_typed
 from sessiontree.core.counts import Tally
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import TYPED, slash_command, text_of
 from sessiontree.core.usage import cost_in
 from sessiontree.formats import base
-from sessiontree.formats.claude_code.counts import ClaudeTally
+from sessiontree.formats.claude_code.counts import ClaudeTally, new_costs, session_cost
 from sessiontree.formats.claude_code.lines import (
     GENERATED,
     HIDDEN,
-    LINE,
-    LOCAL_COMMAND,
-    META,
-    QUEUED_COMMAND,
+    message_of,
+    metadata_of,
 )
 from sessiontree.formats.claude_code.queue import QUEUE_OPERATION, Queue
 from sessiontree.formats.claude_code.threads import (
@@ -430,20 +426,12 @@ class _Transcript:
         self, line: base.SourceLine, state: base.Values, lines: base.Lines
     ) -> Iterator[base.Translated]:
         """What each model cost since the line before; a line has the sums of the session."""
-        models = state.value("modelUsage")
-        for model, used in models.items() if isinstance(models, dict) else ():
-            cost = cost_in(used.get("costUSD")) if isinstance(used, dict) else None
-            if cost is None:
+        for model, cost in new_costs(state.value("modelUsage"), self._costs):
+            if not cost:
                 continue
-            before = self._costs.get(model, 0.0)
-            new = cost - before if cost >= before else cost  # a new count begins below the old
-            self._costs[model] = cost
-            if new > 0:
-                usage = {"cost": {"total": round(new, 9)}}
-                fields = {"kind": "session", "provider": None, "model": model}
-                uuid = lines.uuid(None, line, b" cost " + model.encode("utf-8", "replace"))
-                at = state.text("timestamp")
-                yield lines.entry("usage", line, uuid, {**fields, "usage": usage}, timestamp=at)
+            fields = session_cost(model, cost)
+            uuid = lines.uuid(None, line, b" cost " + model.encode("utf-8", "replace"))
+            yield lines.entry("usage", line, uuid, fields, timestamp=state.text("timestamp"))
 
     def _entries(
         self, line: base.SourceLine, node: Node, lines: base.Lines
@@ -499,8 +487,8 @@ class _Transcript:
                 if mark in self._tokens:
                     kept["tokensBefore"] = self._tokens[mark]
                 return lines.entry("compaction", line, uuid, kept, **more)
-        fields: dict[str, Any] = {"message": _message_of(node, found)}
-        if metadata := _metadata_of(node, found):
+        fields: dict[str, Any] = {"message": message_of(node, found)}
+        if metadata := metadata_of(node, found):
             fields["metadata"] = metadata
         if node.has_result and (files := self._result_files(found.raw("message"))):
             fields["metadata"] = {"toolResults": files}
@@ -569,36 +557,6 @@ def _text_said(node: Node, line: bytes) -> str:
     if node.type == "attachment":
         return text_of({"content": found.inside("attachment").value("prompt")})
     return text_of({"content": found.inside("message").value("content")})
-
-
-def _message_of(node: Node, line: base.Values) -> orjson.Fragment:
-    """The message of a line, as Claude Code sends it."""
-    if node.says == "message":
-        return line.fragment("message")
-    is_typed = node.says == "attachment"
-    content = line.inside("attachment").raw("prompt") if is_typed else line.raw("content")
-    return orjson.Fragment(b'{"role":"user","content":%b}' % content)
-
-
-def _metadata_of(node: Node, line: base.Values) -> dict[str, Any]:
-    """The metadata of a message of the user: whether the program wrote it, and in what line."""
-    if node.type == "assistant" or node.has_result:
-        return {}
-    if node.type == "system":
-        return {"isMeta": True, LINE: LOCAL_COMMAND}
-    if node.type == "attachment":
-        return {LINE: QUEUED_COMMAND}
-    if not _is_meta(node, line):
-        return {}
-    return {"isMeta": True, **({LINE: META} if node.meta else {})}
-
-
-def _is_meta(node: Node, line: base.Values) -> bool:
-    """Whether the program wrote a message in a line of the user."""
-    if node.meta or node.summary or line.text("promptSource") == "system":
-        return True
-    message = line.value("message")
-    return isinstance(message, dict) and bool(GENERATED.match(text_of(message).lstrip()))
 
 
 _NOTED: Final = frozenset(
