@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
+from contextlib import suppress
 from hashlib import blake2b
 from typing import Final
 
@@ -32,6 +34,20 @@ class Place:
 
     def file_of(self, id: str) -> str:
         """Return the path of the session of an id; ids that differ have other paths."""
-        digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-        words = _UNSAFE.sub("-", id[:_MOST_WORDS]).strip("-.").lower()
-        return os.path.join(self.folder, f"{words or 'session'}-{digest}{ENDING}")
+        return os.path.join(self.folder, _name_of(id) + ENDING)
+
+    def inside(self, id: str) -> Place:
+        """Return the folder of an id in this folder; ids that differ have other folders."""
+        return Place(self.store, os.path.join(self.folder, _name_of(id)))
+
+    def files(self) -> Iterator[str]:
+        """Yield the paths of the sessions in the folder, by name; none if it is not there."""
+        with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
+            names = sorted(each.name for each in listed if each.name.endswith(ENDING))
+            yield from (os.path.join(self.folder, name) for name in names)
+
+
+def _name_of(id: str) -> str:
+    digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    words = _UNSAFE.sub("-", id[:_MOST_WORDS]).strip("-.").lower()
+    return f"{words or 'session'}-{digest}"

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.place import ENDING, Place
+from sessiontree.adapters.place import Place
 from sessiontree.adapters.pydantic_messages import Translated, restored, translated
 from sessiontree.adapters.sdk import PYDANTIC_AI
 from sessiontree.core.entry import Entry
@@ -148,7 +148,7 @@ class SessionTreeConversationStore(ConversationStore):
 
     def _records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
         found: list[ConversationRecord] = []
-        for file in self._all_files():
+        for file in self._place.files():
             with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
                 record = _record_in(session)
                 if record is None or self.file_of(record.conversation_id) != file:
@@ -158,11 +158,6 @@ class SessionTreeConversationStore(ConversationStore):
                     found.append(record)
         found.sort(key=lambda record: record.updated_at, reverse=True)
         return found[:limit]
-
-    def _all_files(self) -> Iterator[str]:
-        with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
-            names = sorted(each.name for each in listed if each.name.endswith(ENDING))
-            yield from (os.path.join(self.folder, name) for name in names)
 
     def _remember(self, file: str, record: ConversationRecord | None) -> None:
         entries = [] if record is None else [record.head_id, *record.branches]
@@ -261,7 +256,7 @@ class SessionTreeConversationStore(ConversationStore):
     def _file_with(self, entry_id: str) -> str | None:
         """The file of a conversation that has an entry."""
         known = self._files.get(entry_id)
-        for file in ([known] if known is not None else []) + list(self._all_files()):
+        for file in ([known] if known is not None else []) + list(self._place.files()):
             with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
                 if _has(session, entry_id):
                     return file

@@ -327,25 +327,30 @@ class TreeReader:
             found = self.naming().holding(text)
         return list(self.entries()) if found is None else found
 
-    @synchronized
     def last_fact(self, key: str) -> Any:
         """Return the newest value of a key of the session's metadata; None without one.
 
         It is found from the end, so a value that was written lately costs little to find.
         """
+        return _facts_in(self.last_with_fact(key)).get(key)
 
-        def facts(entry: Entry) -> Mapping[str, Any]:
-            found = entry.get("metadata")
-            return found if isinstance(found, Mapping) else {}
+    @synchronized
+    def last_with_fact(self, key: str) -> Entry:
+        """Return the entry that gives a key of the metadata its newest value; else the header."""
 
         def has_key(entry: Entry) -> bool:
-            return entry.type == "session_info" and key in facts(entry)
+            return entry.type == "session_info" and key in _facts_in(entry)
 
-        return facts(self.whole().walk().last_with(key, has_key) or self.header).get(key)
+        return self.whole().walk().last_with(key, has_key) or self.header
 
     def slice(self, offsets: array[int]) -> PathSlice:
         """Return the entries at ascending offsets; each is read on demand."""
         return PathSlice(self, self.view, offsets)
+
+
+def _facts_in(entry: Entry) -> Mapping[str, Any]:
+    found = entry.get("metadata")
+    return found if isinstance(found, Mapping) else {}
 
 
 def _do_nothing() -> None:

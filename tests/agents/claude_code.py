@@ -11,6 +11,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 import threading
 import time
 import uuid
@@ -36,7 +37,7 @@ _COMMANDS = {
 """The slash command `/look` and the skill `/greet` of each project."""
 
 _COMPACTS = "Respond with TEXT ONLY"
-_TOOLS = "Read,Agent,Task,Bash,Edit,Write"
+TOOLS = "Read,Agent,Task,Bash,Edit,Write"
 
 
 def program() -> Path | None:
@@ -78,7 +79,7 @@ class Conversation:
         """Type a prompt; wait for the end of the turn."""
         command = [str(program()), "-p", prompt, "--output-format", "json"]
         done = subprocess.run(
-            [*command, "--allowedTools", _TOOLS, *self._at(), *options],
+            [*command, "--allowedTools", TOOLS, *self._at(), *options],
             cwd=self._project,
             env=self._environment(),
             stdin=subprocess.DEVNULL,
@@ -91,7 +92,7 @@ class Conversation:
 
     def say_during(self, prompt: str, typed: str) -> None:
         """Type a prompt, and another while the model answers; wait for the end of the turn."""
-        command = [str(program()), "-p", "--verbose", "--allowedTools", _TOOLS, *self._at()]
+        command = [str(program()), "-p", "--verbose", "--allowedTools", TOOLS, *self._at()]
         command += ["--input-format", "stream-json", "--output-format", "stream-json"]
         count = len(self._served.requests)
         with subprocess.Popen(
@@ -117,6 +118,25 @@ class Conversation:
                 if json.loads(line)["type"] == "result":
                     running.stdin.close()
         assert running.returncode == 0
+
+    def say_stored(self, root: Path, prompt: str, *options: str) -> str:
+        """Say a prompt through the SDK, with a store of ours; the id of the session.
+
+        Options are those of `tests.agents.claude_stored`.
+        """
+        paths = {"PYTHONPATH": str(Path(__file__).parents[2])}
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.agents.claude_stored", str(root), prompt, *options],
+            cwd=self._project,
+            env={**self._environment(), **paths},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr[-2000:]
+        return done.stdout.split()[-1]
 
     def _at(self) -> tuple[str, str]:
         found = ("--session-id", self.id) if self._is_new else ("--resume", self.id)

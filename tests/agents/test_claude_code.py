@@ -176,3 +176,43 @@ def test_random_sessions(seed: int, tmp_path: Path) -> None:
                 answers.append(last.uuid)
         assert read(talk.file) == sent(served)
         check(talk, tmp_path, branches)
+
+
+def test_a_store_has_what_the_program_sent_over_resumes_and_forks(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with conversation(tmp_path) as (talk, served):
+        id = talk.say_stored(root, "READ 0 1 2 3")
+        for prompt in ("ASK general-purpose fork", "/compact", "HELLO again"):
+            assert talk.say_stored(root, prompt, id) == id
+        (file,) = root.glob("claude-agent-sdk/*/*.jsonl")
+        assert read(file) == sent(served)
+        served.requests.clear()
+        fork = talk.say_stored(root, "READ 1 2", id, "fork")
+        assert fork != id
+        (other,) = {*root.glob("claude-agent-sdk/*/*.jsonl")} - {file}
+        assert {*sent(served)} <= {*read(other)}
+        for each in (file, other):
+            with Session.open(each, readonly=True) as session:
+                assert (session.verify(), session.notes) == ([], [])
+                assert len(session.branches()) == 1
+
+
+def test_a_store_tells_what_the_transcript_of_the_program_tells(tmp_path: Path) -> None:
+    root = tmp_path / "store"
+    with conversation(tmp_path) as (talk, _):
+        talk.id = talk.say_stored(root, "ASK general-purpose general-purpose")
+        (file,) = root.glob("claude-agent-sdk/*/*.jsonl")
+        with (
+            Session.open(file, readonly=True) as ours,
+            Session.open(talk.file, readonly=True) as theirs,
+        ):
+            assert ours.context().messages == theirs.context().messages
+            assert told(ours) == told(theirs)
+
+
+def told(session: Session) -> list[Any]:
+    """The turns of a session and its subagents."""
+    return sorted(
+        (turn.uuid, turn.number, turn.prompt, turn.answer, turn.outcome, len(turn.subagents))
+        for turn in session.outline().turns
+    )

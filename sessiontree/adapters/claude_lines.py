@@ -1,0 +1,459 @@
+"""The lines of Claude Code as entries of a session, one by one as they come, and back.
+
+The reader of `formats.claude_code` sees a transcript as a whole. Here a line is placed by what is
+above it alone. A message becomes a message with its uuid, below its parent; the summary of a
+compaction becomes a `compaction`; every other line becomes a `custom` entry that holds it. What a
+message has no place for is in the entry's key `original`, as an import has it, and `lacks` names
+the keys of the entry that the line does not have.
+
+The calls of a response and their results stand one below the other, as Claude Code sends them: a
+line goes to the end of the conversation, unless a message of another response is between its
+parent and the end. A line without a uuid is below the entry before it. Its uuid is made from what
+it says, and from how many lines said the same before, so that each can be found again.
+
+Invariants: `restored` gives each line back, equal as JSON; the message that came last is at or
+above the leaf; an entry's parent comes before it.
+
+Source: transcripts of Claude Code 2.1.330, as claude-agent-sdk 0.2.187 gives them to a store.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.message import text_of
+from sessiontree.core.migrate import uuid_of_line
+from sessiontree.engine.reader import TreeReader
+from sessiontree.engine.writer import now
+from sessiontree.errors import EntryError
+from sessiontree.formats.base import START, Values, values
+from sessiontree.formats.claude_code.counts import new_costs, session_cost
+from sessiontree.formats.claude_code.lines import message_of, metadata_of
+from sessiontree.formats.claude_code.threads import Node, node_of
+from sessiontree.importing.entries import ORIGINAL, SourceEntry
+
+LACKS: Final = "lacks"
+"""The key of an entry with the names of its keys that its line does not have."""
+
+STARTS: Final = "claude-code:subagent"
+"""The `customType` of the entry that starts the lane of a subagent."""
+
+_KIND: Final = "claude-code:"
+_HELD: Final[tuple[str, ...]] = ("uuid", "parentUuid", "timestamp", "message")
+_PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]{1,100}")
+_FARTHEST: Final = 1000
+"""Entries between a line's parent and the end of the conversation, or the first kept entry."""
+
+
+class Given(NamedTuple):
+    """A line as the SDK gives it.
+
+    Attributes:
+        value: the line.
+        json: its JSON.
+        uuid: its own uuid; None without one.
+    """
+
+    value: Mapping[str, Any]
+    json: bytes
+    uuid: str | None
+
+    @classmethod
+    def of(cls, value: object) -> Given:
+        """Take a line.
+
+        Raises:
+            EntryError: it is not an object, or has a value that JSON cannot carry.
+        """
+        if not isinstance(value, dict):
+            raise EntryError(f"an entry is an object, not {type(value).__name__}")
+        own = value.get("uuid")
+        return cls(value, _json(value), own if isinstance(own, str) and own else None)
+
+
+class Placed(NamedTuple):
+    """An entry of the session.
+
+    Attributes:
+        uuid: its uuid.
+        parent: the uuid of the entry above it.
+        node: the place of its line in the conversation; None without such a place.
+        says: whether it is a message of the conversation.
+        json: its line; empty without one.
+    """
+
+    uuid: str
+    parent: str
+    node: Node | None = None
+    says: bool = False
+    json: bytes = b""
+
+
+class Key:
+    """What a session has of one key: of the transcript, or of a subagent's.
+
+    Args:
+        reader: reads the session.
+        tree: the index of the session.
+        lane: the lane of the key; None for the transcript.
+        start: the uuid of the entry that the lines of the key follow.
+        first: the row behind that entry.
+    """
+
+    def __init__(
+        self, reader: TreeReader, tree: TreeIndex, lane: str | None, start: str, first: int
+    ) -> None:
+        self.lane = lane
+        self.start = start
+        self._reader = reader
+        self._tree = tree
+        self._first = first
+
+    def rows(self) -> list[int]:
+        """The rows of the lane behind the start, in file order."""
+        rows = [row for row in self._tree.rows_on(self.lane) if row >= self._first]
+        rows.reverse()
+        return rows
+
+    def rows_left(self, fact: str) -> list[int]:
+        """The rows behind the last one that gives a fact, of a write that was cut short."""
+        rows: list[int] = []
+        for row in self._tree.rows_on(self.lane):
+            if row < self._first or (
+                self._tree.type_of(row) == "session_info"
+                and fact in (self._entry(row).get("metadata") or {})
+            ):
+                break
+            rows.append(row)
+        rows.reverse()
+        return rows
+
+    def line(self, row: int, session_id: str) -> dict[str, Any] | None:
+        """The line of a row; None for an entry without one."""
+        return restored(self._entry(row).body, session_id)
+
+    def tail(self) -> str:
+        """The uuid of the last entry of the lane."""
+        row = self._tree.last_on(self.lane)
+        return self.start if row == NO_ROW else self._tree.uuids[row]
+
+    def above(self, header: str) -> str:
+        """The uuid of the entry above the start; `header` for the transcript."""
+        row = self._tree.row(self.start)
+        above = NO_ROW if row == NO_ROW else self._tree.parents[row]
+        return header if above == NO_ROW else self._tree.uuids[above]
+
+    def at(self, uuid: str) -> Placed | None:
+        """The entry with a uuid; None without one."""
+        row = self._tree.row(uuid)
+        if row == NO_ROW:
+            return None
+        entry = self._entry(row)
+        line = restored(entry.as_stored, "")
+        json = b"" if line is None else _json(line)
+        says = entry.type in ("message", "compaction")
+        return Placed(uuid, entry.parent_uuid or "", node_of(json, row), says, json)
+
+    def stored(self, own: str) -> tuple[str, int]:
+        """The uuid for a line with a uuid of its own, and its row; NO_ROW if it is not stored.
+
+        A uuid that another key has, or that is no plain word, is replaced by one made from it.
+        """
+        row = self._tree.row(own) if _PLAIN.fullmatch(own) else NO_ROW
+        if row == NO_ROW and _PLAIN.fullmatch(own):
+            return own, NO_ROW
+        if row >= self._first and self._tree.lane_of(row) == self.lane:
+            return own, row
+        made = uuid_of_line(self.start, 0, _json(own))
+        return made, self._tree.row(made)
+
+    def alike(self, said: bytes, number: int) -> str:
+        """The uuid for the line without a uuid that says this for the `number`th time, from 0."""
+        return uuid_of_line(self.start, number, said)
+
+    def _entry(self, row: int) -> Entry:
+        return self._reader.read_at(self._tree.offsets[row])
+
+    def offset(self, row: int) -> int:
+        """Where the line of a row is in the file."""
+        return self._tree.offsets[row]
+
+    def count(self, said: bytes, before: int | None = None) -> int:
+        """How many lines without a uuid say this, or how many of them stand before an offset."""
+
+        def is_there(number: int) -> bool:
+            row = self._tree.row(self.alike(said, number))
+            return row != NO_ROW and (before is None or self._tree.offsets[row] < before)
+
+        low, high = 0, 1  # how many there are at least; how many there may be
+        while is_there(high - 1):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if is_there(middle - 1) else (low, middle)
+        return low
+
+
+class Placing:
+    """Places new lines of a key behind those that its session has.
+
+    Args:
+        key: what the session has.
+        session_id: the id of the session, which most lines repeat.
+        top: the entry above the lines without a parent.
+        costs: what each model cost so far; it is brought up to date.
+    """
+
+    def __init__(self, key: Key, session_id: str, top: str, costs: dict[str, float]) -> None:
+        self.tail = key.tail()
+        self._key = key
+        self._session_id = dumps(session_id)
+        self._top = top
+        self._costs = costs
+        self._new: dict[str, Placed] = {}
+        self._given: dict[str, str] = {}  # the uuids of new entries by the lines' own
+        self._messages: dict[str, str | None] = {}  # the nearest message at or above an entry
+        self._end = next((one for one in self._up(self.tail) if one.node is not None), None)
+        self._message = self._message_above(self.tail)
+        last = self._at(self._message) if self._message is not None else None
+        self._is_aside = last is not None and last.node is not None and not last.node.is_main
+
+    def add(self, given: Given, uuid: str) -> Iterator[SourceEntry]:
+        """The entries of a line that the key does not have: its own, and what it cost."""
+        line = values(given.json) or Values({})
+        node = node_of(given.json, 0)
+        if node is None:
+            yield self._put(self._custom(line, uuid, self.tail))
+            yield from self.costs(given.value, uuid)
+            return
+        parent = self._parent_of(node)
+        entry = self._entry_of(line, node, uuid, parent)
+        says = entry.type != "custom"
+        self._given[node.uuid] = uuid
+        self._end = self._new[uuid] = Placed(uuid, parent, node, says, given.json)
+        above = self._message_above(parent)
+        self._messages[uuid] = uuid if says else above
+        if says and (self._is_own(node) or above == self._message):
+            self._message = uuid
+        yield self._put(entry)
+
+    def costs(self, line: Mapping[str, Any], uuid: str) -> Iterator[SourceEntry]:
+        """What each model cost since the line of costs before, for the line with this uuid."""
+        if line.get("type") != "cost-state" or self._key.lane is not None:
+            return
+        for model, cost in new_costs(line.get("modelUsage"), self._costs):
+            own = uuid_of_line(uuid, 0, _json(model))
+            if cost and self._at(own) is None:
+                fields = {key: _json(value) for key, value in session_cost(model, cost).items()}
+                yield self._put(self._made("usage", own, self.tail, fields, None))
+
+    def end(self) -> Iterator[SourceEntry]:
+        """A branch to the message that came last, if the leaf is not below it."""
+        message = self._message
+        if message is not None and self._message_above(self.tail) != message:
+            uuid = uuid_of_line(self.tail, 0, b"branch")
+            yield self._put(self._made("branch", uuid, message, {}, None))
+
+    def _put(self, entry: SourceEntry) -> SourceEntry:
+        self.tail = entry.uuid
+        self._new.setdefault(entry.uuid, Placed(entry.uuid, entry.parent))
+        return entry
+
+    def _at(self, uuid: str) -> Placed | None:
+        return self._new.get(uuid) or self._key.at(uuid)
+
+    def _known(self, own: str) -> str | None:
+        """The uuid of the entry for a line with a uuid of its own; None if there is none."""
+        if own in self._given:
+            return self._given[own]
+        uuid, row = self._key.stored(own)
+        return None if row == NO_ROW else uuid
+
+    def _up(self, uuid: str) -> Iterator[Placed]:
+        """The entries from one upwards."""
+        while (one := self._at(uuid)) is not None:
+            yield one
+            uuid = one.parent
+
+    def _message_above(self, uuid: str) -> str | None:
+        """The nearest message at or above an entry."""
+        passed: list[str] = []
+        found = None
+        for one in self._up(uuid):
+            if one.uuid in self._messages:
+                found = self._messages[one.uuid]
+                break
+            passed.append(one.uuid)
+            if one.says:
+                found = one.uuid
+                break
+        self._messages.update(dict.fromkeys(passed, found))
+        return found
+
+    def _is_own(self, node: Node) -> bool:
+        """Whether a message is one of the agent whose transcript this is."""
+        return self._key.lane is not None or self._is_aside or node.is_main
+
+    def _parent_of(self, node: Node) -> str:
+        """The uuid of the entry below which a line goes."""
+        named = node.parent or (node.logical_parent if node.boundary else None)
+        parent = None if named is None else self._known(named)
+        if parent is None:
+            is_mark = node.boundary and named is not None
+            return (self._message if is_mark else None) or self._top
+        end = self._end
+        if end is None or end.uuid == parent or node.boundary:
+            return parent
+        return end.uuid if self._is_near(parent, end.uuid) else parent
+
+    def _is_near(self, parent: str, end: str) -> bool:
+        """Whether no message of another response is between an entry and the end below it."""
+        responses: set[str | None] = set()
+        for one in islice(self._up(end), _FARTHEST):
+            if one.uuid == parent:
+                break
+            if one.node is not None and one.says and not one.node.has_result:
+                responses.add(one.node.response)
+        else:
+            return False
+        above = (one.node for one in self._up(parent) if one.node is not None)
+        own = next((node.response for node in above if node.response is not None), None)
+        return responses <= {own}
+
+    def _entry_of(self, line: Values, node: Node, uuid: str, parent: str) -> SourceEntry:
+        if not self._says(node):
+            return self._custom(line, uuid, parent)
+        if node.summary and (kept := self._compaction(line, node, uuid, parent)) is not None:
+            kind, fields = "compaction", kept
+        else:
+            kind, fields = "message", {"message": dumps(message_of(node, line))}
+            if metadata := metadata_of(node, line):
+                fields["metadata"] = dumps(metadata)
+        entry = self._made(kind, uuid, parent, fields, node.timestamp)
+        return self._with_original(entry, line)
+
+    def _says(self, node: Node) -> bool:
+        """Whether a line is a message of the conversation."""
+        if not node.is_message:
+            return False
+        if self._message is None:  # a transcript of a subagent, or of a member of a team
+            self._is_aside = node.sidechain or node.team
+        return self._key.lane is not None or self._is_aside or not (node.sidechain or node.team)
+
+    def _compaction(
+        self, line: Values, node: Node, uuid: str, parent: str
+    ) -> dict[str, bytes] | None:
+        """The fields of a compaction; None if the line is an ordinary message."""
+        summary = text_of({"content": line.inside("message").value("content")})
+        mark = self._mark_above(parent)
+        if not summary or (mark is None and node.parent is not None):
+            return None
+        about = Values({}) if mark is None else mark.inside("compactMetadata")
+        first = self._first_kept(about, parent)
+        fields = {"summary": _json(summary), "firstKeptEntryUuid": dumps(first or uuid)}
+        if isinstance(tokens := about.value("preTokens"), int):
+            fields["tokensBefore"] = dumps(tokens)
+        return fields
+
+    def _mark_above(self, uuid: str) -> Values | None:
+        """The line of the mark of a compaction at or above an entry; None below a message."""
+        for one in self._up(uuid):
+            if one.says:
+                return None
+            if one.node is not None and one.node.boundary:
+                return values(one.json)
+        return None
+
+    def _first_kept(self, about: Values, parent: str) -> str | None:
+        """The first message that a compaction keeps, if it is above."""
+        kept = about.inside("preservedMessages").value("uuids")
+        named = kept[0] if isinstance(kept, list) and kept else None
+        named = named or about.inside("preservedSegment").text("headUuid")
+        first = self._known(named) if isinstance(named, str) and named else None
+        above = islice(self._up(parent), _FARTHEST)
+        return first if any(one.uuid == first for one in above) else None
+
+    def _custom(self, line: Values, uuid: str, parent: str) -> SourceEntry:
+        kind = line.text("type") or "line"
+        named = "line" if _KIND + kind == STARTS else kind
+        fields = {"customType": _json(_KIND + named), "data": line.as_json()}
+        return self._made("custom", uuid, parent, fields, line.text("timestamp"))
+
+    def _made(
+        self, kind: str, uuid: str, parent: str, fields: dict[str, bytes], timestamp: str | None
+    ) -> SourceEntry:
+        return made(kind, uuid, parent, self._key.lane, fields, timestamp)
+
+    def _with_original(self, entry: SourceEntry, line: Values) -> SourceEntry:
+        """An entry with the keys of its line that it does not hold, and those it has more."""
+        held = {key: entry.fields[key] for key in _HELD if key in entry.fields}
+        held["uuid"], held["parentUuid"] = dumps(entry.uuid), dumps(entry.parent)
+        held["sessionId"] = self._session_id
+        entry.put_original({key: line.raw(key) for key in line if held.get(key) != line.raw(key)})
+        if lacks := [key for key in held if key not in line]:
+            entry.fields[LACKS] = dumps(lacks)
+        return entry
+
+
+def made(
+    kind: str,
+    uuid: str,
+    parent: str,
+    lane: str | None,
+    fields: dict[str, bytes],
+    timestamp: str | None = None,
+) -> SourceEntry:
+    """An entry of a type, with its time or the present one."""
+    fields = {"type": dumps(kind), "timestamp": _json(timestamp or now()), **fields}
+    return SourceEntry(START, kind, uuid, parent, lane, fields)
+
+
+def restored(body: Mapping[str, Any], session_id: str) -> dict[str, Any] | None:
+    """The line that an entry was made of; None for an entry without one."""
+    if body.get("type") == "custom":
+        kind, data = body.get("customType"), body.get("data")
+        is_line = isinstance(kind, str) and kind.startswith(_KIND) and kind != STARTS
+        return data if is_line and isinstance(data, dict) else None
+    original = body.get(ORIGINAL)
+    if not isinstance(original, dict) or "type" not in original:
+        return None
+    held = {key: body[key] for key in _HELD if key in body}
+    held["sessionId"] = session_id
+    for key in body.get(LACKS, ()):
+        held.pop(key, None)
+    return {**held, **original}
+
+
+def canonical(value: Any) -> bytes:
+    """A value as JSON, in the same bytes whatever the order of its keys."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
+    except TypeError:  # a lone surrogate, or a number of more than 64 bits
+        return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _json(value: Any) -> bytes:
+    """A value as JSON, lone surrogates as escapes.
+
+    Raises:
+        EntryError: JSON cannot carry it.
+    """
+    try:
+        return dumps(value)
+    except EntryError:
+        try:
+            spelled = json.dumps(value, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError):
+            spelled = b""
+        if not spelled or decode_leniently(spelled) != value:
+            raise
+        return spelled
