@@ -221,7 +221,7 @@ class Scope:
         steps = [(self._session_id, handle) for handle in handles]
         scope._chain = chain = self._chain + steps
         scope._depth += len(steps)
-        if scope._depth > DEEPEST or (len(chain) > 1 and len(set(chain)) < len(chain)):
+        if scope._depth > DEEPEST or len(set(chain)) < len(chain):
             raise scope._endless(len(self._chain))
         return scope
 

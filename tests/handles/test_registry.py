@@ -347,6 +347,11 @@ def test_a_broken_plugin_is_told_when_it_is_asked_for(
     assert resolve(installed, "good@1.0.0::a").data
 
 
+def test_the_forms_that_are_there_are_named_before_what_is_broken(installed: Registry) -> None:
+    assert "good@1.x::a" in installed.unknown(Handle("good", "9.0.0", "a"))
+    assert "no_such_module" in installed.unknown(Handle("gone", "9.0.0", "a"))
+
+
 def test_what_is_installed_is_named_without_being_loaded(installed: Registry) -> None:
     with pytest.raises(UnknownHandleError, match="bad, built-in, gone, good, other, wrong"):
         resolve(installed, "cone@1.0.0::a")

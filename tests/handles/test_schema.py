@@ -184,3 +184,27 @@ def test_data_that_breaks_its_json_schema_is_refused_with_its_first_fault(
 def test_what_is_no_json_schema_is_refused(schema: dict[str, Any], kind: Kind, told: str) -> None:
     with pytest.raises(UsageError, match=told):
         HandleSchema("p", "a", "*", [], kind, schema)
+
+
+def test_a_schema_is_printed_whole() -> None:
+    number = MetaField("number", required=False, prefix="n", pattern="[0-9]+", form="a number")
+    schema = HandleSchema("cone", "chat", "1.x", [META[1], number], "message", "a message")
+    role = {"index": 0, "name": "role", "required": True, "pattern": "user|assistant"}
+    assert schema.as_dict() == {
+        "plugin": "cone",
+        "method": "chat",
+        "versions": "1.x",
+        "kind": "message",
+        "meta": [
+            role | {"prefix": None, "form": None},
+            {
+                "index": 1,
+                "name": "number",
+                "required": False,
+                "prefix": "n",
+                "pattern": "[0-9]+",
+                "form": "a number",
+            },
+        ],
+        "resolvesTo": "a message",
+    }
