@@ -151,6 +151,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         If a string is stored in a blob, the text of the blob's handle replaces the string.
         """
         body = self.body
+        if type(body) is dict:  # as nearly all; the other check is ten times as slow
+            return body
         return body.stored if isinstance(body, SpilledBody) else body
 
     @property

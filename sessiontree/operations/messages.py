@@ -25,7 +25,7 @@ from sessiontree.core.blocks import (
     role_of_entry,
 )
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry
-from sessiontree.core.message import TYPED, Message, begins_turn, typed_text
+from sessiontree.core.message import TYPED, Message, begins_turn, is_prompt, typed_text
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, warn
 
@@ -33,6 +33,7 @@ AT_ONCE: Final = 1000
 """The most handles that are resolved together."""
 
 _TYPED: Final = b'"%b"' % TYPED.encode()
+_IS_META: Final = b"isMeta"
 _WAITING: Final = 8 * 1024 * 1024
 """The most bytes of entries that wait for the handles among them."""
 
@@ -75,11 +76,23 @@ class Messages:
 def begins_turn_with(entry: Entry, message: Message | None) -> bool:
     """Whether an entry is a prompt; `message` is what a handle resolves to, None if it cannot."""
     if entry.type == "message":
-        return begins_turn(entry.as_stored)
+        return _begins_turn(entry)
     if not may_be_prompt(entry):
         return is_typed(entry)
     message = message or {"role": role_of_entry(entry), "content": "?"}
     return begins_turn({"message": message, "metadata": entry.get("metadata")})
+
+
+def _begins_turn(entry: Entry) -> bool:
+    """The same of a message; few lines are decoded whole for that."""
+    message = entry.message_as_stored
+    if isinstance(message, dict):
+        if not is_prompt(message):
+            return False
+        line = entry.line
+        if _IS_META not in line and b"\\u" not in line:  # no mark of a program, however written
+            return begins_turn({"message": message})
+    return begins_turn(entry.as_stored)
 
 
 def is_typed(entry: Entry) -> bool:

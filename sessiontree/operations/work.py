@@ -53,6 +53,9 @@ _CALLS_TO_LOOK: Final = 1
 """Calls by which a model looks at what a note of a program is about, and does no work."""
 
 
+_NOTHING: Final = Usage()
+
+
 class Work(msgspec.Struct, frozen=True):
     """What was done in a part of a session.
 
@@ -240,7 +243,7 @@ class Tally:
         self._files: dict[str, bool] = {}  # whether it was changed, by path
         self._changes: dict[str, list[str]] = {}  # what a call changes if it is done, by its id
         self._asked: dict[str, list[Asked]] = {}  # what a call asks the user, by its id
-        self._usage = Usage()
+        self._usage = _NOTHING
         self._models: Counter[str] = Counter()
         self._open: set[str] = set()  # the ids of calls without a result
         self._streams = False  # whether the message that is being written has no end yet
@@ -257,7 +260,8 @@ class Tally:
 
     def include(self, work: Work) -> None:
         """Add the work of another part."""
-        self._calls.update(work.calls)
+        if work.calls:
+            self._calls.update(work.calls)
         self._failed += work.failed
         self._refused += work.refused
         self._unanswered += work.unanswered
@@ -265,16 +269,18 @@ class Tally:
         self._stopped += work.stopped
         for path in work.files:
             self._files.setdefault(path, False)
-        self._files.update(dict.fromkeys(work.changed, True))
+        if work.changed:
+            self._files.update(dict.fromkeys(work.changed, True))
         self.spend(work.usage)
-        self._models.update(work.models)
+        if work.models:
+            self._models.update(work.models)
         if work.started is not None:
             self.started = _chosen(min, self.started, work.started)
         if work.ended is not None:
             self.ended = _chosen(max, self.ended, work.ended)
 
     def spend(self, usage: Usage, how: Any = add) -> None:
-        if any(astuple(usage)):
+        if usage is not _NOTHING and any(astuple(usage)):
             self._usage = Usage(*map(how, astuple(self._usage), astuple(usage)))
 
     def take(self, entry: Entry, message: Message | None, answers: Answers) -> list[TurnEvent]:
@@ -302,8 +308,12 @@ class Tally:
     def _take_message(
         self, entry: Entry, message: Message | None, answers: Answers
     ) -> list[TurnEvent]:
-        keys = entry.as_stored
-        fields = message if message is not None else message_of(entry, keys)
+        fields = message
+        if fields is None and entry.type == "message":
+            own = entry.message_as_stored
+            fields = own if isinstance(own, dict) else None
+        if fields is None:
+            fields = message_of(entry, entry.as_stored)
         if fields is None:
             return []
         if entry.type in PIECES:
@@ -330,7 +340,7 @@ class Tally:
         is_model = entry.type in PIECES or role_of(fields) == "assistant"
         if is_model and not results:
             self._take_output(entry, fields, is_call=bool(calls))
-            self._take_answer(entry, keys, fields, answers)
+            self._take_answer(entry, fields, answers)
         elif not results:
             self._said.ask(is_note=is_note_of_program(fields))
         self._said.call(len(calls))
@@ -362,17 +372,16 @@ class Tally:
             self._has_output = True
             self._owes = is_call
 
-    def _take_answer(
-        self, entry: Entry, keys: Mapping[str, Any], fields: Message, answers: Answers
-    ) -> None:
+    def _take_answer(self, entry: Entry, fields: Message, answers: Answers) -> None:
         if fields.get("model") != SYNTHETIC:
             self._said.take(text_of(fields).strip())
         model = fields.get("model")
         if isinstance(model, str) and model and model != SYNTHETIC:
             self._models[one_line(model, 100)] += 1
-        usage = fields.get("usage", keys.get("usage"))
+        usage = fields["usage"] if "usage" in fields else entry.as_stored.get("usage")
         if isinstance(usage, dict):
-            id = keys.get("messageUuid") if entry.type == "message_end" else fields.get("id")
+            is_end = entry.type == "message_end"
+            id = entry.as_stored.get("messageUuid") if is_end else fields.get("id")
             answers.count(self, id, usage_of(usage))
             for advice in advice_in(usage, id):
                 answers.count(self, advice.name, usage_of(advice.reported))
@@ -408,7 +417,7 @@ class Tally:
     def work(self) -> Work:
         broke_off = self._streams and not self.interruptions
         return Work(
-            calls=dict(self._calls.most_common()),
+            calls=dict(self._calls.most_common()) if self._calls else {},
             failed=self._failed,
             refused=self._refused,
             unanswered=self._unanswered + len(self._open),
@@ -417,7 +426,7 @@ class Tally:
             interruptions=self.interruptions + broke_off,
             stopped=self._stopped + (self._is_stopped or broke_off),
             usage=self._usage,
-            models=tuple(name for name, _ in self._models.most_common()),
+            models=tuple(name for name, _ in self._models.most_common()) if self._models else (),
             started=self.started,
             ended=self.ended,
         )

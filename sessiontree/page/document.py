@@ -192,9 +192,9 @@ class Document:
         head = self._templates.turn(
             name="Subagent" if turn.subagent else f"Turn {turn.name}",
             has_context=not turn.subagent,
-            facts=[self._text(fact) for fact in facts],
+            facts=list(map(self._text, facts)),
             outcome=turn.outcome or "" if bad else "",
-            names=[self._text(name) for name in turn.names],
+            names=list(map(self._text, turn.names)),
             cost=dollars(cost.dollars) if cost else "",
             cost_how=cost.how if cost else "",
         )
@@ -216,7 +216,7 @@ class Document:
             first,
             end,
             self._text(" · ".join(did)),
-            [self._text(name) for name in turn.names],
+            list(map(self._text, turn.names)),
         ]
 
     def _changed_files(self) -> list[Row]:

@@ -45,6 +45,7 @@ ABOVE: Final = -1
 MOST_ANNOTATIONS: Final = 1000
 """Annotations that follow each other and have a row each; one row tells of all behind them."""
 
+_OF_LINES: Final = frozenset({"spilled", "crc"})
 _ROWS_AT_ONCE: Final = 256
 _BYTES_AT_ONCE: Final = 1 << 20
 """The entries that are read at once."""
@@ -285,7 +286,8 @@ class _Making:
         if is_handle_of_message(entry) or entry.type == "handle":
             return self._take_handle(entry, number, noted)
         whole = maker.contents.whole(entry)
-        fields = {key: whole[key] for key in whole if key not in ("spilled", "crc")}
+        body = whole.body
+        fields = {key: body[key] for key in body if key not in _OF_LINES}
         message = fields.get("message")
         if entry.type == "message" and isinstance(message, dict):
             stray = self._stray(message)

@@ -46,8 +46,8 @@ class Form:
 
 
 def escaped(text: str) -> str:
-    """A text as markup; markup as it is."""
-    return text if type(text) is Markup else escape(text)
+    """A text as markup; markup as it is, and what needs no look for it."""
+    return text if type(text) is Markup or not text or text.isalnum() else escape(text)
 
 
 class Templates:
@@ -131,8 +131,8 @@ class Templates:
         cost_how: str = "",
     ) -> Markup:
         """The head of a turn."""
-        said = marked(" · ".join(map(escape, facts)))
-        chips = _spaced([self.chip(one, "name") for one in names])
+        said = marked(" · ".join(map(escape, facts))) if facts else ""
+        chips = _spaced([self.chip(one, "name") for one in names]) if names else ""
         return self._turn(name, _flag(has_context), said, outcome, chips, cost, cost_how)
 
     def agent(self, **facts: Any) -> Markup:
