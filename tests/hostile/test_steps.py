@@ -21,6 +21,7 @@ from sessiontree.cli import main
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
 from sessiontree.engine import cursor as cursors
+from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
 from sessiontree.formats import writing
 from sessiontree.formats.base import Values
@@ -312,6 +313,24 @@ def test_a_search_for_parents_that_many_lines_name_gives_way_to_the_index(tmp_pa
     with opened("merges_from_the_side", tmp_path, 120_000) as session:
         steps = steps_of(lambda: session.fork(tmp_path / "fork.jsonl"))
     assert steps < 1_100 * count
+
+
+@pytest.mark.parametrize(("name", "most"), [("deep_chain", 1_150), ("handles_of_each", 1_570)])
+def test_a_message_in_a_page_takes_few_steps(name: str, most: int, tmp_path: Path) -> None:
+    with opened(name, tmp_path, 60_000) as session:
+        count = session.stats().entries
+        list(session.to_html())  # what is made once, such as the templates
+        assert steps_of(lambda: list(session.to_html())) < most * count
+
+
+def test_a_page_makes_no_cycle_of_garbage_for_a_turn(tmp_path: Path) -> None:
+    with opened("deep_chain", tmp_path, 60_000) as session:
+        list(session.to_html())
+        gc.collect()
+        with gc_paused():
+            list(session.to_html())
+            found = gc.collect()
+        assert found < session.stats().entries / 2
 
 
 @pytest.fixture

@@ -54,15 +54,8 @@ class Templates:
     """The parts of a row and of the page, by the names of the macros in `rows.html`."""
 
     def __init__(self) -> None:
-        environment = Environment(
-            loader=PackageLoader("sessiontree.page"),
-            autoescape=True,
-            undefined=StrictUndefined,
-            trim_blocks=True,
-            lstrip_blocks=True,
-        )
-        self._rows: Any = environment.get_template("rows.html").module
-        self._environment = environment
+        self._environment = _environment()
+        self._rows: Any = self._environment.get_template("rows.html").module
         self._said, self._fold, self._note = self._forms("said", "fold", "note")
         self._line, self._call, self._chip = self._forms("line", "call", "chip")
         self._lines, self._edit, self._argument = self._forms("lines", "edit", "argument")
@@ -154,6 +147,18 @@ class Templates:
     def page(self, **parts: Any) -> str:
         """The file."""
         return self._environment.get_template("page.html").render(**parts)
+
+
+@functools.cache
+def _environment() -> Environment:
+    """What reads the templates, each once."""
+    return Environment(
+        loader=PackageLoader("sessiontree.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
 
 
 def _markup(text: Any) -> Markup:
