@@ -124,6 +124,7 @@ class _Open(msgspec.Struct):
     row: Row
     place: int
     call: Call
+    target: str
     together: int
 
 
@@ -420,7 +421,7 @@ class TurnRows:
         row = self._add(CALL, f"{call.name} {target}", NOTHING)
         if (before := self._open.pop(call.id, None)) is not None:  # which nothing answers now
             self._close(before, "no result", NOTHING, [])
-        self._open[call.id] = _Open(row, len(self._rows) - 1, call, together)
+        self._open[call.id] = _Open(row, len(self._rows) - 1, call, target, together)
 
     def _target(self, call: Call) -> str:
         given = call.arguments
@@ -465,8 +466,9 @@ class TurnRows:
     def _close(self, waiting: _Open, ending: str, result: Markup, edits: list[Edit]) -> None:
         call, row = waiting.call, waiting.row
         chips: list[Markup] = []
-        added = sum(counts_of(edit).added for edit in edits)
-        removed = sum(counts_of(edit).removed for edit in edits)
+        counts = [counts_of(edit) for edit in edits]
+        added = sum(count.added for count in counts)
+        removed = sum(count.removed for count in counts)
         if edits and (added or removed):
             chips.append(self._templates.lines(added, removed))
         if ending != "done":
@@ -475,9 +477,8 @@ class TurnRows:
             chips.append(self._templates.chip(took, "dim"))
         if waiting.together > 1:
             chips.append(self._templates.chip(f"one of {waiting.together}", "dim"))
-        head = self._templates.call(
-            plain_line(call.name, 60) or "a tool", self._target(call), chips
-        )
+        name = plain_line(call.name, 60) or "a tool"
+        head = self._templates.call(name, waiting.target, chips)
         row.head = str(head)  # markup is a slower string
         shown = [edit for edit in edits if edit.path]
         diffs = [self._diff(edit) for edit in shown]
