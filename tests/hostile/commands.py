@@ -73,7 +73,7 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "export": ("export", "FILE"),
     "export redacted": ("export", "FILE", "--redact"),
     "page": ("export", "FILE", "--html", "-o", "new.html"),
-    "page redacted": ("export", "FILE", "@~2", "--html", "--redact", "-o", "new.html"),
+    "page redacted": ("export", "FILE", "@", "--html", "--redact", "-o", "new.html"),
     "convert to pi": ("convert", "FILE", "--to", "pi", "-o", "new.jsonl"),
     "convert to claude-code": ("convert", "FILE", "--to", "claude-code", "-o", "new.jsonl"),
     "convert to codex": ("convert", "FILE", "--to", "codex", "-o", "new.jsonl"),
