@@ -327,6 +327,15 @@ class TreeReader:
             found = self.naming().holding(text)
         return list(self.entries()) if found is None else found
 
+    @synchronized
+    def last_with(self, text: str, is_it: Callable[[Entry], bool]) -> Entry | None:
+        """Return the last entry that holds a plain string and is wanted, or None.
+
+        Entries that hold the string are read from the end, and `is_it` is asked about each.
+        """
+        return self.whole().walk().last_with(text, is_it)
+
+    @synchronized
     def last_fact(self, key: str) -> Any:
         """Return the newest value of a key of the session's metadata; None without one.
 
@@ -341,7 +350,7 @@ class TreeReader:
         def has_key(entry: Entry) -> bool:
             return entry.type == "session_info" and key in _facts_in(entry)
 
-        return self.whole().walk().last_with(key, has_key) or self.header
+        return self.last_with(key, has_key) or self.header
 
     def slice(self, offsets: array[int]) -> PathSlice:
         """Return the entries at ascending offsets; each is read on demand."""

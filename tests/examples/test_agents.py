@@ -62,7 +62,7 @@ def _text(content: Any) -> str:
 
 def test_each_example_is_short() -> None:
     found = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
-    assert len(found) == 4
+    assert len(found) == 6
     assert max(found.values()) < 120
 
 
@@ -172,3 +172,41 @@ def test_an_agent_of_pydantic_ai_goes_on_and_goes_back(tmp_path: Path) -> None:
     with Session.open(file, readonly=True) as session:
         assert len(session.turns()) == 2
         assert len(session.branches()) == 2
+
+
+def test_an_agent_of_the_openai_agents_sdk_goes_on_and_goes_back(tmp_path: Path) -> None:
+    with provider(openai_script) as served:
+        assert run("openai_agents_agent.py", served, tmp_path, "Count") == ["42"]
+        lines = run("openai_agents_agent.py", served, tmp_path, "Again", "back", "Else")
+        assert lines == ["42"] * 2
+        sent = served.requests[-1]
+    assert [item["content"] for item in sent["input"] if item.get("role") == "user"] == [
+        *("Count", "Else")
+    ]
+    (file,) = (tmp_path / "chat.jsonl" / "openai-agents").glob("*.jsonl")
+    with Session.open(file, readonly=True) as session:
+        assert len(session.turns()) == 2
+        assert len(session.branches()) == 2
+
+
+def test_a_graph_of_langgraph_goes_on_and_goes_back(tmp_path: Path) -> None:
+    (tmp_path / "notes.md").write_text("a note")
+    with provider(graph_script) as served:
+        assert run("langgraph_agent.py", served, tmp_path, "Read") == ["a note"]
+        lines = run("langgraph_agent.py", served, tmp_path, "Fail", "back", "Else")
+        assert lines[0].startswith("error: [Errno 2]")
+        assert lines[1] == "Else"
+        sent = served.requests[-1]
+    prompts = [one["content"] for one in sent["messages"] if isinstance(one["content"], str)]
+    assert prompts == ["Read", "Else"]
+    (file,) = (tmp_path / "chat.jsonl" / "langgraph").glob("*.jsonl")
+    with Session.open(file, readonly=True) as session:
+        assert len(session.turns()) == 2
+        assert len(session.branches()) == 2
+
+
+def graph_script(request: dict[str, Any]) -> list[dict[str, Any]]:
+    said = last(request)
+    if said in ("Read", "Fail"):
+        return uses(read={"path": "notes.md" if said == "Read" else "nowhere.md"})
+    return text(said)
