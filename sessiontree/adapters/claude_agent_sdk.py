@@ -201,7 +201,7 @@ class SessionTreeStore(SessionStore):
     def _lines(self, session: Session, wanted: _Wanted) -> list[dict[str, Any]] | None:
         index = self._indexes.of(session, wanted.file)
         key = _key(session, index.tree, wanted.subpath)
-        lines = [key.line(row, wanted.session_id) for row in key.rows()] if key is not None else []
+        lines = [] if key is None else list(key.lines(key.rows(), wanted.session_id))
         _check_sound(session, index)
         return [line for line in lines if line is not None] or None
 
@@ -278,7 +278,7 @@ class SessionTreeStore(SessionStore):
         top = entries[0].parent if entries else key.above(session.header.uuid)
         top = key.start if top != session.header.uuid else top
         placing = Placing(key, wanted.session_id, top, told.costs)
-        summed: list[Mapping[str, Any] | None] = [key.line(row, wanted.session_id) for row in left]
+        summed: list[Mapping[str, Any] | None] = [*key.lines(left, wanted.session_id)]
         for row, line in zip(left, summed, strict=True):
             entries += placing.costs(line or {}, tree.uuids[row])
         for given, uuid in new:

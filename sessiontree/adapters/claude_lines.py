@@ -21,13 +21,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
 import orjson
 
-from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.core.codec import check_seal
+from sessiontree.core.entry import Entry, decode_leniently, decode_object
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import text_of
@@ -50,6 +51,7 @@ STARTS: Final = "claude-code:subagent"
 _KIND: Final = "claude-code:"
 _HELD: Final[tuple[str, ...]] = ("uuid", "parentUuid", "timestamp", "message")
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]{1,100}")
+_NOTHING: Final = object()
 _FARTHEST: Final = 1000
 """Entries between a line's parent and the end of the conversation, or the first kept entry."""
 
@@ -137,9 +139,16 @@ class Key:
         rows.reverse()
         return rows
 
-    def line(self, row: int, session_id: str) -> dict[str, Any] | None:
-        """The line of a row; None for an entry without one."""
-        return restored(self._entry(row).body, session_id)
+    def lines(self, rows: Sequence[int], session_id: str) -> Iterator[dict[str, Any] | None]:
+        """The lines of ascending rows; None for an entry without one."""
+        view = self._reader.view
+        offsets = [self._tree.offsets[row] for row in rows]
+        for offset, line in zip(offsets, view.lines_at(offsets), strict=True):
+            check_seal(line, offset, view.report)
+            body: Mapping[str, Any] = decode_object(line)
+            if "spilled" in body:
+                body = self._reader.read_at(offset).body
+            yield restored(body, session_id)
 
     def tail(self) -> str:
         """The uuid of the last entry of the lane."""
@@ -216,7 +225,7 @@ class Placing:
     def __init__(self, key: Key, session_id: str, top: str, costs: dict[str, float]) -> None:
         self.tail = key.tail()
         self._key = key
-        self._session_id = dumps(session_id)
+        self._session_id = session_id
         self._top = top
         self._costs = costs
         self._new: dict[str, Placed] = {}
@@ -229,14 +238,14 @@ class Placing:
 
     def add(self, given: Given, uuid: str) -> Iterator[SourceEntry]:
         """The entries of a line that the key does not have: its own, and what it cost."""
-        line = values(given.json) or Values({})
         node = node_of(given.json, 0)
         if node is None:
+            line = values(given.json) or Values({})
             yield self._put(self._custom(line, uuid, self.tail))
             yield from self.costs(given.value, uuid)
             return
         parent = self._parent_of(node)
-        entry = self._entry_of(line, node, uuid, parent)
+        entry = self._entry_of(given, node, uuid, parent)
         says = entry.type != "custom"
         self._given[node.uuid] = uuid
         self._end = self._new[uuid] = Placed(uuid, parent, node, says, given.json)
@@ -329,7 +338,8 @@ class Placing:
         own = next((node.response for node in above if node.response is not None), None)
         return responses <= {own}
 
-    def _entry_of(self, line: Values, node: Node, uuid: str, parent: str) -> SourceEntry:
+    def _entry_of(self, given: Given, node: Node, uuid: str, parent: str) -> SourceEntry:
+        line = values(given.json) or Values({})
         if not self._says(node):
             return self._custom(line, uuid, parent)
         if node.summary and (kept := self._compaction(line, node, uuid, parent)) is not None:
@@ -339,7 +349,7 @@ class Placing:
             if metadata := metadata_of(node, line):
                 fields["metadata"] = dumps(metadata)
         entry = self._made(kind, uuid, parent, fields, node.timestamp)
-        return self._with_original(entry, line)
+        return self._with_original(entry, given, node)
 
     def _says(self, node: Node) -> bool:
         """Whether a line is a message of the conversation."""
@@ -393,13 +403,21 @@ class Placing:
     ) -> SourceEntry:
         return made(kind, uuid, parent, self._key.lane, fields, timestamp)
 
-    def _with_original(self, entry: SourceEntry, line: Values) -> SourceEntry:
+    def _with_original(self, entry: SourceEntry, given: Given, node: Node) -> SourceEntry:
         """An entry with the keys of its line that it does not hold, and those it has more."""
-        held = {key: entry.fields[key] for key in _HELD if key in entry.fields}
-        held["uuid"], held["parentUuid"] = dumps(entry.uuid), dumps(entry.parent)
-        held["sessionId"] = self._session_id
-        entry.put_original({key: line.raw(key) for key in line if held.get(key) != line.raw(key)})
-        if lacks := [key for key in held if key not in line]:
+        held = {"uuid": entry.uuid, "parentUuid": entry.parent, "sessionId": self._session_id}
+        if node.timestamp:
+            held["timestamp"] = node.timestamp
+        line = given.value
+        is_held = entry.type == "message" and node.says == "message"
+        original = {
+            key: value
+            for key, value in line.items()
+            if held.get(key, _NOTHING) != value and not (is_held and key == "message")
+        }
+        entry.fields[ORIGINAL] = _json(original)
+        has = (*held, "timestamp", *(["message"] if entry.type == "message" else []))
+        if lacks := [key for key in dict.fromkeys(has) if key not in line]:
             entry.fields[LACKS] = dumps(lacks)
         return entry
 
