@@ -1,7 +1,9 @@
 """The adapters beside the SDKs' own stores: adding, loading and branching at several sizes.
 
 `python -m benchmarks.adapters [--items 100 10000 100000]` prints the least of several calls, in
-milliseconds of clock time, of each store in turns. All stores are files in one folder.
+milliseconds of clock time, of each store in turns. The stores are files in one folder, but for two
+of the Claude Agent SDK: its store in memory and, with `--postgres DSN`, the store for PostgreSQL
+among the examples of its source distribution, which must be on the path, with asyncpg.
 """
 
 from __future__ import annotations
@@ -10,14 +12,18 @@ import argparse
 import os
 import tempfile
 import time
+import uuid
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final
 
 import anyio
 from agents.extensions.memory import AdvancedSQLiteSession
+from claude_agent_sdk import InMemorySessionStore, fork_session_via_store, project_key_for_directory
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
+from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
 from sessiontree.adapters.openai_agents import SessionTreeSession
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
 
@@ -29,10 +35,69 @@ def main() -> None:
     """Measure, and print a row for each call."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--items", type=int, nargs="+", default=[100, 10_000, 100_000])
-    for items in parser.parse_args().items:
+    parser.add_argument("--postgres", metavar="DSN")
+    given = parser.parse_args()
+    for items in given.items:
         with tempfile.TemporaryDirectory() as folder:
+            anyio.run(_claude, folder, items, given.postgres)
             anyio.run(_openai, folder, items)
             anyio.run(_pydantic, folder, items)
+
+
+async def _claude(folder: str, count: int, postgres: str | None) -> None:
+    stores: dict[str, Any] = {"InMemorySessionStore": InMemorySessionStore()}
+    pool = None
+    if postgres is not None:
+        pool = await import_module("asyncpg").create_pool(postgres)
+        named = import_module("examples.session_stores.postgres_session_store")
+        stores["PostgresSessionStore"] = named.PostgresSessionStore(pool, f"of_{count}")
+        await stores["PostgresSessionStore"].create_schema()
+    stores["SessionTreeStore"] = SessionTreeStore(folder)
+    key: Any = {"project_key": project_key_for_directory(folder), "session_id": str(uuid.uuid4())}
+    uuids = [str(uuid.uuid4()) for _ in range(count + 2 * _ROUNDS * len(stores))]
+    lines = [_line(key, number, uuids) for number in range(len(uuids))]
+    next_one = iter(lines[count:])
+
+    async def fill(store: Any) -> None:
+        for start in range(0, count, 500):  # as the SDK gives them
+            await store.append(key, lines[start : min(count, start + 500)])
+
+    async def fork(store: Any) -> None:
+        await fork_session_via_store(store, key["session_id"], folder, uuids[count // 2])
+
+    for label, word in (
+        ("fill", fill),
+        ("add one", lambda store: store.append(key, [next(next_one)])),
+        ("load", lambda store: store.load(key)),
+        ("list", lambda store: store.list_sessions(key["project_key"])),
+        ("fork in the middle", fork),
+    ):
+        rounds = 1 if label in ("fill", "fork in the middle") else _ROUNDS
+        await _row(f"claude-agent-sdk, {label}", count, stores, word, rounds)
+    if pool is not None:
+        await pool.close()
+
+
+def _line(key: Any, number: int, uuids: list[str]) -> dict[str, Any]:
+    role = "assistant" if number % 2 else "user"
+    content = [{"type": "text", "text": f"{number} {_TEXT}"}]
+    return {
+        "parentUuid": uuids[number - 1] if number else None,
+        "isSidechain": False,
+        "type": role,
+        "uuid": uuids[number],
+        "message": {
+            "role": role,
+            "content": content,
+            **({"id": f"m{number}"} if number % 2 else {}),
+        },
+        "timestamp": "2026-01-01T00:00:00.000Z",
+        "userType": "external",
+        "cwd": "/project",
+        "sessionId": key["session_id"],
+        "version": "2.1.330",
+        "gitBranch": "main",
+    }
 
 
 async def _openai(folder: str, count: int) -> None:

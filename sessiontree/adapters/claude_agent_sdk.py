@@ -30,6 +30,7 @@ from sessiontree.adapters.claude_lines import (
     STARTS,
     Given,
     Key,
+    Left,
     Placing,
     canonical,
     made,
@@ -262,40 +263,29 @@ class SessionTreeStore(SessionStore):
 
     def _write(self, session: Session, wanted: _Wanted, lines: list[Given]) -> None:
         """Write the lines that the session does not have, and the fact behind them."""
-        tree = self._indexes.of(session, wanted.file).tree
-        key = _key(session, tree, wanted.subpath)
-        entries: list[SourceEntry] = []
-        if key is None:
-            entries.append(_start(session, tree, str(wanted.subpath), lines))
-            key = Key(session.reader, tree, entries[0].lane, entries[0].uuid, len(tree))
-        told = _told(session.reader.last_with_fact(_KEY))
-        left = key.rows_left(_fact_of(key))
+        tree, header = self._indexes.of(session, wanted.file).tree, session.header.uuid
+        found = _key(session, tree, wanted.subpath)
+        start = [] if found else [_start(session, tree, str(wanted.subpath), lines)]
+        key = found or Key(session.reader, tree, start[0].lane, start[0].uuid, len(tree))
+        left = key.left(_fact_of(key), wanted.session_id)
         since = self._since(session, wanted, lines, key, left)
         new = list(_new(key, lines, since))
-        if not new and not left:
-            self._failed.pop((wanted.file, wanted.subpath), None)
-            return
-        top = entries[0].parent if entries else key.above(session.header.uuid)
-        top = key.start if top != session.header.uuid else top
-        placing = Placing(key, wanted.session_id, top, told.costs)
-        summed: list[Mapping[str, Any] | None] = [*key.lines(left, wanted.session_id)]
-        for row, line in zip(left, summed, strict=True):
-            entries += placing.costs(line or {}, tree.uuids[row])
-        for given, uuid in new:
-            entries += placing.add(given, uuid)
-        entries += placing.end()
-        summed += [given.value for given, _ in new]
-        entries.append(
-            _fact(key, placing.tail, told, wanted, [one for one in summed if one is not None])
-        )
-        blobs = BlobHandles(session.blobs)
-        written = [entry.line(blobs.put) for entry in entries]
-        self._failed[wanted.file, wanted.subpath] = since, [given.value for given in lines]
-        session.writer.write_lines(written)
-        self._failed.pop((wanted.file, wanted.subpath))
+        if new or left:
+            told = _told(session.reader.last_with_fact(_KEY))
+            is_fork = (start[0].parent if start else key.above(header)) != header
+            top = key.start if is_fork else header
+            placing = Placing(key, wanted.session_id, top, told.costs)
+            entries = [*start, *placing.entries(left, new)]
+            summed = [*(line for _, line in left), *(given.value for given, _ in new)]
+            entries.append(_fact(key, placing.tail, told, wanted, summed))
+            put = BlobHandles(session.blobs).put
+            written = [entry.line(put) for entry in entries]
+            self._failed[wanted.file, wanted.subpath] = since, [given.value for given in lines]
+            session.writer.write_lines(written)
+        self._failed.pop((wanted.file, wanted.subpath), None)
 
     def _since(
-        self, session: Session, wanted: _Wanted, lines: list[Given], key: Key, left: list[int]
+        self, session: Session, wanted: _Wanted, lines: list[Given], key: Key, left: list[Left]
     ) -> int:
         """Where what an earlier attempt to write these lines left begins; or the end of the file.
 
@@ -304,7 +294,7 @@ class SessionTreeStore(SessionStore):
         since, failed = self._failed.get((wanted.file, wanted.subpath), (0, []))
         if failed == [given.value for given in lines]:
             return since
-        return key.offset(left[0]) if left else session.reader.view.size
+        return key.offset(left[0][0]) if left else session.reader.view.size
 
     def _delete(self, wanted: _Wanted) -> None:
         with suppress(SessionNotFoundError):
@@ -500,7 +490,7 @@ def _told(entry: Entry) -> _Told:
 
 
 def _fact(
-    key: Key, tail: str, told: _Told, wanted: _Wanted, lines: list[Mapping[str, Any]]
+    key: Key, tail: str, told: _Told, wanted: _Wanted, lines: Sequence[Mapping[str, Any]]
 ) -> SourceEntry:
     """The entry with the fact that sums up a key's lines so far, and the title if it changed."""
     mtime = max(time.time_ns() // 1_000_000, told.mtime + 1)

@@ -21,8 +21,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -53,7 +52,11 @@ _HELD: Final[tuple[str, ...]] = ("uuid", "parentUuid", "timestamp", "message")
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]{1,100}")
 _NOTHING: Final = object()
 _FARTHEST: Final = 1000
-"""Entries between a line's parent and the end of the conversation, or the first kept entry."""
+"""Entries upwards in which a message is looked for."""
+
+
+Left = tuple[int, Mapping[str, Any]]
+"""A line that a crash left, and its row."""
 
 
 class Given(NamedTuple):
@@ -126,8 +129,8 @@ class Key:
         rows.reverse()
         return rows
 
-    def rows_left(self, fact: str) -> list[int]:
-        """The rows behind the last one that gives a fact, of a write that was cut short."""
+    def left(self, fact: str, session_id: str) -> list[Left]:
+        """The lines behind the last entry that gives a fact, which a crash left of a write."""
         rows: list[int] = []
         for row in self._tree.rows_on(self.lane):
             if row < self._first or (
@@ -137,7 +140,8 @@ class Key:
                 break
             rows.append(row)
         rows.reverse()
-        return rows
+        lines = zip(rows, self.lines(rows, session_id), strict=True)
+        return [(row, line) for row, line in lines if line is not None]
 
     def lines(self, rows: Sequence[int], session_id: str) -> Iterator[dict[str, Any] | None]:
         """The lines of ascending rows; None for an entry without one."""
@@ -189,8 +193,9 @@ class Key:
         """The uuid for the line without a uuid that says this for the `number`th time, from 0."""
         return uuid_of_line(self.start, number, said)
 
-    def _entry(self, row: int) -> Entry:
-        return self._reader.read_at(self._tree.offsets[row])
+    def uuid(self, row: int) -> str:
+        """The uuid of the entry of a row."""
+        return self._tree.uuids[row]
 
     def offset(self, row: int) -> int:
         """Where the line of a row is in the file."""
@@ -210,6 +215,9 @@ class Key:
             middle = (low + high) // 2
             low, high = (middle, high) if is_there(middle - 1) else (low, middle)
         return low
+
+    def _entry(self, row: int) -> Entry:
+        return self._reader.read_at(self._tree.offsets[row])
 
 
 class Placing:
@@ -236,13 +244,22 @@ class Placing:
         last = self._at(self._message) if self._message is not None else None
         self._is_aside = last is not None and last.node is not None and not last.node.is_main
 
-    def add(self, given: Given, uuid: str) -> Iterator[SourceEntry]:
-        """The entries of a line that the key does not have: its own, and what it cost."""
+    def entries(
+        self, left: Sequence[Left], new: Iterable[tuple[Given, str]]
+    ) -> Iterator[SourceEntry]:
+        """The entries of new lines, each with its uuid, and what is missing for those left."""
+        for row, line in left:
+            yield from self._new_costs(line, self._key.uuid(row))
+        for given, uuid in new:
+            yield from self._add(given, uuid)
+        yield from self._end_of_conversation()
+
+    def _add(self, given: Given, uuid: str) -> Iterator[SourceEntry]:
+        """The entries of a line: its own, and what it cost."""
         node = node_of(given.json, 0)
         if node is None:
-            line = values(given.json) or Values({})
-            yield self._put(self._custom(line, uuid, self.tail))
-            yield from self.costs(given.value, uuid)
+            yield self._put(self._custom(given, uuid, self.tail))
+            yield from self._new_costs(given.value, uuid)
             return
         parent = self._parent_of(node)
         entry = self._entry_of(given, node, uuid, parent)
@@ -255,7 +272,7 @@ class Placing:
             self._message = uuid
         yield self._put(entry)
 
-    def costs(self, line: Mapping[str, Any], uuid: str) -> Iterator[SourceEntry]:
+    def _new_costs(self, line: Mapping[str, Any], uuid: str) -> Iterator[SourceEntry]:
         """What each model cost since the line of costs before, for the line with this uuid."""
         if line.get("type") != "cost-state" or self._key.lane is not None:
             return
@@ -263,14 +280,14 @@ class Placing:
             own = uuid_of_line(uuid, 0, _json(model))
             if cost and self._at(own) is None:
                 fields = {key: _json(value) for key, value in session_cost(model, cost).items()}
-                yield self._put(self._made("usage", own, self.tail, fields, None))
+                yield self._put(made("usage", own, self.tail, None, fields))
 
-    def end(self) -> Iterator[SourceEntry]:
+    def _end_of_conversation(self) -> Iterator[SourceEntry]:
         """A branch to the message that came last, if the leaf is not below it."""
         message = self._message
         if message is not None and self._message_above(self.tail) != message:
             uuid = uuid_of_line(self.tail, 0, b"branch")
-            yield self._put(self._made("branch", uuid, message, {}, None))
+            yield self._put(made("branch", uuid, message, self._key.lane, {}))
 
     def _put(self, entry: SourceEntry) -> SourceEntry:
         self.tail = entry.uuid
@@ -288,8 +305,10 @@ class Placing:
         return None if row == NO_ROW else uuid
 
     def _up(self, uuid: str) -> Iterator[Placed]:
-        """The entries from one upwards."""
-        while (one := self._at(uuid)) is not None:
+        """The entries from one upwards, as far as any is looked for."""
+        for _ in range(_FARTHEST):
+            if (one := self._at(uuid)) is None:
+                return
             yield one
             uuid = one.parent
 
@@ -326,29 +345,26 @@ class Placing:
 
     def _is_near(self, parent: str, end: str) -> bool:
         """Whether no message of another response is between an entry and the end below it."""
-        responses: set[str | None] = set()
-        for one in islice(self._up(end), _FARTHEST):
-            if one.uuid == parent:
-                break
-            if one.node is not None and one.says and not one.node.has_result:
-                responses.add(one.node.response)
-        else:
-            return False
         above = (one.node for one in self._up(parent) if one.node is not None)
         own = next((node.response for node in above if node.response is not None), None)
-        return responses <= {own}
+        for one in self._up(end):
+            if one.uuid == parent:
+                return True
+            if one.says and not _is_of(one.node, own):
+                return False
+        return False
 
     def _entry_of(self, given: Given, node: Node, uuid: str, parent: str) -> SourceEntry:
-        line = values(given.json) or Values({})
         if not self._says(node):
-            return self._custom(line, uuid, parent)
+            return self._custom(given, uuid, parent)
+        line = values(given.json) or Values({})
         if node.summary and (kept := self._compaction(line, node, uuid, parent)) is not None:
             kind, fields = "compaction", kept
         else:
             kind, fields = "message", {"message": dumps(message_of(node, line))}
             if metadata := metadata_of(node, line):
                 fields["metadata"] = dumps(metadata)
-        entry = self._made(kind, uuid, parent, fields, node.timestamp)
+        entry = made(kind, uuid, parent, self._key.lane, fields, node.timestamp)
         return self._with_original(entry, given, node)
 
     def _says(self, node: Node) -> bool:
@@ -389,19 +405,14 @@ class Placing:
         named = kept[0] if isinstance(kept, list) and kept else None
         named = named or about.inside("preservedSegment").text("headUuid")
         first = self._known(named) if isinstance(named, str) and named else None
-        above = islice(self._up(parent), _FARTHEST)
-        return first if any(one.uuid == first for one in above) else None
+        return first if any(one.uuid == first for one in self._up(parent)) else None
 
-    def _custom(self, line: Values, uuid: str, parent: str) -> SourceEntry:
-        kind = line.text("type") or "line"
-        named = "line" if _KIND + kind == STARTS else kind
-        fields = {"customType": _json(_KIND + named), "data": line.as_json()}
-        return self._made("custom", uuid, parent, fields, line.text("timestamp"))
-
-    def _made(
-        self, kind: str, uuid: str, parent: str, fields: dict[str, bytes], timestamp: str | None
-    ) -> SourceEntry:
-        return made(kind, uuid, parent, self._key.lane, fields, timestamp)
+    def _custom(self, given: Given, uuid: str, parent: str) -> SourceEntry:
+        kind, at = given.value.get("type"), given.value.get("timestamp")
+        named = kind if isinstance(kind, str) and kind and _KIND + kind != STARTS else "line"
+        fields = {"customType": _json(_KIND + named), "data": given.json}
+        lane = self._key.lane
+        return made("custom", uuid, parent, lane, fields, at if isinstance(at, str) else None)
 
     def _with_original(self, entry: SourceEntry, given: Given, node: Node) -> SourceEntry:
         """An entry with the keys of its line that it does not hold, and those it has more."""
@@ -420,6 +431,13 @@ class Placing:
         if lacks := [key for key in dict.fromkeys(has) if key not in line]:
             entry.fields[LACKS] = dumps(lacks)
         return entry
+
+
+def _is_of(node: Node | None, response: str | None) -> bool:
+    """Whether a message is a part of a response, or a result of a call."""
+    if node is None:
+        return False
+    return node.has_result or (node.response is not None and node.response == response)
 
 
 def made(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from typing import Any
 
 from claude_agent_sdk import InMemorySessionStore, SessionStore
@@ -21,7 +21,8 @@ class Twin(SessionStore):
     """Both stores; each method is called on both, and must give the same.
 
     Times are those of the store in memory. It is not given what ours leaves out: entries with a
-    uuid that the key has.
+    uuid that the key has. A batch with one of those has no entries without a uuid here, because
+    ours leaves out some of them too.
     """
 
     def __init__(self, ours: SessionTreeStore) -> None:
@@ -29,8 +30,11 @@ class Twin(SessionStore):
         self.ours = ours
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        known = {_uuid(one) for one in self.memory.get_entries(key)} - {None}
+        if any(_uuid(entry) in known for entry in entries):
+            entries = [entry for entry in entries if _uuid(entry) is not None]
         await self.ours.append(key, entries)
-        if new := _new(self.memory.get_entries(key), entries):
+        if new := _new(known, entries):
             await self.memory.append(key, new)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
@@ -64,12 +68,12 @@ class Twin(SessionStore):
         return expected
 
 
-def _new(stored: Sequence[Any], entries: Sequence[Any]) -> list[SessionStoreEntry]:
-    known = {_uuid(one) for one in stored}
+def _new(known: Set[str | None], entries: Sequence[Any]) -> list[SessionStoreEntry]:
+    seen = set(known)
     found: list[SessionStoreEntry] = []
     for entry in entries:
-        if _uuid(entry) is None or _uuid(entry) not in known:
-            known.add(_uuid(entry))
+        if _uuid(entry) is None or _uuid(entry) not in seen:
+            seen.add(_uuid(entry))
             found.append(entry)
     return found
 
