@@ -8,12 +8,15 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
 
 from sessiontree import Session
+from tests.agents.claude_code import program, seen
 from tests.examples.provider import provider
 
 pytestmark = pytest.mark.slow
@@ -21,13 +24,20 @@ pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
 
-def run(example: str, served: Any, folder: Path, *lines: str, dies: bool = False) -> list[str]:
+def run(
+    example: str,
+    served: Any,
+    folder: Path,
+    *lines: str,
+    dies: bool = False,
+    variables: Mapping[str, str] = MappingProxyType({}),
+) -> list[str]:
     """Give lines to an example. Returns what it prints."""
     done = subprocess.run(
         [sys.executable, str(EXAMPLES / example), "chat.jsonl"],
         input="".join(f"{line}\n" for line in lines),
         cwd=folder,
-        env=os.environ | served.environment(),
+        env=os.environ | served.environment() | dict(variables),
         capture_output=True,
         text=True,
         timeout=120,
@@ -62,7 +72,7 @@ def _text(content: Any) -> str:
 
 def test_each_example_is_short() -> None:
     found = {path.name: len(path.read_text().splitlines()) for path in EXAMPLES.glob("*.py")}
-    assert len(found) == 6
+    assert len(found) == 7
     assert max(found.values()) < 120
 
 
@@ -210,3 +220,27 @@ def graph_script(request: dict[str, Any]) -> list[dict[str, Any]]:
     if said in ("Read", "Fail"):
         return uses(read={"path": "notes.md" if said == "Read" else "nowhere.md"})
     return text(said)
+
+
+@pytest.mark.skipif(
+    program() is None, reason="Claude Code is not installed: it is in the wheel of claude-agent-sdk"
+)
+def test_an_agent_of_claude_goes_on_and_forks(tmp_path: Path) -> None:
+    own = {"HOME": str(tmp_path), "CLAUDE_CONFIG_DIR": str(tmp_path / "config")}
+    own |= {"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1", "DISABLE_AUTOUPDATER": "1"}
+
+    def script(request: dict[str, Any]) -> list[dict[str, Any]]:
+        prompts = [m for m in seen(request["messages"]) if m["role"] == "user"]
+        return text(f"{len(prompts)} prompts")
+
+    with provider(script) as served:
+        first = run("claude_agent.py", served, tmp_path, "One", variables=own)
+        assert first == ["1 prompts"]
+        again = run("claude_agent.py", served, tmp_path, "Two", "fork", "Three", variables=own)
+    assert again == ["2 prompts", "3 prompts"]
+    files = (tmp_path / "chat.jsonl" / "claude-agent-sdk").glob("*/*.jsonl")
+    counts = []
+    for file in files:
+        with Session.open(file, readonly=True) as session:
+            counts.append(len(session.turns()))
+    assert sorted(counts) == [2, 3]
