@@ -38,6 +38,7 @@ class FileEdit(msgspec.Struct, frozen=True):
 
     Attributes:
         edit: the edit with its session.
+        kind: what kind of edit it is: `write`, `edit`, `delete`, `move` or `change`.
         outcome: `kept`: lines of it are in the file; `replaced`: other edits or commits took their
             place; `deleted`: the file is not there any more; `reverted`: the file had the content
             before it again; `lost`: the same, and no commit has it; `done`: it wrote no line, such
@@ -49,6 +50,7 @@ class FileEdit(msgspec.Struct, frozen=True):
     """
 
     edit: SessionEdit
+    kind: str
     outcome: Outcome
     kept: int
     added: int
@@ -69,7 +71,7 @@ class FileEdit(msgspec.Struct, frozen=True):
             "tool": event.tool,
             "lane": event.lane,
             "path": event.path,
-            "kind": event.edit.kind if event.edit is not None else None,
+            "kind": self.kind,
             "to": event.to,
             "outcome": self.outcome,
             "kept": self.kept,
@@ -109,19 +111,18 @@ def history(
     result = played(known, edits, text)
     kept = Counter(writer.edit for writer in result.writers if writer is not None)
     shown = [
-        (number, edit)
+        (number, edit, made)
         for number, edit in enumerate(edits)
-        if edit.event.edit is not None and (since is None or edit.seconds >= since.timestamp())
+        if (made := edit.event.edit) and (since is None or edit.seconds >= since.timestamp())
     ]
     found: list[FileEdit] = []
-    for number, edit in shown:
-        assert edit.event.edit is not None
-        counts = counts_of(edit.event.edit)
+    for number, edit, made in shown:
+        counts = counts_of(made)
         outcome = _outcome(edit, kept[number], number in result.undone, number in result.committed)
         if outcome == "replaced" and not os.path.exists(path):
             outcome = "deleted"
-        diff = tuple(diff_of(edit.event.edit))
-        found.append(FileEdit(edit, outcome, kept[number], *counts, diff))
+        diff = tuple(diff_of(made))
+        found.append(FileEdit(edit, made.kind, outcome, kept[number], *counts, diff))
     return found
 
 

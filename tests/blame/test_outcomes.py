@@ -70,6 +70,10 @@ class Project:
         if answer == "Updated.":
             self.file.write_text(self.file.read_text().replace(old, new))
 
+    def change(self, old: str, new: str) -> None:
+        """Change the file as a person does, whom no session tells of."""
+        self.file.write_text(self.file.read_text().replace(old, new))
+
     def outcomes(self) -> list[str]:
         found = history(str(self.file), lambda: [str(self.session)], pytest.fail)
         return [edit.outcome for edit in found]
@@ -129,6 +133,50 @@ def test_an_edit_may_be_later_than_its_commit_by_a_clock_that_differs(
     project.edit(200 + late, "one\n", f"one\n{more}")
     project.commit(200)
     assert project.certainties() == ["none", "exact", "exact"]
+
+
+MORE = (
+    "a line that is long enough",
+    "the second line, which is longer",
+    "and the third of them all",
+)
+
+
+@pytest.mark.parametrize(
+    ("late", "certainties", "outcomes"),
+    [
+        (5, ["hunk", "hunk", "none", "hunk"], ["kept"]),
+        (6, ["none", "none", "none", "none"], ["lost"]),
+    ],
+)
+def test_a_late_edit_is_in_a_commit_that_another_one_changed(
+    project: Project, late: int, certainties: list[str], outcomes: list[str]
+) -> None:
+    """The clocks of a session and of a commit differ by five minutes at most."""
+    project.edit(200 + late, "one\n", "\n".join(("two", *MORE)) + "\n")
+    project.commit(200)
+    project.change(MORE[1], "nobody told of this one")
+    project.commit(200)
+    assert (project.certainties(), project.outcomes()) == (certainties, outcomes)
+
+
+def test_late_edits_are_in_a_commit_in_the_order_of_their_times(project: Project) -> None:
+    project.edit(203, "one\n", f"two\n{MORE[0]}\n")
+    project.edit(204, f"{MORE[0]}\n", f"{MORE[1]}\n{MORE[2]}\n")
+    project.commit(200)
+    project.change("two", "nobody told of this one")
+    project.commit(201)
+    assert project.certainties() == ["none", "exact", "exact"]
+    assert project.outcomes() == ["lost", "kept"]
+
+
+def test_a_late_edit_that_explains_nothing_of_a_commit_is_not_in_it(project: Project) -> None:
+    project.change("one", "nobody told of this one")
+    project.commit(200)
+    project.edit(202, "nobody told of this one", MORE[0])
+    project.commit(203)
+    assert project.certainties() == ["exact"]
+    assert project.outcomes() == ["kept"]
 
 
 def test_a_shallow_clone_says_what_it_lacks(project: Project, tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable
+from itertools import permutations
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,66 @@ def test_a_short_id_that_calls_share_does_not_join_them(write: Callable[..., str
     one = write("one", (1, "c", wrote("a.py")), (2, "c", wrote("a.py", "y\n")), id="one")
     two = write("two", (3, "c", wrote("a.py")), id="two")
     assert found([one, two], "a.py")[0] == ["c", "c", "c"]
+
+
+def test_copies_are_told_as_the_original_tells_them(write: Callable[..., str]) -> None:
+    """An import is newer than what it was made of; else the older file, else the first name."""
+    call = (1, "c1", wrote("a.py"))
+    young, old, twin = (write(name, call, id=name, age=age) for name, age in COPIES.items())
+    for files in permutations((young, old, twin)):
+        told = edits_of(Target(("/p",), ["a.py"]), list(files), pytest.fail)
+        assert [edit.file for edit in told] == [old]
+    os.utime(old)
+    os.utime(twin)
+    assert [edit.file for edit in edits_of(Target(("/p",), ["a.py"]), [old, young], print)] == [
+        young
+    ]
+
+
+COPIES = {"young": 3, "old": 9, "twin": 9}
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "count"),
+    [
+        ((1, "c", wrote("a.py")), (1, "c", wrote("a.py")), 1),
+        ((1, "c", wrote("a.py")), (2, "c", wrote("a.py")), 2),
+        ((1, "c", wrote("a.py")), (1, "d", wrote("a.py")), 2),
+        ((1, "c", wrote("a.py")), (1, "c", wrote("b.py")), 2),
+        ((1, "", wrote("a.py")), (1, "", wrote("a.py")), 1),
+        ((1, "", wrote("a.py")), (1, "", wrote("a.py", "y\n")), 2),
+        ((1, "", wrote("a.py")), (2, "", wrote("a.py")), 2),
+    ],
+)
+def test_calls_of_two_sessions_are_copies_if_all_that_names_them_is_the_same(
+    write: Callable[..., str], one: Any, two: Any, count: int
+) -> None:
+    files = [write("one", one, id="one"), write("two", two, id="two")]
+    assert len(found(files, "a.py", "b.py")[0]) == count
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['{"a":"tool_use a.py"}', '{"a":"toolCall a.py"}', '{"a":"local_shell_call a.py"}', "{"],
+)
+@pytest.mark.parametrize(
+    ("name", "is_opened"), [("s.jsonl", True), ("s.json", True), ("quiet.jsonl", False)]
+)
+def test_a_file_is_opened_if_a_line_may_be_a_call_with_the_name(
+    tmp_path: Path, line: str, name: str, is_opened: bool
+) -> None:
+    """A document has the call and the name on lines of their own."""
+    file = tmp_path / name
+    if name == "s.jsonl":
+        said, is_opened = line, "a.py" in line
+    elif name == "s.json":
+        said = "a.py"
+    else:
+        said = f"{line.replace('a.py', '')}\na.py, in another line than the call\n"
+    file.write_text(said)
+    problems: list[str] = []
+    assert edits_of(Target(("/p",), ["a.py"]), [str(file)], problems.append) == []
+    assert len(problems) == is_opened
 
 
 def test_a_file_that_cannot_be_read_is_reported_and_hides_nothing(

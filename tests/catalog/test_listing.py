@@ -11,7 +11,14 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.listing import HEAD, TAIL, SessionInfo, facts_of, session_infos
+from sessiontree.catalog.listing import (
+    FIRST_MESSAGE_WITHIN,
+    HEAD,
+    TAIL,
+    SessionInfo,
+    facts_of,
+    session_infos,
+)
 from sessiontree.errors import FileError, SessionNotFoundError, StorageError
 from sessiontree.storage.files import session_files
 from tests.formats import test_pi
@@ -53,6 +60,24 @@ def test_the_first_prompt_is_found_behind_much_else(file: Path) -> None:
     prompt = {"role": "user", "content": [{"type": "text", "text": "At last"}]}
     chat(file, system, assistant('says "user" first'), prompt, assistant(MUCH))
     assert facts_of(str(file)).first_message == "At last"
+
+
+@pytest.mark.parametrize(
+    ("before", "told"),
+    [
+        (HEAD, "At last"),
+        (4 * HEAD, "At last"),
+        (FIRST_MESSAGE_WITHIN - 1024, "At last"),
+        (FIRST_MESSAGE_WITHIN, None),
+    ],
+)
+def test_the_first_prompt_is_looked_for_in_so_many_bytes(
+    file: Path, before: int, told: str | None
+) -> None:
+    with made(file, spill_over=None) as session:
+        session.append_message({"role": "system", "content": "s" * before})
+        session.append_message({"role": "user", "content": "At last"})
+    assert facts_of(str(file)).first_message == told
 
 
 def test_a_first_prompt_of_any_length_is_cut(file: Path) -> None:

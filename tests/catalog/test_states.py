@@ -200,6 +200,20 @@ def test_states_are_kept_up_to_a_size(project: Project, monkeypatch: pytest.Monk
         found(project)
 
 
+def test_a_line_of_a_state_counts_as_eight_characters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    looks = [
+        state(str(n), edit=None, seen=Seen("a.py", "z", first=n, total=n)).edit for n in (3, 5)
+    ]
+    monkeypatch.setattr(recover, "edits_of", lambda *_: looks)
+    monkeypatch.setattr(recover, "MOST_KEPT", 8 * (3 + 5))
+    assert len(states(str(tmp_path / "a.py"), list, pytest.fail)) == 2
+    monkeypatch.setattr(recover, "MOST_KEPT", 8 * (3 + 5) - 1)
+    with pytest.raises(TooMuchError):
+        states(str(tmp_path / "a.py"), list, pytest.fail)
+
+
 def test_a_write_needs_no_repository_and_a_look_at_the_same_is_no_state(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

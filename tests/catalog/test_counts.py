@@ -1,0 +1,90 @@
+"""What a list counts in whole files: how much at once, and of documents only whole ones."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sessiontree.catalog import counts
+from sessiontree.catalog.counts import Counter
+from sessiontree.catalog.listing import facts_of
+from tests.support.sessions import by_hand
+
+MESSAGES = [
+    {"id": str(n), "timestamp": "2026-02-10T21:11:00Z", "type": kind, "content": f"say {n}"}
+    for n, kind in enumerate(("user", "gemini", "user"))
+]
+
+
+@pytest.fixture
+def document(tmp_path: Path) -> Path:
+    """A chat of an older Gemini CLI, which is one JSON document over many lines."""
+    times = {"startTime": "2026-02-10T21:11:00Z", "lastUpdated": "2026-02-10T21:12:00Z"}
+    file = tmp_path / "session-1.json"
+    chat = {"sessionId": "one", "projectHash": "0", **times, "messages": MESSAGES}
+    file.write_text(json.dumps(chat, indent=2))
+    return file
+
+
+def turns(*files: Path, at_once: int | None = None, folder: Path | None = None) -> list[int | None]:
+    counter = Counter(None if folder is None else str(folder))
+    told = counter.counted([facts_of(str(file)) for file in files], at_once)
+    found = [None if each is None else each.turns for _, each in told]
+    counter.save()
+    return found
+
+
+def test_a_list_counts_so_many_bytes_and_passes_over_what_is_larger(tmp_path: Path) -> None:
+    files = [
+        by_hand(tmp_path / "two.jsonl", "a", "b"),
+        by_hand(tmp_path / "large.jsonl", *"abcdefghi"),
+        by_hand(tmp_path / "one.jsonl", "a"),
+        by_hand(tmp_path / "another.jsonl", "a"),
+    ]
+    two, large, one, _ = (file.stat().st_size for file in files)
+    assert turns(*files, at_once=two + one) == [2, None, 1, None]
+    assert turns(*files, at_once=two + one - 1) == [2, None, None, None]
+    assert turns(*files, at_once=two + large + one) == [2, 9, 1, None]
+    assert turns(*files, at_once=0) == [None] * 4
+    assert turns(*files) == [2, 9, 1, 1]
+
+
+def test_what_is_kept_costs_nothing_and_only_the_newest_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [by_hand(tmp_path / f"{n}.jsonl", *"abc"[:n]) for n in (1, 2, 3)]
+    for file in files:
+        os.utime(file, (1_000, 1_000))
+    cache = tmp_path / "cache"
+    monkeypatch.setattr(counts, "MOST_KEPT", 2)
+    assert turns(*files, folder=cache) == [1, 2, 3]
+    assert turns(*files, folder=cache, at_once=0) == [None, 2, 3]
+
+
+def test_a_document_is_counted_whole_and_up_to_a_size(
+    document: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    size = document.stat().st_size
+    assert turns(document) == [2]
+    monkeypatch.setattr(counts, "LARGEST_DOCUMENT", size)
+    assert turns(document) == [2]
+    monkeypatch.setattr(counts, "LARGEST_DOCUMENT", size - 1)
+    assert turns(document) == [None]
+
+
+def test_the_turns_of_a_document_that_is_cut_are_unknown(document: Path) -> None:
+    facts = facts_of(str(document))
+    document.write_bytes(document.read_bytes()[:-3])  # its agent writes it now
+    ((_, found),) = Counter(None).counted([facts], None)
+    assert found is None
+
+
+def test_the_counts_of_a_file_that_is_gone_are_unknown(tmp_path: Path) -> None:
+    file = by_hand(tmp_path / "s.jsonl", "a")
+    facts = facts_of(str(file))
+    file.unlink()
+    ((_, found),) = Counter(None).counted([facts], None)
+    assert found is None
