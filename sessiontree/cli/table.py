@@ -17,6 +17,7 @@ from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.catalog.titles import agent_of, model_of, note_of, shown_id, title_of
 from sessiontree.cli.screen import Screen
 from sessiontree.core.display import one_line
+from sessiontree.core.moment import seconds_of
 from sessiontree.text.amounts import ago, briefly_ago, dollars
 from sessiontree.text.columns import columns_of, cut, filled
 from sessiontree.text.preview import size_in_short
@@ -161,9 +162,10 @@ def _when(one: SessionInfo, screen: Screen) -> str:
 
 def time_of(timestamp: str | None) -> str:
     """A stored time as the date and the time here."""
-    if not timestamp:
+    seconds = seconds_of(timestamp)
+    if seconds is None:
         return "unknown"
     try:
-        return datetime.fromtimestamp(moment(timestamp)).strftime("%Y-%m-%d %H:%M")
+        return datetime.fromtimestamp(seconds).strftime("%Y-%m-%d %H:%M")
     except (ValueError, OverflowError, OSError):
         return "unknown"

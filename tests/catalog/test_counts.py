@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sessiontree.catalog import counts
 from sessiontree.catalog.counts import Counter
 from sessiontree.catalog.listing import facts_of
+from sessiontree.core.counts import Counts
 from tests.support.sessions import by_hand
 
 MESSAGES = [
@@ -88,3 +90,55 @@ def test_the_counts_of_a_file_that_is_gone_are_unknown(tmp_path: Path) -> None:
     file.unlink()
     ((_, found),) = Counter(None).counted([facts], None)
     assert found is None
+
+
+@pytest.fixture
+def settled(tmp_path: Path) -> Path:
+    """A session that changed long ago, so that its counts are kept."""
+    file = by_hand(tmp_path / "s.jsonl", "a")
+    os.utime(file, (1_000, 1_000))
+    return file
+
+
+def kept(folder: Path) -> list[Path]:
+    return list(folder.glob("counts-*"))
+
+
+def test_nothing_is_kept_of_a_file_that_changes_while_it_is_counted(
+    settled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = counts._counts_of
+
+    def counted(*given: Any) -> Counts | None:
+        found = count(*given)
+        by_hand(settled, "a", "b")
+        os.utime(settled, (1_001, 1_001))
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(counts, "_counts_of", counted)
+        assert turns(settled, folder=tmp_path / "cache") == [1]
+    assert kept(tmp_path / "cache") == []
+    assert turns(settled, folder=tmp_path / "cache") == [2]
+
+
+def test_the_cache_is_written_only_if_something_was_counted(settled: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    assert turns(settled) == [1]
+    assert turns(settled, folder=cache) == [1]
+    (before,) = kept(cache)
+    inode = before.stat().st_ino
+    assert turns(settled, folder=cache) == [1]
+    assert [each.stat().st_ino for each in kept(cache)] == [inode]
+    by_hand(settled, "a", "b")
+    os.utime(settled, (1_001, 1_001))
+    assert turns(settled, folder=cache) == [2]
+    assert turns(settled, folder=cache, at_once=0) == [2]
+
+
+def test_a_path_that_is_not_unicode_is_counted_and_not_kept(settled: Path, tmp_path: Path) -> None:
+    odd = settled.with_name(os.fsdecode(b"\xff.jsonl"))
+    odd.write_bytes(settled.read_bytes())
+    os.utime(odd, (1_000, 1_000))
+    assert turns(odd, settled, folder=tmp_path / "cache") == [1, 1]
+    assert turns(odd, settled, folder=tmp_path / "cache", at_once=0) == [None, 1]

@@ -19,9 +19,9 @@ MINUTE = "2026-03-01T09:{:02}:00.000Z"
 
 @pytest.fixture
 def write(tmp_path: Path) -> Callable[..., str]:
-    """Writes a session; each call is the minute, its id, and its script or its arguments."""
+    """Writes a session; each call is the minute or None, its id, and its script or arguments."""
 
-    def writes(name: str, *calls: tuple[int, str, Any], age: int = 0, id: str = "") -> str:
+    def writes(name: str, *calls: tuple[int | None, str, Any], age: int = 0, id: str = "") -> str:
         header = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "root"}
         lines = [{**header, "parentUuid": None, "id": id or name, "cwd": "/p"}]
         for minute, call, given in calls:
@@ -34,8 +34,9 @@ def write(tmp_path: Path) -> Callable[..., str]:
             told = {"role": "toolResult", "toolCallId": call, "content": "", "isError": not done}
             for kind, message in (("c", said), ("r", told)):
                 entry = {"type": "message", "uuid": f"{call}{kind}{len(lines)}"}
-                above = {"parentUuid": lines[-1]["uuid"], "timestamp": MINUTE.format(minute)}
-                lines.append({**entry, **above, "message": message})
+                above = {"parentUuid": lines[-1]["uuid"]}
+                time = {} if minute is None else {"timestamp": MINUTE.format(minute)}
+                lines.append({**entry, **above, **time, "message": message})
         file = tmp_path / f"{name}.jsonl"
         file.write_text("".join(json.dumps(line) + "\n" for line in lines))
         os.utime(file, (1_000 - age, 1_000 - age))
@@ -137,6 +138,9 @@ COPIES = {"young": 3, "old": 9, "twin": 9}
         ((1, "", wrote("a.py")), (1, "", wrote("a.py")), 1),
         ((1, "", wrote("a.py")), (1, "", wrote("a.py", "y\n")), 2),
         ((1, "", wrote("a.py")), (2, "", wrote("a.py")), 2),
+        ((None, "c", wrote("a.py")), (None, "c", wrote("a.py")), 1),
+        ((None, "c", wrote("a.py")), (None, "c", wrote("a.py", "y\n")), 2),
+        ((None, "c", wrote("a.py")), (1, "c", wrote("a.py")), 2),
     ],
 )
 def test_calls_of_two_sessions_are_copies_if_all_that_names_them_is_the_same(
@@ -144,6 +148,38 @@ def test_calls_of_two_sessions_are_copies_if_all_that_names_them_is_the_same(
 ) -> None:
     files = [write("one", one, id="one"), write("two", two, id="two")]
     assert len(found(files, "a.py", "b.py")[0]) == count
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        ([(1, "c", wrote("a.py"))], [(2, "c", wrote("a.py", ""))], ["c"]),
+        ([(1, "c", wrote("a.py"))], [(2, "d", wrote("a.py"))], ["c", "d"]),
+        ([(1, "", wrote("a.py"))], [(2, "", wrote("a.py"))], ["", ""]),
+        (
+            [(1, "c", wrote("a.py")), (2, "c", wrote("a.py"))],
+            [(2, "c", wrote("a.py")), (3, "c", wrote("a.py"))],
+            ["c", "c", "c"],
+        ),
+    ],
+)
+def test_copies_of_one_session_have_the_ids_of_its_calls_at_other_times(
+    write: Callable[..., str], one: Any, two: Any, told: list[str]
+) -> None:
+    files = [write("one", *one, id="same"), write("two", *two, id="same")]
+    assert found(files, "a.py")[0] == told
+
+
+def test_what_was_done_to_files_of_the_same_name_elsewhere_is_not_told(
+    write: Callable[..., str],
+) -> None:
+    calls = [
+        (1, "w", wrote("/elsewhere/a.py")),
+        (2, "m", "mv /elsewhere/a.py /elsewhere/b.py"),
+        (3, "n", "mv /elsewhere/b.py /elsewhere/a.py"),
+        (None, "f", wrote("a.py")),
+    ]
+    assert found([write("one", *calls)], "a.py") == (["f"], ["a.py"])
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from typing import Final
 from unittest.mock import patch
 
 from tests.cli.screens import screens
+from tests.cli.tables import tables
 from tests.support.terminal import run, utc
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
@@ -501,6 +502,7 @@ def main() -> None:
         (EXPECTED / f"{name}.txt").write_text(printed(case), encoding="utf-8")
     for name, screen in screens():
         (EXPECTED / f"{name}.txt").write_text(screen, encoding="utf-8")
+    (EXPECTED / "tables.txt").write_text(tables(), encoding="utf-8")
 
 
 if __name__ == "__main__":
