@@ -2,14 +2,58 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from errno import EIO
 from functools import partial
 from pathlib import Path
 
 import pytest
 
+from sessiontree.errors import StorageError
 from sessiontree.storage.atomic import create_file, replace_file, swap_file
 from sessiontree.storage.fs import DISK, READ, Memory
+from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
+
+CHANGES = ("write", "sync", "sync_folder", "replace", "link", "unlink")
+
+WRITTEN = ["write new", "sync new"]
+IN_PLACE = ["replace s.jsonl", "sync_folder folder"]
+KEPT = [*WRITTEN, "link s.jsonl.v1", "sync_folder folder", *IN_PLACE]
+COPIED = [*WRITTEN, "link s.jsonl.v1", "replace s.jsonl.v1", "unlink new", "sync_folder folder"]
+
+keep = partial(replace_file, suffix=".v1")
+
+STEPS: dict[str, tuple[Callable[..., None], type[FaultyDisk], list[str], list[str]]] = {
+    "create": (
+        create_file,
+        FaultyDisk,
+        [],
+        [*WRITTEN, "link s.jsonl", "unlink new", "sync_folder folder"],
+    ),
+    "create without links": (
+        create_file,
+        NoLinks,
+        [],
+        [*WRITTEN, "link s.jsonl", "replace s.jsonl", "unlink new", "sync_folder folder"],
+    ),
+    "swap": (swap_file, FaultyDisk, ["s.jsonl"], [*WRITTEN, *IN_PLACE]),
+    "keep": (keep, FaultyDisk, ["s.jsonl"], KEPT),
+    "keep again": (keep, FaultyDisk, ["s.jsonl", "s.jsonl.v1"], KEPT),
+    "keep beside a stray": (
+        keep,
+        FaultyDisk,
+        ["s.jsonl", "s.jsonl.12-0123abcd.tmp"],
+        ["unlink new", *KEPT],
+    ),
+    "keep without links": (
+        keep,
+        NoLinks,
+        ["s.jsonl"],
+        [*WRITTEN, "link s.jsonl.v1", *COPIED, "sync_folder folder", *IN_PLACE],
+    ),
+}
+"""An operation and its disk, the files that are there, and the calls that change the disk."""
 
 
 class Writes(Memory):
@@ -51,3 +95,59 @@ def test_a_file_that_cannot_be_made_whole_leaves_the_old_one_alone(
         put(DISK, str(file), blocks=broken())
     assert file.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [file]
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_content_is_on_the_medium_before_its_name_and_both_at_the_end(
+    name: str, tmp_path: Path
+) -> None:
+    put, make, there, expected = STEPS[name]
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    for file in there:
+        (folder / file).write_bytes(b"old")
+    disk = make()
+    disk.arm()
+    put(disk, str(folder / "s.jsonl"), blocks=iter([b"new"]))
+    assert steps(disk) == expected
+    kept = {"s.jsonl.v1": b"old"} if put is keep else {}
+    assert contents(folder) == {"s.jsonl": b"new", **kept}
+
+
+def steps(disk: FaultyDisk) -> list[str]:
+    """The calls that changed the disk, each with its file; `new` is a temporary name."""
+    found = [(kind, os.path.basename(path)) for kind, path in disk.calls if kind in CHANGES]
+    names = {"s.jsonl", "s.jsonl.v1", "folder"}
+    return [f"{kind} {name if name in names else 'new'}" for kind, name in found]
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """The files of a folder."""
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("put", "disk", "kind"),
+    [
+        (create_file, FaultyDisk, "link"),
+        (create_file, NoLinks, "replace"),
+        (swap_file, FaultyDisk, "replace"),
+        (keep, FaultyDisk, "link"),
+        (keep, FaultyDisk, "replace"),
+        (keep, NoLinks, "replace"),
+    ],
+)
+@pytest.mark.parametrize("stays", [False, True])
+def test_a_new_file_that_cannot_have_its_name_is_removed(
+    put: Callable[..., None], disk: type[FaultyDisk], kind: str, stays: bool, tmp_path: Path
+) -> None:
+    file = tmp_path / "s.jsonl"
+    if put is not create_file:
+        file.write_bytes(b"old")
+    failing = disk()
+    failing.arm(Fault(kind, 1, EIO, stays))
+    with pytest.raises(StorageError):
+        put(failing, str(file), blocks=iter([b"new"]))
+    left = contents(tmp_path)
+    left.pop("s.jsonl.v1", None)
+    assert left == ({} if put is create_file else {"s.jsonl": b"old"})

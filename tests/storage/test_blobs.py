@@ -132,6 +132,31 @@ def test_a_blob_that_another_program_stored_is_compared_and_synced_before_it_cou
     assert noted(disk) == ["read", "sync", f"sync {tmp_path.name}", "sync chat.jsonl.blobs"]
 
 
+def test_a_blob_is_on_the_medium_before_it_is_confirmed(
+    tmp_path: Path, blobs: Blobs, disk: FaultyDisk
+) -> None:
+    found = blobs_in(tmp_path, fs=disk)
+    found.confirm(BLOB)
+    assert noted(disk) == ["read", "sync", f"sync {tmp_path.name}", "sync chat.jsonl.blobs"]
+    disk.calls.clear()
+    found.confirm(BLOB)
+    assert noted(disk) == []
+
+
+def test_a_blob_that_is_linked_or_copied_is_on_the_medium_with_its_name(
+    tmp_path: Path, blobs: Blobs, disk: FaultyDisk
+) -> None:
+    assert (
+        blobs_in(tmp_path, "linked.jsonl", disk).link_from(blobs_in(tmp_path, fs=disk), [BLOB])
+        == []
+    )
+    folders = [f"sync {tmp_path.name}", "sync linked.jsonl.blobs"]
+    assert noted(disk) == ["read", folders[0], "sync", folders[1]]
+    disk.calls.clear()
+    assert blobs_in(tmp_path, "copied.jsonl", disk).link_from(blobs, [BLOB]) == []
+    assert noted(disk) == [f"sync {tmp_path.name}", "write", "sync", "sync copied.jsonl.blobs"]
+
+
 def test_without_fsync_nothing_is_synced(tmp_path: Path, disk: FaultyDisk) -> None:
     Blobs(disk, str(tmp_path / "chat.jsonl"), "os").put(CONTENT)
     assert noted(disk) == ["write"]

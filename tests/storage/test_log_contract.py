@@ -674,3 +674,27 @@ def test_a_file_that_is_cut_while_it_is_written_is_not_written_again(tmp_path: P
     with pytest.raises(WriteFailedError, match="is not at its end"):
         log.append(LINE, log.size())
     log.close()
+
+
+def test_a_log_whose_file_cannot_be_looked_at_says_so_and_is_closed(tmp_path: Path) -> None:
+    for nth in (1, 2):
+        disk, log = _faulty(tmp_path)
+        disk.arm(Fault("stat", nth, errno.EIO, stays=False))
+        with pytest.raises(StorageError, match=os.strerror(errno.EIO)):
+            log.successor()
+        assert list(disk.descriptors.values()) == [log.name]
+        log.close()
+        assert disk.descriptors == {}
+
+
+@pytest.mark.parametrize("kind", ["stat", "size"])
+def test_an_end_that_cannot_be_looked_at_is_an_error(tmp_path: Path, kind: str) -> None:
+    disk, log = _faulty(tmp_path)
+    with contextlib.closing(log), log.hold():
+        assert log.still_ends_at(log.size())
+        disk.arm(Fault(kind, 1, errno.EIO, stays=True))
+        asked = log.ends_at if kind == "stat" else log.still_ends_at
+        with pytest.raises(StorageError, match="nothing was written"):
+            asked(len(HEADER))
+        disk.heal()
+        assert log.still_ends_at(log.size())
