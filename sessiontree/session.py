@@ -38,7 +38,7 @@ from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.recording.stream import Granularity, MessageStream
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK, Durability, FileSystem
-from sessiontree.storage.log import FileLog, Log, MemoryLog
+from sessiontree.storage.log import FileLog, Log, MemoryLog, closed_on_failure
 
 if TYPE_CHECKING:
     from sessiontree.context.providers.values import Request
@@ -246,7 +246,7 @@ class Session:
         registry: Registry | None,
         root: PathLike | None,
     ) -> Self:
-        try:
+        with closed_on_failure(log):
             refs.check_name(lane, "lane name")
             file = opening.open_file(log, migrate=migrate)
             if exclusive:
@@ -254,9 +254,6 @@ class Session:
             writer = EntryWriter.of(file.log, lane, hooks, spill_over)
             if log.readonly:
                 lanes.check_exists(writer.cursor)
-        except BaseException:
-            log.close()
-            raise
         return cls(file, writer, disk, registry, None if root is None else os.fspath(root))
 
     def __enter__(self) -> Self:

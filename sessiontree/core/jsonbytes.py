@@ -25,9 +25,7 @@ def dumps(value: Any) -> bytes:
     """
     try:
         body = orjson.dumps(value, option=_OPTIONS)
-    except TypeError as error:
-        if "64-bit" not in str(error) and "not JSON serializable" not in str(error):
-            raise _no_json(error) from error
+    except TypeError:
         try:
             value = _spelled_out(value, 0)
             body = orjson.dumps(value, option=_OPTIONS)

@@ -34,7 +34,7 @@ from sessiontree.storage.files import (
 )
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.log import FileLog, Log, MemoryLog
+from sessiontree.storage.log import FileLog, Log, MemoryLog, closed_on_failure
 from sessiontree.storage.rollouts import index_line, rollout_near, rollout_of, rollouts_near
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
@@ -313,11 +313,8 @@ def described(format: Format, facts: Facts, path: str, fs: FileSystem) -> Facts:
 def _opened(fs: FileSystem, path: str, sidecar: bytes | None = None) -> SourceFile:
     """A file that is open as long as it is needed, or not at all."""
     log = FileLog(fs, path, readonly=True)
-    try:
+    with closed_on_failure(log):
         return SourceFile(log, sidecar)
-    except BaseException:
-        log.close()
-        raise
 
 
 def _project_of(path: str, fs: FileSystem) -> bytes | None:

@@ -35,7 +35,7 @@ from sessiontree.storage.files import (
     read_side_file,
 )
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import FileLog, closed_on_failure
 from sessiontree.storage.rollouts import in_force, index_line
 
 Progress = Callable[[int, int], object]
@@ -64,7 +64,7 @@ class Source:
         self._done = 0
         self.state = _state(fs, path)  # taken first, so that it is never newer than the content
         self._log = FileLog(fs, path, readonly=True)
-        try:
+        with closed_on_failure(self._log):
             start = sniff_file(self._log)
             if start.kind not in ("foreign", "version 1"):
                 raise NothingToDoError(
@@ -75,9 +75,6 @@ class Source:
             sidecar = index_line(path, fs)
             self._file = SourceFile(self._log, sidecar)
             self._again = SourceFile(self._log)  # for lines that the other has passed
-        except BaseException:
-            self._log.close()
-            raise
         self._file.passed = self._passed
 
     def __enter__(self) -> Source:

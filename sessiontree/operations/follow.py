@@ -40,7 +40,7 @@ from sessiontree.engine.view import View
 from sessiontree.engine.writer import current_task
 from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines
-from sessiontree.storage.log import Log
+from sessiontree.storage.log import Log, closed_on_failure
 
 GONE_SECONDS: Final = 2.0  # without a session: some programs remove a file and make it anew
 _TAIL_LENGTH: Final = 64
@@ -95,11 +95,8 @@ def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
 def _follow(
     log: Log, known: View, of: Log, options: Options, task: object
 ) -> Generator[Any, None, None]:
-    try:
+    with closed_on_failure(log):
         follower = _Follower(log, known, of, options)
-    except BaseException:
-        log.close()
-        raise
     try:
         yield None  # the start is fixed; the rest runs when the first entry is asked for
         yield from follower.entries()
@@ -268,7 +265,7 @@ class _Follower:
     def _go_over(self) -> None:
         old = self.file.log
         log = old.to_read()
-        try:
+        with closed_on_failure(log):
             first = next(_Lines(log).entries(log.size()), None)
             if first is None:  # its first line is being written
                 log.close()
@@ -279,9 +276,6 @@ class _Follower:
                     f"{old.name} was replaced by another session; follow that one", old.name
                 )
             file = _Lines(log, self._options)
-        except BaseException:
-            log.close()
-            raise
         old.close()
         self.file = file
         self._seen = before

@@ -21,6 +21,7 @@ from sessiontree.engine import opening, refs
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, RefError, UsageError, with_step
+from sessiontree.storage.log import closed_on_failure
 
 _MOST_NAMED: Final = 8
 Opened = tuple[opening.SessionFile, EntryWriter]  # the parts of a session on another lane
@@ -63,37 +64,28 @@ def _placed(opened: Opened, name: str, start: Entry | None, *, check: bool) -> O
     _, writer = opened
     cursor = writer.cursor
     cursor.lane = None if name == MAIN else name
-    try:
+    with closed_on_failure(writer):
         if check:
             check_exists(cursor)
         if start is not None:
             cursor.move(cursor.entry(start))
-    except BaseException:
-        writer.close()
-        raise
     return opened
 
 
 def _beside(writer: EntryWriter, name: str) -> Opened:
     log = writer.log.beside()
-    try:
+    with closed_on_failure(log):
         beside = EntryWriter.of(log, name, writer.hooks.registered, writer.spill_over)
-    except BaseException:
-        log.close()
-        raise
     return opening.Current(log), beside
 
 
 def _opened_again(file: opening.SessionFile, writer: EntryWriter, name: str) -> Opened:
     """The parts on a lane of a file that is translated in memory; the file is read again."""
     log = file.original.to_read()
-    try:
+    with closed_on_failure(log):
         again = opening.open_file(log, migrate=False)
         opened = EntryWriter.of(again.log, name, writer.hooks.registered, writer.spill_over)
         check_exists(opened.cursor)
-    except BaseException:
-        log.close()
-        raise
     return again, opened
 
 

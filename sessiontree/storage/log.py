@@ -61,6 +61,20 @@ class Moved(Exception):
     """
 
 
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+@contextlib.contextmanager
+def closed_on_failure(log: Closable) -> Iterator[None]:
+    """Close a log if what is done with it fails."""
+    try:
+        yield
+    except BaseException:
+        log.close()
+        raise
+
+
 class BlobPlace(NamedTuple):
     """Where the blobs of a log are kept; opens nothing by itself."""
 
