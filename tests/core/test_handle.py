@@ -203,6 +203,13 @@ def test_no_handle_is_made_of_a_path_that_is_not_below_a_root(path: str) -> None
         Handle.file(path)
 
 
+@pytest.mark.parametrize("path", [None, 5, b"a", ["a"]])
+def test_no_handle_is_made_of_a_path_that_is_not_a_string(path: Any) -> None:
+    with pytest.raises(HandleError, match="a path must be a string") as raised:
+        Handle.file(path)
+    assert raised.value.part == "meta[0]"
+
+
 def test_metadata_of_a_handle_is_hints_of_a_kilobyte() -> None:
     check_metadata(None)
     check_metadata({"k": "x" * (1024 - 8)})

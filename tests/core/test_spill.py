@@ -23,6 +23,7 @@ from sessiontree.core.spill import (
     STRUCTURE,
     beginnings,
     check_spilled,
+    out_of_reach,
     restore,
     spill,
 )
@@ -326,6 +327,11 @@ def test_what_cannot_be_fetched_is_the_error_of_who_fetches() -> None:
 
     with pytest.raises(BlobMissingError):
         restore({"content": HANDLE, "spilled": [[["content"], HANDLE]]}, fetch)
+
+
+def test_what_is_read_apart_from_its_file_says_why_it_cannot_be_fetched() -> None:
+    with pytest.raises(BlobMissingError, match="decoded apart from its session's file"):
+        restore({"content": HANDLE, "spilled": [[["content"], HANDLE]]}, out_of_reach)
 
 
 def test_the_blobs_an_entry_needs_and_those_a_line_names() -> None:

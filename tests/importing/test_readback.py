@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from sessiontree import CorruptionError, Session
 from sessiontree.importing import Importer, import_session
+from sessiontree.importing.readback import check_lines
 from sessiontree.storage.files import BLOBS
-from sessiontree.storage.fs import Disk
+from sessiontree.storage.fs import DISK, Disk
 from tests.importing.conftest import messages
 from tests.importing.test_crashes import FIRST, MORE
 from tests.support.faultydisk import NoLinks
@@ -54,6 +56,14 @@ def test_new_entries_that_do_not_read_back_are_an_error(tmp_path: Path, out: Pat
     written(source, [*SMALL, user("c", "b")])
     with pytest.raises(CorruptionError, match="is not kept"):
         import_session(source, out, fs=Forgetful(of_blobs=False))
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_another_number_of_lines_does_not_read_back(count: int, tmp_path: Path, out: Path) -> None:
+    file = str(import_session(written(tmp_path / "t" / "s.jsonl", SMALL[:1]), out).file)
+    check_lines(DISK, file, 0, os.path.getsize(file), 2)
+    with pytest.raises(CorruptionError, match=f"2 of {count} lines read back"):
+        check_lines(DISK, file, 0, os.path.getsize(file), count)
 
 
 def test_a_blob_that_does_not_read_back_is_an_error(tmp_path: Path, out: Path) -> None:

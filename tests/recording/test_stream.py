@@ -124,6 +124,9 @@ def test_what_is_out_of_order_is_refused_and_nothing_is_lost() -> None:
             m.start("text")
         with pytest.raises(UsageError, match="stop it first"):
             m.add({"type": "text", "text": "at once"})
+        for text in (None, 5, b"x", ["x"]):
+            with pytest.raises(UsageError, match="a delta is a string"):
+                m.delta(text)  # type: ignore[arg-type]
         m.delta("kept")
         m.end()
         for act in (lambda: m.start("text"), lambda: m.delta("x"), m.stop):

@@ -698,3 +698,20 @@ def test_an_end_that_cannot_be_looked_at_is_an_error(tmp_path: Path, kind: str) 
             asked(len(HEADER))
         disk.heal()
         assert log.still_ends_at(log.size())
+
+
+def test_all_that_a_file_opened_is_closed_with_it_and_not_with_a_log_beside_it(
+    tmp_path: Path,
+) -> None:
+    disk, log = _faulty(tmp_path)
+    disk.arm()
+    beside = log.beside()
+    end = log.append(LINE, log.size())
+    log.keep()
+    beside.close()
+    assert f"{log.name}.lock" in disk.descriptors.values()
+    with contextlib.closing(FileLog(DISK, log.name)) as other, pytest.raises(SessionBusyError):
+        other.append(OTHER, end + len(LINE))
+    log.append(OTHER, log.size())
+    log.close()
+    assert disk.descriptors == {}

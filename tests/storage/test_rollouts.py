@@ -102,7 +102,8 @@ def test_all_files_of_codex_are_near_each_other(tmp_path: Path) -> None:
     put(sessions / "other", name_of(THREAD, THIRD))
     put(sessions / "20260304", name_of(THREAD, THIRD))
     (sessions / DAY / name_of(id_of(7))).symlink_to(first)
-    (sessions / "2025").symlink_to(sessions / "2026")
+    put(tmp_path / "elsewhere" / "03" / "04", name_of(id_of(9)))
+    (sessions / "2025").symlink_to(tmp_path / "elsewhere")
     os.mkfifo(sessions / DAY / name_of(id_of(8)))
     near = {THREAD: first, SECOND: second, OTHER: third}
     for file in (first, second, third):
