@@ -68,12 +68,12 @@ def table(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen) 
     at = next((n for n, column in enumerate(columns) if column.name in _AFTER_TITLE), len(columns))
     before, after = columns[:at], columns[at:]
     names = [_cell(column.name, column) for column in before]
-    names += [filled("Session", left) if after else "Session"]
+    names.append(filled("Session", left))
     names += [_cell(column.name, column) for column in after]
     yield screen.styled((" " * _GAP).join(names).rstrip(), "dim")
     for row, one in enumerate(found):
         cells = [_styled(column, row, screen) for column in before]
-        cells.append(_title_cell(one, ids, left, screen, is_last=not after))
+        cells.append(_title_cell(one, ids, left, screen))
         cells += [_styled(column, row, screen) for column in after]
         yield (" " * _GAP).join(cells).rstrip()
 
@@ -126,14 +126,12 @@ def _styled(column: _Column, row: int, screen: Screen) -> str:
     return cell if role is None else screen.styled(cell, role)
 
 
-def _title_cell(
-    one: SessionInfo, ids: Mapping[str, str], width: int, screen: Screen, *, is_last: bool
-) -> str:
+def _title_cell(one: SessionInfo, ids: Mapping[str, str], width: int, screen: Screen) -> str:
     note = cut(note_of(one, ids), max(0, width // 2))
     space = max(1, width - (columns_of(note) + _GAP if note else 0))
     title = cut(title_of(one, _MOST), space)
     gap = " " * _GAP if note else ""
-    rest = "" if is_last else " " * (width - columns_of(title) - columns_of(gap + note))
+    rest = " " * (width - columns_of(title) - columns_of(gap + note))
     return title + gap + screen.styled(note, "label") + rest
 
 

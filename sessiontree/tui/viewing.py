@@ -40,8 +40,10 @@ class Viewing:
 
     def _address(self, file: str) -> str:
         started, address = self._servers.get(file, (None, ""))
-        if started is not None and started.poll() is None:
-            return address
+        if started is not None:
+            if started.poll() is None:
+                return address
+            started.communicate()  # it ended by itself; close its pipe
         server = subprocess.Popen(
             [sys.executable, "-m", "sessiontree", "view", "--no-browser", file],
             stdin=subprocess.DEVNULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
 
 from pydantic_ai import Agent
 from pydantic_ai.conversation import Conversation
+from pydantic_ai.conversation_store import ConversationConflict
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import (
     BinaryContent,
@@ -417,3 +419,68 @@ def test_an_sdk_that_is_missing_is_named_with_what_installs_it(
     monkeypatch.setattr("sessiontree.adapters.sdk.Sdk._version", lambda sdk: None)
     with pytest.raises(ImportError, match=r"pip install 'sessiontree\[pydantic-ai\]'"):
         PYDANTIC_AI.check()
+
+
+def test_what_was_deleted_meanwhile_is_a_conflict_and_nothing_is_made(
+    store: SessionTreeConversationStore, tmp_path: Path
+) -> None:
+    async def talk() -> None:
+        first = Conversation(messages=[said("a")], conversation_id="one")
+        await store.save(first)
+        late = await store.load("one")
+        assert late is not None
+        assert late.revision is not None
+        record = await store.read_record("one")
+        assert record is not None
+        assert record.head_id is not None
+        await SessionTreeConversationStore(tmp_path).delete("one")
+        late.messages.append(said("b"))
+        with pytest.raises(ConversationConflict):
+            await store.save(late)
+        with pytest.raises(ConversationConflict):
+            await store.delete_record("one", expected_revision=late.revision)
+        with pytest.raises(LookupError, match="no conversation in"):
+            await store.read_entry(record.head_id)
+        assert await store.load("one") is None
+        assert await store.list_conversations() == []
+
+    anyio.run(talk)
+    assert not os.path.exists(store.file_of("one"))
+
+
+def test_a_conversation_that_is_deleted_while_it_is_looked_for_is_told(
+    store: SessionTreeConversationStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    look = store._file_with
+
+    def found(entry: str) -> str | None:
+        file = look(entry)
+        os.unlink(store.file_of("one"))
+        return file
+
+    async def talk() -> None:
+        await store.save(Conversation(messages=[said("a")], conversation_id="one"))
+        record = await store.read_record("one")
+        assert record is not None
+        monkeypatch.setattr(store, "_file_with", found)
+        with pytest.raises(LookupError, match=f"the entry {record.head_id} was deleted"):
+            await store.read_history(record.head_id)
+
+    anyio.run(talk)
+
+
+def test_what_is_deleted_has_no_record_if_it_is_restored(
+    store: SessionTreeConversationStore,
+) -> None:
+    async def talk() -> None:
+        await store.save(Conversation(messages=[said("a")], conversation_id="one"))
+        await store.delete("one")
+
+    anyio.run(talk)
+    (trashed,) = store.store.trashed()
+    store.store.restore(trashed.file)
+    assert anyio.run(store.load, "one") is None
+    anyio.run(store.save, Conversation(messages=[said("b")], conversation_id="one"))
+    loaded = anyio.run(store.load, "one")
+    assert loaded is not None
+    assert texts(loaded.messages) == ["b"]

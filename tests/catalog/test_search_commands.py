@@ -13,9 +13,13 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.search import SearchHit, Wanted, search
+from sessiontree.catalog.search import SearchHit, Wanted, described, search
+from sessiontree.cli.hits import lines as hit_lines
+from sessiontree.cli.hits import rows as hit_rows
+from sessiontree.cli.screen import Screen
 from sessiontree.cli.search import flushed, out_hits
-from sessiontree.text.pattern import Pattern
+from sessiontree.text.pattern import Pattern, query
+from tests.cli.screens import NOW
 from tests.support.sessions import by_hand, chat, said
 from tests.support.terminal import contents, done, driving, printed_json, refused, run
 
@@ -334,3 +338,20 @@ def test_case_does_not_count_in_the_name_of_a_tool(tmp_path: Path) -> None:
     for tool in ("Bash", "bash"):
         assert len(printed_json("search", "make", file, "--tool", tool)) == 1
     assert not printed_json("search", "make", file, "--tool", "ba")
+
+
+def test_hits_of_a_session_that_was_removed_meanwhile_are_shown_without_its_facts(
+    tmp_path: Path,
+) -> None:
+    file = chat(tmp_path / "s.jsonl", "needle", id="one", name="A title", cwd="/p")
+    hits = list(search(query("needle"), [str(file)], Wanted(), pytest.fail))
+    (told,) = described(hits)
+    assert (told["title"], told["agent"], told["cwd"]) == ("A title", None, "/p")
+    file.unlink()
+    (told,) = described(hits)
+    assert (told["title"], told["session"]) == (None, "one")
+    assert not {"agent", "cwd"} & set(told)
+    (heading, _), _ = hit_lines(hits)
+    assert heading.endswith("session one")
+    (heading, is_hit), (row, _) = hit_rows(hits, Screen(80, False, NOW))
+    assert (is_hit, "A title" in heading, "needle" in row) == (False, False, True)

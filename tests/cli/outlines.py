@@ -11,6 +11,9 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
+from sessiontree import Session
+from sessiontree.cli.outline import Picture
+from sessiontree.cli.screen import Screen
 from tests.cli.printing import EXPECTED, HERE, NOW
 from tests.support.terminal import run, utc
 
@@ -36,6 +39,8 @@ tree gemini
 tree pi
 """
 
+HEIGHTS: Final = {48: (1, *range(17, 37)), 76: (20, 26, None)}
+
 FILES: Final = {
     "worked": WORKED,
     "claude_code": next((FIXTURES / "agents/claude_code").glob("*/*.jsonl")),
@@ -59,7 +64,21 @@ def _shown(line: str) -> str:
     return f"$ sessiontree {line}\n{result.output}".replace("\x1b", "␛")
 
 
+def pictures() -> str:
+    """The outline on narrow screens of all heights; each row more shows something more."""
+    drawn: list[str] = []
+    with Session.open(WORKED, readonly=True) as session, utc():
+        outline, before = session.outline(), [""]
+        for width, heights in HEIGHTS.items():
+            for height in heights:
+                lines = list(Picture(outline, Screen(width, False, NOW, height)).lines())
+                drawn += [f"--- {width}x{height}", *(lines if lines != before else ["the same"])]
+                before = lines
+    return "\n".join(drawn) + "\n"
+
+
 def main() -> None:
     OUTLINES.mkdir(exist_ok=True)
+    (OUTLINES / "heights.txt").write_text(pictures(), encoding="utf-8")
     for name in NAMES:
         (OUTLINES / f"{name}.txt").write_text(drawn(name), encoding="utf-8")

@@ -21,3 +21,8 @@ def test_the_commands_print_and_write_what_is_expected(name: str) -> None:
 def test_a_screen_shows_what_is_expected(name: str) -> None:
     expected = (outlines.OUTLINES / f"{name}.txt").read_text(encoding="utf-8")
     assert outlines.drawn(name).split("\n$ ") == expected.split("\n$ ")
+
+
+def test_an_outline_on_screens_of_all_heights_is_what_is_expected() -> None:
+    expected = (outlines.OUTLINES / "heights.txt").read_text(encoding="utf-8")
+    assert outlines.pictures().split("--- ") == expected.split("--- ")

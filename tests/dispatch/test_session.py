@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.search import SearchHit, SessionsOfHits
 from tests.support.calls import Calls
 from tests.support.conversation import assistant, user
 from tests.support.sessions import by_hand, chat, said
@@ -386,3 +388,21 @@ def test_no_part_of_a_secret_leaves_where_secrets_are_masked(store: Store) -> No
     for offset in range(0, 900, 50):
         planned = calls.value("branch.plan", session=file, keep=0, offset=offset, budget=200)
         assert "Ab1Ab1" not in planned["text"]
+
+
+def test_a_hit_in_a_session_that_is_removed_meanwhile_has_no_facts_of_it(
+    calls: Calls, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = said(store, "needle", cwd="/p")
+    look = SessionsOfHits.of
+
+    def removed(sessions: SessionsOfHits, hit: SearchHit) -> SessionInfo | None:
+        os.unlink(file)
+        return look(sessions, hit)
+
+    (there,) = calls.value("session.search", pattern="needle")["items"]
+    assert (there["title"], there["agent"], there["cwd"]) == ("needle", "sessiontree", "/p")
+    assert there["role"] == "user"
+    monkeypatch.setattr(SessionsOfHits, "of", removed)
+    (gone,) = calls.value("session.search", pattern="needle")["items"]
+    assert gone == {key: there[key] for key in there if key not in ("title", "agent", "cwd")}

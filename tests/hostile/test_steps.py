@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 from sessiontree import HandleError, Session, Store, TooMuchError
 from sessiontree.catalog import search_file
-from sessiontree.cli import main
+from sessiontree.cli import _seldom_collected, main
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
 from sessiontree.engine import cursor as cursors
@@ -304,6 +304,21 @@ def test_a_command_seldom_looks_for_cycles_of_garbage(tmp_path: Path) -> None:
         gc.callbacks.remove(counted)
     assert ended.exit_code == 0
     assert looks["start"] < 10
+    assert gc.get_threshold() == before
+
+
+def test_cycles_of_garbage_are_looked_for_as_before_when_a_command_ended_or_failed() -> None:
+    before = gc.get_threshold()
+    seen: list[object] = []
+
+    def fails() -> None:
+        with _seldom_collected():
+            seen.append(gc.get_threshold())
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fails()
+    assert seen == [(50_000, 20, 100)]
     assert gc.get_threshold() == before
 
 
