@@ -54,9 +54,9 @@ async def _claude(folder: str, count: int, postgres: str | None) -> None:
         await stores["PostgresSessionStore"].create_schema()
     stores["SessionTreeStore"] = SessionTreeStore(folder)
     key: Any = {"project_key": project_key_for_directory(folder), "session_id": str(uuid.uuid4())}
-    uuids = [str(uuid.uuid4()) for _ in range(count + 2 * _ROUNDS * len(stores))]
+    uuids = [str(uuid.uuid4()) for _ in range(count + _ROUNDS)]
     lines = [_line(key, number, uuids) for number in range(len(uuids))]
-    next_one = iter(lines[count:])
+    more = {id(store): iter(lines[count:]) for store in stores.values()}
 
     async def fill(store: Any) -> None:
         for start in range(0, count, 500):  # as the SDK gives them
@@ -67,7 +67,7 @@ async def _claude(folder: str, count: int, postgres: str | None) -> None:
 
     for label, word in (
         ("fill", fill),
-        ("add one", lambda store: store.append(key, [next(next_one)])),
+        ("add one", lambda store: store.append(key, [next(more[id(store)])])),
         ("load", lambda store: store.load(key)),
         ("list", lambda store: store.list_sessions(key["project_key"])),
         ("fork in the middle", fork),

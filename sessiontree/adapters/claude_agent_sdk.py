@@ -46,6 +46,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import blocks_of
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.core.moment import seconds_of
+from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import (
     CorruptionError,
@@ -193,7 +194,7 @@ class SessionTreeStore(SessionStore):
 
     def _read(self, wanted: _Wanted, ask: Any) -> Any:
         try:
-            with Session.open(wanted.file, readonly=True) as session:
+            with gc_paused(), Session.open(wanted.file, readonly=True) as session:
                 _check_own(session, wanted)
                 return ask(session, wanted)
         except SessionNotFoundError:
