@@ -18,10 +18,10 @@ from __future__ import annotations
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, NamedTuple, TypeVar, cast
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -91,6 +91,8 @@ _DELETED: Final = "claude-agent-sdk:deleted"
 _MOST_IN_LANE: Final = 60
 _LOSES: Final = frozenset({"json", "object", "no uuid", "nul", "utf-8", "crc"})
 """The kinds of damage by which a line may not be what was given."""
+
+T = TypeVar("T")
 
 
 class _Told(msgspec.Struct):
@@ -192,7 +194,8 @@ class SessionTreeStore(SessionStore):
             raise UsageError("a subpath is not empty; leave it out for the session itself")
         return _Wanted(self.file_of(project, session_id), project, session_id, subpath)
 
-    def _read(self, wanted: _Wanted, ask: Any) -> Any:
+    def _read(self, wanted: _Wanted, ask: Callable[[Session, _Wanted], T]) -> T | None:
+        """What the session says; None if it has no file."""
         try:
             with gc_paused(), Session.open(wanted.file, readonly=True) as session:
                 _check_own(session, wanted)
@@ -200,18 +203,19 @@ class SessionTreeStore(SessionStore):
         except SessionNotFoundError:
             return None
 
-    def _lines(self, session: Session, wanted: _Wanted) -> list[dict[str, Any]] | None:
+    def _lines(self, session: Session, wanted: _Wanted) -> list[SessionStoreEntry] | None:
         index = self._indexes.of(session, wanted.file)
         key = _key(session, index.tree, wanted.subpath)
         lines = [] if key is None else list(key.lines(key.rows(), wanted.session_id))
         _check_sound(session, index)
-        return [line for line in lines if line is not None] or None
+        return [cast(SessionStoreEntry, line) for line in lines if line is not None] or None
 
     def _subkeys(self, session: Session, wanted: _Wanted) -> list[str]:
         tree = self._indexes.of(session, wanted.file).tree
-        last = tree.last_of_each_lane()
+        with self._indexes.lock:
+            first, last = tree.first_of_each_lane(), tree.last_of_each_lane()
         found: list[str] = []
-        for lane, row in sorted(tree.first_of_each_lane().items(), key=lambda pair: pair[1]):
+        for lane, row in sorted(first.items(), key=lambda pair: pair[1]):
             if lane is None or row == last[lane]:
                 continue
             about = (session.reader.entry_at(row).get("metadata") or {}).get(_KEY)
@@ -300,7 +304,7 @@ class SessionTreeStore(SessionStore):
     def _delete(self, wanted: _Wanted) -> None:
         with suppress(SessionNotFoundError):
             if wanted.subpath is None:
-                self._read(wanted, lambda session, wanted: None)
+                self._read(wanted, lambda *opened: None)  # which checks it
                 self.store.trash(wanted.file)
                 return
             with Session.open(wanted.file) as session, session.locked():
@@ -322,11 +326,15 @@ class _Index(NamedTuple):
 
 
 class _Indexes:
-    """The indexes of the sessions that were used last; each costs what was added since."""
+    """The indexes of the sessions that were used last; each costs what was added since.
+
+    Attributes:
+        lock: held while an index grows.
+    """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, _Index] = OrderedDict()
-        self._lock = threading.Lock()
+        self.lock = threading.Lock()
 
     def of(self, session: Session, file: str) -> _Index:
         """The index of a session."""
@@ -334,12 +342,12 @@ class _Indexes:
         lost: list[tuple[int, str]] = []
 
         def report(kind: str, offset: int, cause: str) -> None:
-            if kind in _LOSES and not _is_fragment(rest_of_line(read, offset)):
+            if _is_loss(session, offset, kind):
                 lost.append((offset, cause))
 
         if not view.reads_to_end:
             return _Index(session.reader.index(), b"", lost)
-        with self._lock:
+        with self.lock:
             kept = self._kept.pop(file, _Index(TreeIndex(), b"", []))
             known = kept.tree.end
             if known > view.size or read(known - len(kept.end), len(kept.end)) != kept.end:
@@ -357,32 +365,32 @@ def _check_own(session: Session, wanted: _Wanted) -> None:
     about = session.header.get("metadata") or {}
     if (about.get(AGENT_SESSION_KEY), about.get(_PROJECT)) != (wanted.session_id, wanted.project):
         raise NotASessionError(
-            f"{wanted.file} is not a session that claude-agent-sdk stored; move it elsewhere",
+            f"{wanted.file} is no session that claude-agent-sdk stored, or its header is lost; "
+            "move it elsewhere",
             wanted.file,
         )
 
 
 def _check_sound(session: Session, index: _Index) -> None:
-    """Refuse a session with damaged lines; what a write that was cut short left is no damage.
+    """Refuse a session with damaged lines.
 
     Raises:
         CorruptionError: a line is damaged.
     """
-    lost = [(one.offset, one.cause) for one in session.damage if one.kind in _LOSES]
-    lost = [
-        (offset, cause)
-        for offset, cause in lost
-        if not _is_fragment(rest_of_line(session.reader.log.read, offset))
-    ]
+    met = ((one.offset, one.kind, one.cause) for one in session.damage)
+    lost = [(at, cause) for at, kind, cause in met if _is_loss(session, at, kind)]
     for offset, cause in sorted([*lost, *index.lost])[:1]:
         file = str(session.file)
         message = f"{file} is damaged at byte {offset:,}: {cause}; run: sessiontree repair {file}"
         raise CorruptionError(message, file, offset)
 
 
-def _is_fragment(line: bytes) -> bool:
-    """Whether a line is the beginning of an entry, as a write that was cut short leaves it."""
-    return line[: len(_ENTRY)] == _ENTRY[: len(line)] and not is_sealed(line)
+def _is_loss(session: Session, offset: int, kind: str) -> bool:
+    """Whether damage may have changed a line; what a write that was cut short left has not."""
+    if kind not in _LOSES:
+        return False
+    line = rest_of_line(session.reader.log.read, offset)
+    return line[: len(_ENTRY)] != _ENTRY[: len(line)] or is_sealed(line)
 
 
 def _key(session: Session, tree: TreeIndex, subpath: str | None) -> Key | None:
