@@ -50,16 +50,12 @@ def find_header(file: Positioned, head: bytes = b"") -> HeaderLine:
         offset += len(line) + 1
         number += 1
     if not offset:
-        raise empty(file.name)
+        raise NotASessionError(
+            f"{file.name} is not a session: it is empty; a program may not have written to it yet",
+            file.name,
+        )
     raise NotASessionError(
         f"{file.name} is not a session: it holds no entry; make one with 'new'", file.name
-    )
-
-
-def empty(file: str) -> NotASessionError:
-    """The error for an empty file."""
-    return NotASessionError(
-        f"{file} is not a session: it is empty; a program may not have written to it yet", file
     )
 
 

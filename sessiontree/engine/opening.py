@@ -17,7 +17,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.core.header import is_version_1
 from sessiontree.engine.collector import gc_paused
-from sessiontree.engine.header import empty, find_header
+from sessiontree.engine.header import find_header
 from sessiontree.errors import (
     AgentRecordError,
     FileError,
@@ -100,8 +100,6 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
         NewerFormatError: it has a newer format than this package reads.
         DecoderMissingError: it is compressed, and there is no decoder.
     """
-    if not head:
-        raise empty(file.name)
     if head.startswith(MAGIC):
         return _compressed(head, file, look)
     header: Mapping[str, Any] = {}

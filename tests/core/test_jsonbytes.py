@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.jsonbytes import sorted_ascii
+from sessiontree.core.jsonbytes import dumps, sorted_ascii
+from sessiontree.errors import EntryError
 
 ALIKE = [
     {"b": [1, True, None, {"z": "", "a": -5}], "a": "x" * 300},
@@ -26,3 +27,41 @@ def test_sorted_ascii_is_what_the_standard_library_writes(value: Any) -> None:
 @pytest.mark.parametrize("value", OTHERS, ids=repr)
 def test_sorted_ascii_leaves_what_the_two_may_write_otherwise(value: Any) -> None:
     assert sorted_ascii({"key": [value]}) is None
+
+
+class Model:
+    """An object of an SDK that is a part of itself."""
+
+    def model_dump(self, **options: Any) -> list[Any]:
+        return [self]
+
+
+CIRCLE: list[Any] = [2**64]
+CIRCLE.append(CIRCLE)
+
+REFUSED = [
+    (CIRCLE, "nested too deeply"),
+    (Model(), "nested too deeply"),
+    ({1: 2}, "Dict key must be str"),
+    ({"a": [2**64, {1: 2}]}, "Dict key must be str"),
+    ("\ud800", "surrogates not allowed"),
+    (b"x", "Type is not JSON serializable: bytes"),
+    ([2**64, {1}], "Type is not JSON serializable: set"),
+    (float("nan"), "the number nan"),
+    ({"a": [None, -float("inf")]}, "the number -inf"),
+]
+
+
+@pytest.mark.parametrize(("value", "cause"), REFUSED, ids=lambda part: repr(part)[:20])
+def test_what_json_cannot_carry_is_refused_with_its_cause(value: Any, cause: str) -> None:
+    with pytest.raises(EntryError, match=f"not JSON: {cause}|not JSON: .*{cause}"):
+        dumps(value)
+
+
+@pytest.mark.parametrize("levels", [1, 200, 250])
+@pytest.mark.parametrize("innermost", [2**64, -(2**63) - 1, 5, "x"])
+def test_values_are_written_at_each_depth(levels: int, innermost: Any) -> None:
+    value = innermost
+    for _ in range(levels):
+        value = [value]
+    assert dumps(value) == json.dumps(value).encode()

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sessiontree.importing import Importer
+from sessiontree.importing.readback import check_lines
 from sessiontree.importing.target import IMPORTED_FROM, is_up_to_date
-from sessiontree.storage.fs import DISK
+from sessiontree.storage.fs import DISK, Disk
+from tests.importing.conftest import SUBAGENT, imported
+from tests.support.transcripts import CALL, user, written
 
 HEADER = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s"}
 
@@ -45,3 +50,34 @@ def test_an_import_has_all_of_a_state_if_the_last_entry_is_there(tmp_path: Path,
     lines = [{**HEADER, "parentUuid": None}, *entries]
     file.write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
     assert is_up_to_date(DISK, str(file), "second") is is_whole
+
+
+class Reading(Disk):
+    """A disk on which nothing is opened to write."""
+
+    def open(self, path: str, flags: int) -> int:
+        assert flags & os.O_ACCMODE == os.O_RDONLY, path
+        return super().open(path, flags)
+
+
+def test_a_look_opens_no_file_to_write(tmp_path: Path, out: Path) -> None:
+    file = written(tmp_path / "t" / "s.jsonl", CALL)
+    beside = written(tmp_path / "t" / "s" / "subagents" / "agent-one.jsonl", SUBAGENT)
+    looking = Importer(out, fs=Reading())
+    assert looking.look(file).made
+    assert looking.kept(str(file)) is None
+    assert looking.holder_of(str(beside)) is None
+    made = imported(file, out)
+    looking = Importer(out, fs=Reading())
+    assert looking.look(file).is_up_to_date
+    assert looking.kept(str(file)) is not None
+    assert looking.holder_of(str(beside)) == made.file
+    check_lines(
+        Reading(),
+        made.file,
+        0,
+        os.path.getsize(made.file),
+        Path(made.file).read_bytes().count(b"\n"),
+    )
+    written(file, [*CALL, user("z", "r")])
+    assert looking.look(file).new == 1
