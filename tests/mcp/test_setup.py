@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sessiontree.errors import UsageError
 from sessiontree.mcp import json_text, setup, toml_text
+from tests.mcp.changed import EXPECTED, changed
 from tests.mcp.clients import COMMAND, environment
 
 FILES = {
@@ -141,6 +142,12 @@ def test_a_table_goes_into_toml_and_out_again(text: str) -> None:
 def test_what_cannot_be_changed_safely_is_refused(put: Any, text: str, said: str) -> None:
     with pytest.raises(UsageError, match=said):
         put(text, "s", "n", ENTRY)
+
+
+def test_what_becomes_of_configurations_is_what_is_expected() -> None:
+    """`python -m tests.mcp.changed` writes the expectations again, after a change on purpose."""
+    expected = EXPECTED.read_text(encoding="utf-8")
+    assert changed().split("=== given") == expected.split("=== given")
 
 
 def _run(home: Path, *arguments: str, code: int = 0) -> str:
