@@ -31,7 +31,7 @@ from anyio.to_thread import run_sync
 from sessiontree.adapters import langgraph_checkpoints as checkpoints
 from sessiontree.adapters import langgraph_values as kept
 from sessiontree.adapters.langgraph_checkpoints import KEY, Above, Found, Name, about_of
-from sessiontree.adapters.place import ENDING, Place
+from sessiontree.adapters.place import Place
 from sessiontree.adapters.sdk import LANGGRAPH
 from sessiontree.core.entry import Entry
 from sessiontree.errors import (
@@ -101,7 +101,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         LANGGRAPH.check()
         super().__init__(serde=serde)
         place = Place(root, FOLDER)
-        self.store, self.folder, self.file_of = place.store, place.folder, place.file_of
+        self.store, self.folder = place.store, place.folder
+        self.file_of, self._files = place.file_of, place.files
         self._known = _Known()
 
     # What is stored
@@ -339,11 +340,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         await run_sync(partial(self.prune, thread_ids, strategy=strategy))
 
     # Below
-
-    def _files(self) -> Iterator[str]:
-        with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
-            names = sorted(each.name for each in listed if each.name.endswith(ENDING))
-            yield from (os.path.join(self.folder, name) for name in names)
 
     @contextmanager
     def _reading(self, thread: str) -> Iterator[Session | None]:

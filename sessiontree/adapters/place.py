@@ -46,6 +46,13 @@ class Place:
             names = sorted(each.name for each in listed if each.name.endswith(ENDING))
             yield from (os.path.join(self.folder, name) for name in names)
 
+    def folders(self) -> Iterator[Place]:
+        """Yield the folders in the folder, by name; none if it is not there."""
+        with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
+            names = sorted(each.name for each in listed if each.is_dir(follow_symlinks=False))
+            inside = (name for name in names if ENDING not in name)
+            yield from (Place(self.store, os.path.join(self.folder, name)) for name in inside)
+
 
 def _name_of(id: str) -> str:
     digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()

@@ -62,3 +62,4 @@ PYDANTIC_AI: Final = Sdk("pydantic-ai-slim", "pydantic-ai", oldest=(2, 68), befo
 OPENAI_AGENTS: Final = Sdk("openai-agents", "openai-agents", oldest=(0, 24), before=1)
 CLAUDE_AGENT_SDK: Final = Sdk("claude-agent-sdk", "claude-agent-sdk", oldest=(0, 2), before=1)
 LANGGRAPH: Final = Sdk("langgraph-checkpoint", "langgraph", oldest=(4, 3), before=5)
+GOOGLE_ADK: Final = Sdk("google-adk", "google-adk", oldest=(2, 13), before=3)

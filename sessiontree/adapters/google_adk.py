@@ -1,0 +1,373 @@
+"""Sessions of Google's ADK as sessions of a store.
+
+An event with content is messages of the session, any other event an entry of its own. The state of
+a session is an entry that follows each change of it; the states of a user and of an app are
+sessions of their own, in the same folder.
+
+Invariants: an event comes back equal to the one that was given; it is stored once, also if it is
+given again; a call is one write under the lock of the file; nothing is removed.
+
+Source: `google.adk.sessions.BaseSessionService` of google-adk 2.13.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from itertools import chain, islice, takewhile
+from typing import Any, Final, NamedTuple
+
+from anyio.to_thread import run_sync
+
+from sessiontree.adapters.google_events import restored, translated
+from sessiontree.adapters.place import Place
+from sessiontree.adapters.sdk import GOOGLE_ADK
+from sessiontree.core.entry import Entry
+from sessiontree.errors import EntryError, SessionExistsError, SessionNotFoundError
+from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.move import make_folders
+from sessiontree.store import PathLike, Store
+
+try:
+    from google.adk.errors.already_exists_error import AlreadyExistsError
+    from google.adk.errors.session_not_found_error import (
+        SessionNotFoundError as UnknownSessionError,
+    )
+    from google.adk.events import Event
+    from google.adk.platform import time as platform_time
+    from google.adk.platform import uuid as platform_uuid
+    from google.adk.sessions import Session as AdkSession
+    from google.adk.sessions import State
+    from google.adk.sessions.base_session_service import (
+        BaseSessionService,
+        GetSessionConfig,
+        ListSessionsResponse,
+    )
+    from pydantic_core import PydanticSerializationError, to_jsonable_python
+except ImportError as error:
+    raise GOOGLE_ADK.unknown() from error
+
+FOLDER: Final = "google-adk"
+"""The folder of a store that has a folder for each app."""
+
+_KEY: Final = "googleAdk"
+_EVENT: Final = "google-adk:event"
+_STATE: Final = "google-adk:state"
+_INITIAL: Final = "googleAdkState"
+
+Json = dict[str, Any]
+
+
+class _States(NamedTuple):
+    """The parts of a state by whom they belong to."""
+
+    app: Json
+    user: Json
+    session: Json
+
+    @classmethod
+    def of(cls, state: Json | None) -> _States:
+        """The parts of a state whose keys have prefixes, as JSON; temporary keys are left out."""
+        parts = cls({}, {}, {})
+        for key, value in _as_json(state or {}).items():
+            if key.startswith(State.APP_PREFIX):
+                parts.app[key.removeprefix(State.APP_PREFIX)] = value
+            elif key.startswith(State.USER_PREFIX):
+                parts.user[key.removeprefix(State.USER_PREFIX)] = value
+            elif not key.startswith(State.TEMP_PREFIX):
+                parts.session[key] = value
+        return parts
+
+    def joined(self) -> Json:
+        """The state with prefixes."""
+        return {
+            **self.session,
+            **{State.APP_PREFIX + key: value for key, value in self.app.items()},
+            **{State.USER_PREFIX + key: value for key, value in self.user.items()},
+        }
+
+
+class SessionTreeSessionService(BaseSessionService):
+    """Keeps the sessions of agents of Google's ADK in session files.
+
+    Args:
+        root: the folder of a store, or a `Store`; by default the store of the user.
+
+    Attributes:
+        store: the store.
+        folder: the folder that has a folder for each app.
+
+    Raises:
+        UnknownSdkError: the version of google-adk is not known to work.
+    """
+
+    def __init__(self, root: PathLike | Store | None = None) -> None:
+        GOOGLE_ADK.check()
+        self._place = Place(root, FOLDER)
+        self.store, self.folder = self._place.store, self._place.folder
+
+    def file_of(self, app_name: str, user_id: str, session_id: str) -> str:
+        """Return the path of a session, which need not exist."""
+        return self._user(app_name, user_id).file_of(session_id)
+
+    async def create_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        state: dict[str, Any] | None = None,
+        session_id: str | None = None,
+    ) -> AdkSession:
+        """See `BaseSessionService.create_session`; the session is durable on return.
+
+        Raises:
+            AlreadyExistsError: there is a session of this id.
+            EntryError: the state has a value that JSON cannot carry.
+        """
+        return await run_sync(self._create, app_name, user_id, state, session_id)
+
+    async def get_session(
+        self,
+        *,
+        app_name: str,
+        user_id: str,
+        session_id: str,
+        config: GetSessionConfig | None = None,
+    ) -> AdkSession | None:
+        """See `BaseSessionService.get_session`; recent events cost no more than they are."""
+
+        def get() -> AdkSession | None:
+            with suppress(SessionNotFoundError):
+                return self._loaded(
+                    self.file_of(app_name, user_id, session_id.strip()), config, with_events=True
+                )
+            return None
+
+        return await run_sync(get)
+
+    async def list_sessions(
+        self, *, app_name: str, user_id: str | None = None
+    ) -> ListSessionsResponse:
+        """See `BaseSessionService.list_sessions`."""
+
+        def find() -> list[AdkSession]:
+            app = self._place.inside(app_name)
+            users = app.folders() if user_id is None else [self._user(app_name, user_id)]
+            found = []
+            for file in chain.from_iterable(user.files() for user in users):
+                with suppress(SessionNotFoundError):
+                    found.append(self._loaded(file, None, with_events=False))
+            return sorted(found, key=lambda one: (one.last_update_time, one.user_id, one.id))
+
+        return ListSessionsResponse(sessions=await run_sync(find))
+
+    async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
+        """Move a session to the trash of the store; nothing is done without one."""
+
+        def delete() -> None:
+            with suppress(SessionNotFoundError):
+                self.store.trash(self.file_of(app_name, user_id, session_id.strip()))
+
+        await run_sync(delete)
+
+    async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
+        """See `BaseSessionService.get_user_state`."""
+        return await run_sync(_shared, self._file_of_user(app_name, user_id))
+
+    async def append_event(self, session: AdkSession, event: Event) -> Event:
+        """See `BaseSessionService.append_event`; the event is durable when the call returns.
+
+        An event that was stored is not stored again. Nothing of a partial event is stored.
+
+        Raises:
+            SessionNotFoundError: of ADK: there is no such session.
+            EntryError: the event has a value that JSON cannot carry.
+        """
+        if event.partial or not await run_sync(self._append, session, event):
+            return event
+        await super().append_event(session=session, event=event)
+        session.last_update_time = event.timestamp
+        return event
+
+    # Below, in a thread
+
+    def _user(self, app_name: str, user_id: str) -> Place:
+        return self._place.inside(app_name).inside(user_id)
+
+    def _file_of_app(self, app_name: str) -> str:
+        return self._place.inside(app_name).file_of("app state")
+
+    def _file_of_user(self, app_name: str, user_id: str) -> str:
+        return self._place.inside(app_name).file_of(f"user state {user_id}")
+
+    def _create(
+        self, app_name: str, user_id: str, state: Json | None, session_id: str | None
+    ) -> AdkSession:
+        id = (session_id or "").strip() or platform_uuid.new_uuid()
+        about = {
+            "app": app_name,
+            "user": user_id,
+            "id": id,
+            "created": platform_time.get_time(),
+        }
+        parts = _States.of(state)
+        file = self.file_of(app_name, user_id, id)
+        if os.path.exists(file):
+            raise AlreadyExistsError(f"Session with id {id} already exists.")
+        self._share(app_name, user_id, parts)
+        facts = {"agent": FOLDER, "sessionId": id, _KEY: about, _INITIAL: parts.session}
+        make_folders(DISK, os.path.dirname(file))
+        try:
+            Session.create(file, metadata=facts).close()
+        except SessionExistsError:
+            raise AlreadyExistsError(f"Session with id {id} already exists.") from None
+        return self._loaded(file, None, with_events=False)
+
+    def _append(self, session: AdkSession, event: Event) -> bool:
+        """Store an event; False if it was stored before."""
+        told = _told(event)
+        parts = _States.of(event.actions.state_delta)
+        try:
+            stored = Session.open(self.file_of(session.app_name, session.user_id, session.id))
+        except SessionNotFoundError:
+            raise UnknownSessionError(f"Session {session.id} not found.") from None
+        with stored, stored.locked():
+            if _has(stored, told):
+                return False
+            self._share(session.app_name, session.user_id, parts)
+            with stored.batch():
+                if parts.session:
+                    state = {**_state(stored), **parts.session}
+                    stored.append("custom", customType=_STATE, data=state)
+                _write(stored, told)
+        return True
+
+    def _share(self, app_name: str, user_id: str, parts: _States) -> None:
+        """Change the states of an app and a user."""
+        for file, delta in (
+            (self._file_of_app(app_name), parts.app),
+            (self._file_of_user(app_name, user_id), parts.user),
+        ):
+            if not delta:
+                continue
+            make_folders(DISK, os.path.dirname(file))
+            with suppress(SessionExistsError):
+                Session.create(file, metadata={"agent": FOLDER}).close()
+            with Session.open(file) as shared, shared.locked():
+                data = {**_state(shared), **delta}
+                shared.append("custom", customType=_STATE, data=data)
+
+    def _loaded(
+        self, file: str, config: GetSessionConfig | None, *, with_events: bool
+    ) -> AdkSession:
+        with Session.open(file, readonly=True) as session:
+            about = session.header["metadata"][_KEY]
+            last = next(_events(session), None)
+            events = _recent(session, config) if with_events else []
+            own = _state(session)
+        app = _shared(self._file_of_app(about["app"]))
+        user = _shared(self._file_of_user(about["app"], about["user"]))
+        return AdkSession(
+            id=about["id"],
+            app_name=about["app"],
+            user_id=about["user"],
+            state=_States(app, user, own).joined(),
+            events=events,
+            last_update_time=about["created"] if last is None else last["timestamp"],
+        )
+
+
+def _shared(file: str) -> Json:
+    """The state of an app or a user; empty without one."""
+    with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
+        return _state(session)
+    return {}
+
+
+def _state(session: Session) -> Json:
+    """The state that a session has of itself."""
+    found = session.reader.last_with(_STATE, lambda entry: entry.get("customType") == _STATE)
+    if found is not None:
+        return dict(found["data"])
+    return dict(session.header["metadata"].get(_INITIAL) or {})
+
+
+def _write(session: Session, event: Json) -> None:
+    """Append an event, as one entry for each message of the session."""
+    messages = translated(event)
+    for message, kept in messages:
+        session.append("message", message=message, metadata={_KEY: kept})
+    if not messages:
+        session.append("custom", customType=_EVENT, data=event)
+
+
+def _events(session: Session) -> Iterator[Json]:
+    """The events of the path, the last first."""
+    return _events_up(session, session.leaf)
+
+
+def _events_up(session: Session, last: Entry) -> Iterator[Json]:
+    """The events at and above an entry, the last first."""
+    pieces: list[tuple[Json, Json]] = []
+    for entry in chain([last], session.reader.up(last)):
+        if entry.type == "custom" and entry.get("customType") == _EVENT:
+            whole, event = None, entry["data"]
+        else:
+            whole, event = _kept(entry), None
+        if pieces and (event is not None or (whole is not None and "event" in whole)):
+            yield restored(reversed(pieces))
+            pieces = []
+        if event is not None:
+            yield event
+        elif whole is not None:
+            pieces.append((entry["message"], whole))
+    if pieces:
+        yield restored(reversed(pieces))
+
+
+def _kept(entry: Entry) -> Json | None:
+    """What is kept beside a message of an event; None if the entry is none."""
+    kept = (entry.get("metadata") or {}).get(_KEY) if entry.type == "message" else None
+    return kept if isinstance(kept, dict) else None
+
+
+def _recent(session: Session, config: GetSessionConfig | None) -> list[Event]:
+    """The events of a session that are asked for, in order."""
+    since = None if config is None else config.after_timestamp
+    most = None if config is None else config.num_recent_events
+    found: Iterator[Json] = islice(_events(session), most)
+    if since is not None:
+        found = takewhile(lambda event: event["timestamp"] >= since, found)
+    events = [Event.model_validate(event) for event in found]
+    events.reverse()
+    return events
+
+
+def _has(session: Session, event: Json) -> bool:
+    """Whether an event was stored; events that only share an id are others."""
+
+    def is_it(entry: Entry) -> bool:
+        return next(_events_up(session, entry), None) == event
+
+    return session.reader.last_with(event["id"], is_it) is not None
+
+
+def _told(event: Event) -> Json:
+    """An event as JSON, without what is temporary."""
+    try:
+        told = event.model_dump(mode="json", by_alias=True, exclude_none=True)
+    except (PydanticSerializationError, ValueError) as error:
+        raise EntryError(f"the event {event.id} cannot be stored as JSON: {error}") from error
+    delta = _as_json(event.actions.state_delta)
+    lasting = {key: delta[key] for key in delta if not key.startswith(State.TEMP_PREFIX)}
+    return {**told, "actions": {**told["actions"], "stateDelta": lasting}}
+
+
+def _as_json(state: Json) -> Json:
+    try:
+        told: Json = to_jsonable_python(state)
+    except (PydanticSerializationError, ValueError) as error:
+        raise EntryError(f"the state cannot be stored as JSON: {error}") from error
+    return told
