@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import InvalidNameError, RefError, Session, UsageError
+from sessiontree.engine.cursor import Cursor
 from tests.support.conversation import (
     HEADER,
     chain,
@@ -301,3 +302,11 @@ def test_a_label_with_spaces_is_a_ref_plain_or_in_quotation_marks(path: Path) ->
                 with pytest.raises(RefError):
                     session.entry(ref)
             list(session.tree())
+
+
+def test_a_cursor_without_a_session_knows_no_turns() -> None:
+    with in_memory() as session:
+        session.append_message(user("p1"))
+        assert session.entry("turn:1") == session.leaf
+        with pytest.raises(RefError, match="the turn 1 is not known here"):
+            Cursor(session.reader, None).entry("turn:1")

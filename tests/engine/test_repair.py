@@ -382,6 +382,6 @@ def test_a_file_of_another_agent_is_not_repaired(tmp_path: Path) -> None:
     file = tmp_path / "pi.jsonl"
     file.write_text('{"type":"session","version":3,"id":"p","cwd":"/p"}\n{"type":"mess')
     before = file.read_bytes()
-    with pytest.raises(ForeignFormatError):
+    with pytest.raises(ForeignFormatError, match="is a file of the pi coding agent, which is read"):
         repair_file(file)
     assert file.read_bytes() == before

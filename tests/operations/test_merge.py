@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
 from sessiontree.context import fold
-from sessiontree.errors import TooMuchError
+from sessiontree.errors import CorruptionError, TooMuchError
 from sessiontree.operations import export
 from tests.operations.conftest import Reading
 from tests.support.conversation import (
@@ -212,6 +212,19 @@ BLOCKS: list[dict[str, Any]] = [
     {"type": "text", "text": "Reading " * 3},
     {"type": "tool_use", "id": "t1", "name": "Read", "input": {"path": "a.rs", "n": 1.10}},
 ]
+
+
+def test_a_line_that_cannot_be_copied_byte_for_byte_is_not_picked(file: Path) -> None:
+    """Its lone surrogate cannot be told from the private character that would replace it."""
+    message = '{"type":"message","uuid":"a","parentUuid":"root","message":{"role":"user","content":'
+    write(file, [HEADER])
+    with file.open("a") as lines:
+        lines.write(message + '"\\ud83d \\ue83d"}}\n')
+    with Session.open(file, readonly=True) as source, Session.create() as session:
+        with pytest.raises(CorruptionError, match=r"entry a is damaged .* byte for byte") as raised:
+            session.cherry_pick("a", source)
+        assert (raised.value.file, raised.value.offset) == (str(file), source.entry("a").offset)
+        assert len(session.path()) == 1
 
 
 def streamed(session: Session, *, ended: bool = True) -> list[Entry]:

@@ -167,3 +167,21 @@ def test_descriptors_are_let_go(path: Path, stranger: bytes) -> None:
         session.path()
     Session.open(path, fs=disk).close()
     assert disk.descriptors == {}
+
+
+def test_a_line_that_changed_since_the_index_was_built_is_never_read_as_an_entry(
+    session: Session, path: Path
+) -> None:
+    reader = session.reader
+    tree = reader.index()
+    rows = range(len(tree.offsets))
+    before = reader.entries_at(rows)
+    assert [reader.entry_at(row) for row in rows] == before
+    with path.open("r+b") as file:
+        file.seek(tree.offsets[2])
+        file.write(b"x" * 20)
+    with pytest.raises(FileReplacedError):
+        reader.entry_at(2)
+    with pytest.raises(FileReplacedError):
+        reader.entries_at(rows)
+    assert reader.entries_at([3, 1]) == [before[3], before[1]]
