@@ -89,7 +89,7 @@ def _joined(role: str, group: list[_Part]) -> Translated:
     if role == "toolResult":
         part = group[0].kept["part"]
         message["toolCallId"] = part["tool_call_id"]
-        message["toolName"] = part.get("tool_name") or ""
+        message["toolName"] = part["tool_name"]
         is_retry = part["part_kind"] == "retry-prompt"
         message["isError"] = is_retry or part.get("outcome", "success") != "success"
     return Translated(message, {"parts": [part.kept for part in group]})

@@ -69,7 +69,7 @@ def _broken(line: str, width: int) -> list[str]:
         if end >= len(line):
             found.append(line[start:])
             return found
-        at = line.rfind(" ", start + width // 2, end + 1)
+        at = line.rfind(" ", (start + end) // 2, end + 1)
         end = end if at < 0 else at
         found.append(line[start:end])
         start = end + (1 if at >= 0 else 0)

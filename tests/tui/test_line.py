@@ -1,0 +1,99 @@
+"""Lines of the screen: cut to the width, put side by side, and broken, with wide characters too."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from rich.cells import cell_len
+
+from sessiontree.tui.line import Piece, beside, fitted, text_of, wrapped
+
+TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
+
+
+@settings(max_examples=30)
+@given(st.lists(st.builds(Piece, TEXTS, st.sampled_from(["", "dim"]))), st.integers(-1, 30))
+def test_a_fitted_line_is_never_wider_and_its_pieces_keep_their_roles(
+    line: list[Piece], width: int
+) -> None:
+    found = fitted(line, width)
+    assert cell_len(text_of(found)) <= max(0, width)
+    assert all(piece.text and piece.text.isprintable() for piece in found)
+    roles = iter(piece.role for piece in line)
+    assert all(piece.role in roles for piece in found)
+
+
+@pytest.mark.parametrize(
+    ("width", "shown"),
+    [
+        (0, []),
+        (1, ["…"]),
+        (3, ["on…"]),
+        (4, ["one↵"]),
+        (5, ["one↵", "…"]),
+        (7, ["one↵", "計…"]),
+        (8, ["one↵", "計画"]),
+        (9, ["one↵", "計画", "x"]),
+        (20, ["one↵", "計画", "x"]),
+    ],
+)
+def test_pieces_are_shown_as_far_as_there_is_room(width: int, shown: list[str]) -> None:
+    line = [Piece("one\n"), Piece(""), Piece("計画"), Piece("x")]
+    assert [piece.text for piece in fitted(line, width)] == shown
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "width", "shown"),
+    [
+        ("left", "right", 20, "left           right"),
+        ("left", "right", 11, "left  right"),
+        ("left", "right", 10, "le…  right"),
+        ("left", "right", 7, "  right"),
+        ("left", "right", 5, "right"),
+        ("left", "right", 4, "rig…"),
+        ("left", "", 6, "left  "),
+        ("left", "", 3, "le…"),
+        ("計画", "画", 8, "計画  画"),
+        ("", "right", 7, "  right"),
+    ],
+)
+def test_the_right_part_ends_at_the_width_and_the_left_one_gets_the_rest(
+    left: str, right: str, width: int, shown: str
+) -> None:
+    assert text_of(beside([Piece(left)], [Piece(right)], width)) == shown
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("", 8, [""]),
+        ("a\n\nb", 8, ["a", "", "b"]),
+        ("\tx", 8, ["    x"]),
+        ("12345678", 8, ["12345678"]),
+        ("123456789", 8, ["12345678", "9"]),
+        ("1234567 9", 8, ["1234567", "9"]),
+        ("12345678 0", 8, ["12345678", "0"]),
+        ("1234 67890", 8, ["1234", "67890"]),
+        ("123 567890", 8, ["123 5678", "90"]),
+        ("12 45 78 0", 8, ["12 45 78", "0"]),
+        ("123456789", 3, ["12345678", "9"]),
+        ("計画計画計画", 8, ["計画計画", "計画"]),
+        ("計画計x計画", 8, ["計画計x", "計画"]),
+        ("a計画 計画計", 9, ["a計画", "計画計"]),
+        ("x" * 20, 10, ["x" * 10, "x" * 10]),
+    ],
+)
+def test_a_long_line_is_broken_at_a_space_in_its_second_half(
+    text: str, width: int, lines: list[str]
+) -> None:
+    assert wrapped(text, width) == lines
+
+
+@settings(max_examples=30)
+@given(TEXTS, st.integers(0, 20))
+def test_broken_lines_fit_and_lose_only_spaces(text: str, width: int) -> None:
+    found = wrapped(text, width)
+    assert all(cell_len(line) <= max(8, width) for line in found)
+    whole = text.expandtabs(4).replace("\n", "").replace(" ", "")
+    assert "".join(found).replace(" ", "") == whole
