@@ -10,6 +10,7 @@ import pytest
 
 from sessiontree import HookRejectedError, ReadOnlyError, Session, SessionTreeWarning, UsageError
 from sessiontree.recording import StreamAccumulator, events
+from sessiontree.recording.lane import heard
 from tests.support.saying import text
 from tests.support.streams import (
     AGENT_SESSION,
@@ -383,3 +384,12 @@ def test_a_message_id_of_any_type_stops_no_recording(id: Any) -> None:
         kept = json.dumps(contents(session))
     assert "one" in kept
     assert "two" in kept
+
+
+def test_a_result_is_an_error_only_where_the_provider_says_true() -> None:
+    told: list[Any] = [{}, {"is_error": True}, {"is_error": False}, {"is_error": "yes"}]
+    blocks = [{"type": "tool_result", "tool_use_id": "t", "content": "x", **one} for one in told]
+    found = list(heard({"role": "user", "content": blocks}, "u"))
+    assert [event.is_error for event in found if isinstance(event, events.ToolResult)] == [
+        *(False, True, False, False)
+    ]
