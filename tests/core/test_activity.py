@@ -13,8 +13,9 @@ from sessiontree.core.activity import (
     files_of,
     gist_of,
     is_interruption,
+    is_output,
 )
-from sessiontree.core.message import Call, is_typed_command
+from sessiontree.core.message import Call, is_generated, is_typed_command
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"
 
@@ -99,3 +100,50 @@ def test_the_gist_of_a_summary_leaves_out_how_each_begins() -> None:
     assert gist_of(begins + intent).strip() == "Mend it"
     assert gist_of(begins + "They talked.") == "They talked."
     assert gist_of("They talked.") == "They talked."
+
+
+SAID: dict[str, Any] = {"type": "text", "text": "a"}
+THOUGHT = {"type": "thinking", "thinking": "x"}
+CALLED = {"type": "toolCall", "id": "c", "name": "x", "arguments": {}}
+
+OUTPUTS: list[tuple[dict[str, Any], bool]] = [
+    ({}, False),
+    ({"content": "a"}, True),
+    ({"content": " \n"}, False),
+    ({"content": None}, False),
+    ({"content": []}, False),
+    ({"content": [SAID]}, True),
+    ({"content": [{**SAID, "text": " "}]}, False),
+    ({"content": [THOUGHT]}, False),
+    ({"content": [{"type": "redacted_thinking", "data": "x"}]}, False),
+    ({"content": [THOUGHT, SAID]}, True),
+    ({"content": [THOUGHT, CALLED]}, True),
+    ({"content": [{"type": "image"}]}, True),
+    ({"content": None, "tool_calls": [{"id": "c"}]}, True),
+    ({"content": None, "tool_calls": []}, False),
+    ({"content": None, "refusal": "no"}, True),
+    ({"content": "", "refusal": ""}, False),
+]
+
+
+@pytest.mark.parametrize(("message", "expected"), OUTPUTS)
+def test_output_is_more_than_thoughts(message: dict[str, Any], expected: bool) -> None:
+    assert is_output({"role": "assistant", **message}) is expected
+
+
+@pytest.mark.parametrize(
+    ("keys", "expected"),
+    [
+        ({"metadata": {"isMeta": True}}, True),
+        ({"metadata": {"isMeta": False}}, False),
+        ({"metadata": {"isMeta": 1}}, False),
+        ({"metadata": {}}, False),
+        ({"metadata": []}, False),
+        ({"isMeta": True}, False),
+        ({}, False),
+    ],
+)
+def test_only_the_mark_of_a_program_makes_an_entry_its_own(
+    keys: dict[str, Any], expected: bool
+) -> None:
+    assert is_generated(keys) is expected
