@@ -35,7 +35,7 @@ class Sdk(NamedTuple):
             UnknownSdkError: none is, or one that is not known to work.
         """
         version = self._version()
-        numbers = tuple(map(int, re.findall(r"\d+", version or "")[:2]))
+        numbers = tuple(map(int, re.findall(r"\d+", version or "")))
         if not self.oldest <= numbers < (self.before,):
             raise self.unknown()
 

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import tomllib
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
 from sessiontree import Store
+from sessiontree.adapters import sdk as sdks
 from sessiontree.adapters.place import Place
 from sessiontree.adapters.pydantic_messages import restored, translated
 from sessiontree.adapters.sdk import Sdk, UnknownSdkError
 from tests.adapters.pydantic_translated import EXPECTED, MESSAGES, made
 
+ROOT = Path(__file__).parents[2]
 SDK = Sdk("package", "extra", oldest=(2, 68), before=4)
 
 
@@ -58,6 +62,18 @@ def test_versions_are_known_from_the_oldest_to_a_major_one(
         f"package {version} is not known to work with sessiontree, versions 2.68 to 3.x are; "
         "run: pip install 'sessiontree[extra]'"
     )
+
+
+SDKS = [sdk for sdk in vars(sdks).values() if isinstance(sdk, Sdk)]
+
+
+@pytest.mark.parametrize("sdk", SDKS, ids=[sdk.package for sdk in SDKS])
+def test_an_extra_installs_only_versions_that_are_known(sdk: Sdk) -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    needed = "|".join(project["optional-dependencies"][sdk.extra])
+    major, minor = sdk.oldest
+    range = rf"{sdk.package}>={major}\.{minor}(\.\d+)?,<{sdk.before}(\||$)"
+    assert re.search(rf"(^|\|){range}", needed)
 
 
 def test_a_package_that_is_not_installed_is_named_with_what_installs_it() -> None:
