@@ -465,10 +465,10 @@ def _new(key: Key, lines: list[Given], since: int) -> Iterator[tuple[Given, str]
     behind the last of those, or behind `since`.
     """
     found = [None if given.uuid is None else key.stored(given.uuid) for given in lines]
-    known = [at for at, one in enumerate(found) if one is not None and one[1] != NO_ROW]
-    last = known[-1] if known else -1
-    for at in known[-1:]:
-        since = key.offset(found[at][1])  # type: ignore[index]
+    rows = [NO_ROW if one is None else one[1] for one in found]
+    last = max((at for at, row in enumerate(rows) if row != NO_ROW), default=-1)
+    if last >= 0:
+        since = key.offset(rows[last])
     taken: set[str] = set()
     skipped: Counter[bytes] = Counter()
     added: Counter[bytes] = Counter()
