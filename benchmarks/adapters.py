@@ -9,26 +9,40 @@ among the examples of its source distribution, which must be on the path, with a
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
+import sqlite3
 import tempfile
 import time
 import uuid
 from collections.abc import Callable
+from contextlib import closing
 from importlib import import_module
 from typing import Any, Final
 
 import anyio
 from agents.extensions.memory import AdvancedSQLiteSession
 from claude_agent_sdk import InMemorySessionStore, fork_session_via_store, project_key_for_directory
+from google.adk.events import Event, EventActions
+from google.adk.sessions.base_session_service import GetSessionConfig
+from google.adk.sessions.sqlite_session_service import SqliteSessionService
+from google.genai.types import Content, Part
+from langchain_core.messages import HumanMessage
+from langgraph.checkpoint.base import empty_checkpoint
+from langgraph.checkpoint.base.id import uuid6
+from langgraph.checkpoint.sqlite import SqliteSaver
 from pydantic_ai.conversation import Conversation
 from pydantic_ai.messages import ModelRequest, UserPromptPart
 
 from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
+from sessiontree.adapters.google_adk import SessionTreeSessionService
+from sessiontree.adapters.langgraph import SessionTreeSaver
 from sessiontree.adapters.openai_agents import SessionTreeSession
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
 
 _TEXT: Final = "x" * 300
 _ROUNDS: Final = 5
+_MOST_APPENDED: Final = 10_000
 
 
 def main() -> None:
@@ -40,6 +54,8 @@ def main() -> None:
     for items in given.items:
         with tempfile.TemporaryDirectory() as folder:
             anyio.run(_claude, folder, items, given.postgres)
+            anyio.run(_google, folder, items)
+            anyio.run(_langgraph, folder, items)
             anyio.run(_openai, folder, items)
             anyio.run(_pydantic, folder, items)
 
@@ -148,6 +164,96 @@ async def _pydantic(folder: str, count: int) -> None:
     ):
         rounds = 1 if label in ("fill", "branch in the middle") else _ROUNDS
         await _row(f"pydantic-ai, {label}", count, {"ours": store}, word, rounds)
+
+
+async def _google(folder: str, count: int) -> None:
+    database = os.path.join(folder, "adk.db")
+    services: dict[str, Any] = {
+        "SqliteSessionService": SqliteSessionService(database),
+        "SessionTreeSessionService": SessionTreeSessionService(folder),
+    }
+    names: Any = {"app_name": "app", "user_id": "me", "session_id": "one"}
+    numbers = itertools.count()
+
+    async def add(service: Any, times: int = 1) -> None:
+        session = held[id(service)]
+        for _ in range(times):
+            number = next(numbers)
+            content = Content(role="user", parts=[Part(text=f"{number} {_TEXT}")])
+            actions = EventActions(state_delta={"step": number})
+            event = Event(author="user", content=content, actions=actions)
+            await service.append_event(session, event)
+
+    held = {id(one): await one.create_session(**names) for one in services.values()}
+    few = GetSessionConfig(num_recent_events=20)
+
+    async def fill(service: Any) -> None:
+        if count <= _MOST_APPENDED or isinstance(service, SessionTreeSessionService):
+            return await add(service, count)
+        await add(service)
+        _repeat_event(database, count)
+
+    for label, word in (
+        ("fill", fill),
+        ("add one", add),
+        ("load", lambda service: service.get_session(**names)),
+        ("load the last 20", lambda service: service.get_session(**names, config=few)),
+    ):
+        rounds = 1 if label == "fill" else _ROUNDS
+        await _row(f"google-adk, {label}", count, services, word, rounds)
+
+
+def _repeat_event(database: str, count: int) -> None:
+    """Fill the database of ADK with copies of its only event, which takes minutes event by event."""
+    with closing(sqlite3.connect(database)) as connection, connection:
+        (row,) = connection.execute("SELECT * FROM events").fetchall()
+        marks = ", ".join("?" * len(row))
+        copies = ((str(number), *row[1:]) for number in range(1, count))
+        connection.executemany(f"INSERT INTO events VALUES ({marks})", copies)
+
+
+async def _langgraph(folder: str, count: int) -> None:
+    connection = sqlite3.connect(os.path.join(folder, "graph.db"), check_same_thread=False)
+    savers: dict[str, Any] = {
+        "SqliteSaver": SqliteSaver(connection),
+        "SessionTreeSaver": SessionTreeSaver(folder),
+    }
+    thread: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+    filled = [HumanMessage(f"{number} {_TEXT}", id=str(number)) for number in range(count)]
+    held: dict[int, tuple[Any, list[Any]]] = {}
+
+    async def fill(saver: Any) -> None:
+        held[id(saver)] = _put(saver, thread, filled), filled
+
+    async def step(saver: Any) -> None:
+        """A checkpoint with one message more, and the writes of the task that gave it."""
+        config, messages = held[id(saver)]
+        saver.put_writes(config, [("messages", filled[0])], str(uuid.uuid4()))
+        longer = [*messages, HumanMessage(_TEXT, id=str(len(messages)))]
+        held[id(saver)] = _put(saver, config, longer), longer
+
+    async def load(saver: Any) -> None:
+        saver.get_tuple(thread)
+
+    async def fork(saver: Any) -> None:
+        """Go on from the checkpoint above the last one, as it is stored."""
+        found = saver.get_tuple(saver.get_tuple(thread).parent_config)
+        messages = found.checkpoint["channel_values"]["messages"]
+        _put(saver, found.config, [*messages, HumanMessage(_TEXT, id="other")])
+
+    for label, word in (("fill", fill), ("a step", step), ("load", load), ("branch", fork)):
+        rounds = 1 if label == "fill" else _ROUNDS
+        await _row(f"langgraph, {label}", count, savers, word, rounds)
+    connection.close()
+
+
+def _put(saver: Any, config: Any, messages: list[Any]) -> Any:
+    checkpoint = empty_checkpoint()
+    checkpoint["id"] = str(uuid6())
+    checkpoint["channel_values"] = {"messages": messages, "step": len(messages)}
+    versions: Any = dict.fromkeys(checkpoint["channel_values"], time.monotonic_ns())
+    checkpoint["channel_versions"] = versions
+    return saver.put(config, checkpoint, {"source": "loop", "step": 1, "parents": {}}, versions)
 
 
 async def _row(

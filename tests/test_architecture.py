@@ -23,6 +23,7 @@ FLOORS: Final = (
         "cli",
         "adapters",
         "mcp",
+        "testing",
         "tui",
         "web",
         "dispatch",

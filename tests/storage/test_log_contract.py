@@ -35,12 +35,17 @@ from hypothesis.stateful import (
 from sessiontree.errors import (
     ReadOnlyError,
     SessionBusyError,
-    SessionExistsError,
     StorageError,
     WriteFailedError,
 )
 from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
+from sessiontree.testing import (
+    LOG_RULES,
+    Logs,
+    a_follower_wakes_for_each_writer_and_finds_whole_lines,
+    keep_keeps_others_out_until_the_log_is_closed_and_says_who_does,
+)
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
 from tests.support.files import Record
@@ -52,22 +57,10 @@ TORN: Final = b'{"type":"mess'
 PATIENCE: Final = 20
 
 
-class Backend(Protocol):
-    """What the tests need to know of one kind of log.
-
-    Attributes:
-        is_shared: whether other processes can open its logs.
-    """
-
-    is_shared: bool
+class Backend(Logs, Protocol):
+    """A kind of log whose logs are in a folder."""
 
     def __init__(self, folder: Path) -> None: ...
-
-    def make(self, content: bytes) -> Log:
-        """A log with this content, open to write."""
-
-    def again(self, log: Log) -> Log:
-        """The same log, opened as another program would."""
 
 
 class Files:
@@ -99,6 +92,11 @@ class InMemory:
         return log.beside()
 
 
+SLOW: Final = (
+    keep_keeps_others_out_until_the_log_is_closed_and_says_who_does,
+    a_follower_wakes_for_each_writer_and_finds_whole_lines,
+)
+
 LOGS: Final[dict[str, type[Backend]]] = {"file": Files, "memory": InMemory}
 
 
@@ -120,6 +118,15 @@ def other(logs: Backend, log: Log) -> Iterator[Log]:
         yield other
 
 
+@pytest.mark.parametrize(
+    "rule",
+    [pytest.param(rule, marks=pytest.mark.slow) if rule in SLOW else rule for rule in LOG_RULES],
+    ids=lambda rule: rule.__name__,
+)
+def test_a_log_keeps(rule: Callable[[Backend], None], logs: Backend) -> None:
+    rule(logs)
+
+
 def content(log: Log) -> bytes:
     return log.read(0, log.size())
 
@@ -134,171 +141,6 @@ def add(log: Log, block: bytes) -> int:
     while True:
         with contextlib.suppress(Moved):
             return append(log, block, log.size())
-
-
-def test_append_returns_the_offset_at_which_the_block_reads_back(log: Log, other: Log) -> None:
-    first = append(log, LINE, len(HEADER))
-    second = append(log, OTHER * 2, first + len(LINE))
-    assert (first, second) == (len(HEADER), len(HEADER + LINE))
-    assert log.read(first, len(LINE)) == LINE
-    assert log.read(second, 10_000) == OTHER * 2
-    assert log.read(log.size(), 1) == b""
-    assert log.size() == log.written == len(HEADER + LINE + OTHER * 2)
-    assert content(other) == content(log) == HEADER + LINE + OTHER * 2
-
-
-@pytest.mark.parametrize("distance", [-1, 1, -len(HEADER)])
-def test_append_off_the_end_raises_moved_and_writes_nothing(log: Log, distance: int) -> None:
-    for outer in (contextlib.nullcontext, log.hold):
-        with outer(), pytest.raises(Moved):
-            append(log, LINE, len(HEADER) + distance)
-    assert content(log) == HEADER
-
-
-def test_append_to_a_replaced_log_of_the_same_size_raises_moved(log: Log, other: Log) -> None:
-    append(log, LINE, len(HEADER))
-    with other.hold():
-        other.rewrite(iter([HEADER, OTHER]))
-    before = content(log)
-    with pytest.raises(Moved):
-        append(log, LINE, log.size())
-    assert content(log) == before == HEADER + LINE
-    log.reopen()
-    assert content(log) == HEADER + OTHER
-
-
-def test_a_torn_end_is_ended_before_the_block(logs: Backend) -> None:
-    with contextlib.closing(logs.make(HEADER + TORN)) as log:
-        offset = append(log, LINE, len(HEADER + TORN))
-        assert offset == len(HEADER + TORN) + 1
-        assert log.read(offset, len(LINE)) == LINE
-        append(log, LINE, offset + len(LINE))
-        assert content(log) == HEADER + TORN + b"\n" + LINE + LINE
-
-
-@pytest.mark.parametrize("holding", [False, True])
-@pytest.mark.parametrize("opened", ["shared", "beside", "again"])
-def test_writers_at_once_lose_nothing_and_never_overlap(
-    logs: Backend, log: Log, opened: str, holding: bool
-) -> None:
-    ways: dict[str, Callable[[], Log]] = {
-        "shared": lambda: log,
-        "beside": log.beside,
-        "again": lambda: logs.again(log),
-    }
-    start = threading.Barrier(3)
-
-    def write(writer: int) -> list[tuple[int, bytes]]:
-        mine = ways[opened]()
-        blocks = [b"%d-%d\n" % (writer, number) * (number % 3 + 1) for number in range(25)]
-        start.wait(PATIENCE)
-        try:
-            return [(one(mine, block), block) for block in blocks]
-        finally:
-            if mine is not log:
-                mine.close()
-
-    def one(mine: Log, block: bytes) -> int:
-        if not holding:
-            return add(mine, block)
-        with mine.hold():
-            return append(mine, block, mine.size())
-
-    with ThreadPoolExecutor(3) as threads:
-        found = list(threads.map(write, range(3)))
-    assert all(offsets == sorted(offsets) for offsets in found)
-    written = sorted(itertools.chain.from_iterable(found))
-    assert content(log) == HEADER + b"".join(block for _, block in written)
-    assert all(log.read(offset, len(block)) == block for offset, block in written)
-
-
-def test_hold_keeps_other_writers_out_and_a_thread_may_hold_again(log: Log, other: Log) -> None:
-    with ThreadPoolExecutor(1) as threads, log.hold():
-        waiting = threads.submit(add, other, OTHER)
-        with log.hold():
-            end = append(log, LINE, log.size()) + len(LINE)
-        with pytest.raises(TimeoutError):
-            waiting.result(0.05)
-        assert log.ends_at(end)
-        assert append(log, LINE, end) == end
-    assert waiting.result(PATIENCE) == end + len(LINE)
-    assert content(log) == HEADER + LINE + LINE + OTHER
-
-
-def test_hold_lets_go_after_an_error(log: Log, other: Log) -> None:
-    with pytest.raises(ZeroDivisionError), log.hold(), log.hold():
-        raise ZeroDivisionError
-    with ThreadPoolExecutor(1) as threads:
-        assert threads.submit(add, other, LINE).result(PATIENCE) == len(HEADER)
-
-
-@pytest.mark.slow
-def test_keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(
-    logs: Backend, log: Log, other: Log
-) -> None:
-    log.keep()
-    append(log, LINE, len(HEADER))
-    with log.hold():
-        append(log, LINE, log.size())
-    if logs.is_shared:
-        with pytest.raises(SessionBusyError, match=f"process {os.getpid()}"), other.hold():
-            pass
-        with pytest.raises(SessionBusyError):
-            append(other, OTHER, other.size())
-    log.close()
-    add(other, OTHER)
-    assert content(other) == HEADER + LINE + LINE + OTHER
-
-
-@pytest.mark.slow
-def test_a_follower_wakes_for_each_writer_and_finds_whole_lines(log: Log, other: Log) -> None:
-    stop = threading.Event()
-    seen = threading.Semaphore(0)
-    lines: list[bytes] = []
-
-    def follow(following: Log) -> None:
-        offset = len(HEADER)
-        for _ in following.changes(stop):
-            for line in following.read(offset, 10_000).splitlines(keepends=True):
-                assert line.endswith(b"\n")
-                lines.append(line)
-                offset += len(line)
-                seen.release()
-
-    with contextlib.closing(log.to_read()) as following, ThreadPoolExecutor(1) as threads:
-        done = threads.submit(follow, following)
-        try:
-            for number, writer in enumerate([log, other, log]):
-                add(writer, b'{"n":%d}\n' % number)
-                assert seen.acquire(timeout=PATIENCE)
-        finally:
-            stop.set()
-        done.result(PATIENCE)
-    assert lines == [b'{"n":%d}\n' % number for number in range(3)]
-
-
-def test_a_log_opened_to_read_refuses_to_write_and_writes_nothing(log: Log) -> None:
-    names = log.parts()
-    with contextlib.closing(log.to_read()) as reader:
-        assert reader.readonly
-        assert content(reader) == HEADER
-        _check_refuses(reader, ReadOnlyError, "opened to read")
-    assert content(log) == HEADER
-    assert log.parts() == names
-
-
-@pytest.mark.parametrize("end", ["close", "release"])
-def test_a_closed_log_refuses_to_read_and_to_write(log: Log, end: str) -> None:
-    assert not log.closed
-    getattr(log, end)()
-    getattr(log, end)()
-    assert log.closed
-    _check_refuses(log, ReadOnlyError, "is closed")
-    for look in (log.size, lambda: log.read(0, 1)):
-        with pytest.raises(ReadOnlyError, match="is closed"):
-            look()
-    log.reopen()
-    assert content(log) == HEADER
 
 
 def test_a_log_that_is_closed_while_a_thread_waits_to_hold_it_is_not_held(log: Log) -> None:
@@ -320,14 +162,6 @@ def test_a_log_that_is_closed_while_a_thread_waits_to_hold_it_is_not_held(log: L
     assert not held.is_set()
 
 
-def test_an_ended_log_refuses_to_write_and_says_why(log: Log) -> None:
-    log.ended = "this is over"
-    _check_refuses(log, ReadOnlyError, "this is over")
-    with contextlib.closing(log.beside()) as beside:
-        append(beside, LINE, len(HEADER))
-    assert content(log) == HEADER + LINE
-
-
 def _check_refuses(log: Log, error: type[Exception], why: str) -> None:
     def hold() -> None:
         with log.hold():
@@ -336,78 +170,6 @@ def _check_refuses(log: Log, error: type[Exception], why: str) -> None:
     for write in (log.check_writable, hold, lambda: append(log, LINE, len(HEADER))):
         with pytest.raises(error, match=why):
             write()
-
-
-def test_rewrite_makes_another_log_and_leaves_the_open_one_as_it_was(log: Log, other: Log) -> None:
-    before = log.identity
-    assert log.beside().identity == other.identity == before
-    with log.hold():
-        assert log.rewrite(iter([HEADER, OTHER])) == ""
-        for old in (log, other):
-            assert old.was_replaced()
-            assert old.identity == before
-            assert content(old) == HEADER
-            assert not old.ends_at(old.size())
-            assert not old.still_ends_at(old.size())
-        successor = log.successor()
-        add(successor, LINE)
-        log.release()
-    assert successor.identity != before
-    assert not successor.was_replaced()
-    assert content(successor) == HEADER + OTHER + LINE
-    other.reopen()
-    for opener in (other, other.beside(), other.to_read(), other.successor()):
-        with contextlib.closing(opener):
-            assert opener.identity == successor.identity
-            assert content(opener) == HEADER + OTHER + LINE
-    successor.close()
-
-
-def test_ends_at_follows_the_log_in_force(log: Log, other: Log) -> None:
-    for look in (log.ends_at, log.still_ends_at):
-        with log.hold():
-            assert look(log.size())
-            assert not look(log.size() + 1)
-    append(other, LINE, len(HEADER))
-    for look in (log.ends_at, log.still_ends_at):
-        with log.hold():
-            assert not look(len(HEADER))
-            assert look(len(HEADER + LINE))
-
-
-def test_a_rewrite_keeps_the_old_content_under_its_suffix(log: Log, other: Log) -> None:
-    with log.hold():
-        name = log.rewrite(iter([OTHER]), ".old")
-    assert name == log.part_name(".old")
-    assert b"".join(other.read_part(".old")) == HEADER
-    other.reopen()
-    assert content(other) == OTHER
-
-
-def test_a_rewrite_never_takes_the_place_of_another_part(log: Log) -> None:
-    log.write_part(".old", iter([b"kept"]))
-    with pytest.raises(SessionExistsError, match="is there already"), log.hold():
-        log.rewrite(iter([OTHER]), ".old")
-    assert b"".join(log.read_part(".old")) == b"kept"
-    assert not log.was_replaced()
-
-
-def test_parts_are_written_read_replaced_and_removed(log: Log, other: Log) -> None:
-    before = log.parts()
-    log.write_part(".b", iter([b"one", b"two"]))
-    log.write_part(".a", iter([]))
-    assert [part for part in other.parts() if part not in before] == [".a", ".b"]
-    assert b"".join(other.read_part(".b")) == b"onetwo"
-    assert (other.part_size(".b"), other.part_size(".a")) == (6, 0)
-    other.write_part(".b", iter([b"three"]))
-    assert b"".join(log.read_part(".b")) == b"three"
-    assert log.part_name(".b").endswith(".b")
-    log.remove_part(".b")
-    assert [part for part in other.parts() if part not in before] == [".a"]
-    for look in (log.part_size, log.remove_part, lambda part: list(log.read_part(part))):
-        with pytest.raises(FileNotFoundError):
-            look(".b")
-    assert content(log) == HEADER
 
 
 class _Model(RuleBasedStateMachine):

@@ -1,0 +1,216 @@
+"""The checks of `sessiontree.testing`: each adapter passes, and what breaks a rule does not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import anyio
+import pytest
+
+from sessiontree import Session
+from sessiontree.storage.log import MemoryLog
+from sessiontree.testing import check_cuts, check_log, check_session
+
+Adapter = tuple[Callable[[], Any], Callable[[], Any]]
+
+
+def pydantic_ai(folder: Path) -> Adapter:
+    pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
+    from pydantic_ai.conversation import Conversation
+    from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, UserPromptPart
+
+    from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
+
+    store = SessionTreeConversationStore(folder)
+
+    async def write() -> None:
+        conversation = await store.load("one") or Conversation(conversation_id="one")
+        conversation.messages.append(ModelRequest(parts=[UserPromptPart("ask")]))
+        conversation.messages.append(ModelResponse(parts=[TextPart("told")]))
+        await store.save(conversation)
+
+    async def read() -> int:
+        conversation = await store.load("one")
+        return 0 if conversation is None else len(conversation.messages)
+
+    return lambda: anyio.run(write), lambda: anyio.run(read)
+
+
+def claude_agent_sdk(folder: Path) -> Adapter:
+    pytest.importorskip("claude_agent_sdk", reason="claude-agent-sdk is not installed")
+    from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
+
+    store = SessionTreeStore(folder)
+    key: Any = {"project_key": "p", "session_id": str(uuid.uuid4())}
+    uuids: list[str] = []
+
+    async def write() -> None:
+        lines: list[Any] = []
+        for role in ("user", "assistant"):
+            uuids.append(str(uuid.uuid4()))
+            message = {"role": role, "content": [{"type": "text", "text": role}]}
+            above = uuids[-2] if len(uuids) > 1 else None
+            line = {"type": role, "uuid": uuids[-1], "parentUuid": above, "message": message}
+            lines.append(
+                {**line, "sessionId": key["session_id"], "timestamp": "2026-01-01T00:00:00Z"}
+            )
+        await store.append(key, lines)
+
+    async def read() -> int:
+        return len(await store.load(key) or [])
+
+    return lambda: anyio.run(write), lambda: anyio.run(read)
+
+
+def openai_agents(folder: Path) -> Adapter:
+    pytest.importorskip("agents", reason="openai-agents is not installed")
+    from sessiontree.adapters.openai_agents import SessionTreeSession
+
+    session = SessionTreeSession("one", folder)
+    items: list[Any] = [
+        {"role": "user", "content": "ask"},
+        {"type": "function_call", "call_id": "c", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c", "output": "42"},
+    ]
+
+    async def read() -> int:
+        return len(await session.get_items())
+
+    return lambda: anyio.run(session.add_items, items), lambda: anyio.run(read)
+
+
+def google_adk(folder: Path) -> Adapter:
+    pytest.importorskip("google.adk", reason="google-adk is not installed")
+    from google.adk.events import Event, EventActions
+    from google.genai import types
+
+    from sessiontree.adapters.google_adk import SessionTreeSessionService
+
+    service = SessionTreeSessionService(folder)
+    names: Any = {"app_name": "app", "user_id": "me", "session_id": "one"}
+
+    async def write() -> None:
+        session = await service.get_session(**names) or await service.create_session(**names)
+        parts = [types.Part(text="told"), types.Part(text="thought", thought=True)]
+        actions = EventActions(state_delta={"n": len(session.events)})
+        content = types.Content(role="model", parts=parts)
+        await service.append_event(session, Event(author="a", content=content, actions=actions))
+
+    async def read() -> int:
+        session = await service.get_session(**names)
+        return 0 if session is None else len(session.events)
+
+    return lambda: anyio.run(write), lambda: anyio.run(read)
+
+
+def langgraph(folder: Path) -> Adapter:
+    pytest.importorskip("langgraph.graph", reason="langgraph is not installed")
+    from langchain_core.messages import AIMessage, HumanMessage
+
+    from sessiontree.adapters.langgraph import SessionTreeSaver
+    from tests.adapters.langgraph_thread import Thread
+
+    saver = SessionTreeSaver(folder)
+    thread = Thread(saver, "one")
+
+    def read() -> int:
+        found = saver.get_tuple({"configurable": {"thread_id": "one"}})
+        return len(found.checkpoint["channel_values"]["messages"]) if found else 0
+
+    def write() -> None:
+        config: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+        found = saver.get_tuple(config)
+        thread.config = found.config if found else config
+        before = found.checkpoint["channel_values"]["messages"] if found else []
+        thread.put({"messages": [*before, HumanMessage("ask"), AIMessage("told")]})
+
+    return write, read
+
+
+ADAPTERS: Final = (pydantic_ai, claude_agent_sdk, openai_agents, google_adk, langgraph)
+
+
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
+    adapter: Callable[[Path], Adapter], tmp_path: Path
+) -> None:
+    write, read = adapter(tmp_path)
+    write()
+    (file,) = tmp_path.rglob("*.jsonl")
+    check_session(file)
+    before = read()
+    is_by_line = adapter in (openai_agents, claude_agent_sdk)  # a batch may be kept in part
+    allowed = (lambda count: before <= count) if is_by_line else None
+    check_cuts(file, write, read, allowed=allowed, step=61)
+    check_session(file)
+
+
+class Careless(MemoryLog):
+    """A log that appends wherever it ends."""
+
+    def append(self, block: bytes, at: int) -> int:
+        return super().append(block, self.size())
+
+
+class Forgetful(MemoryLog):
+    """A log that writes where it is open to read."""
+
+    def to_read(self) -> MemoryLog:
+        return self.beside()
+
+
+@pytest.mark.parametrize(
+    ("kind", "rule"),
+    [(Careless, "append_off_the_end"), (Forgetful, "a_log_opened_to_read_refuses_to_write")],
+)
+def test_a_log_that_breaks_a_rule_is_found(kind: type[MemoryLog], rule: str) -> None:
+    class Logs:
+        is_shared = False
+
+        def make(self, content: bytes) -> MemoryLog:
+            return kind("broken", [content])
+
+        def again(self, log: Any) -> Any:
+            return log.beside()
+
+    with pytest.raises(AssertionError) as found:
+        check_log(Logs())
+    assert any(rule in str(entry.name) for entry in found.traceback)
+
+
+def test_a_damaged_session_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "one.jsonl"
+    with Session.create(file) as session:
+        session.append_message({"role": "user", "content": "a"})
+    check_session(file)
+    file.write_bytes(file.read_bytes()[:-20])
+    with pytest.raises(AssertionError, match="the file has damage"):
+        check_session(file)
+
+
+def test_a_writer_that_loses_what_was_there_is_found(tmp_path: Path) -> None:
+    file = tmp_path / "one.txt"
+    file.write_text("first\n")
+
+    def write() -> None:
+        file.write_text(file.read_text() + "more and more\n")
+
+    with pytest.raises(AssertionError, match="cut at byte 7, the file reads as"):
+        check_cuts(file, write, file.read_text)
+    check_cuts(file, write, lambda: file.read_text().count("\n"))
+    with pytest.raises(AssertionError, match="a file only grows"):
+        check_cuts(file, lambda: file.write_text("other"), file.read_text)
+    with pytest.raises(AssertionError, match="the write is read back"):
+        check_cuts(file, lambda: None, file.read_text)
+
+
+def test_checks_without_assertions_are_refused() -> None:
+    code = "from sessiontree.testing import check_session as c; c('nowhere.jsonl')"
+    words = [sys.executable, "-O", "-c", code]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "run without -O" in done.stderr
