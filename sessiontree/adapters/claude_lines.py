@@ -9,7 +9,8 @@ the keys of the entry that the line does not have.
 The calls of a response and their results stand one below the other, as Claude Code sends them: a
 line goes to the end of the conversation, unless a message of another response is between its
 parent and the end. A line without a uuid is below the entry before it. Its uuid is made from what
-it says, and from how many lines said the same before, so that each can be found again.
+it says, and from how many lines said the same before, so that each can be found again. A forked
+agent whose lines come before those that it goes on from has a lane without that history.
 
 Invariants: `restored` gives each line back, equal as JSON; the message that came last is at or
 above the leaf; an entry's parent comes before it.
