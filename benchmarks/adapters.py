@@ -188,10 +188,10 @@ async def _google(folder: str, count: int) -> None:
     few = GetSessionConfig(num_recent_events=20)
 
     async def fill(service: Any) -> None:
-        if count <= _MOST_APPENDED or isinstance(service, SessionTreeSessionService):
-            return await add(service, count)
-        await add(service)
-        _repeat_event(database, count)
+        is_theirs = isinstance(service, SqliteSessionService)
+        await add(service, 1 if is_theirs and count > _MOST_APPENDED else count)
+        if is_theirs and count > _MOST_APPENDED:
+            _repeat_event(database, count)
 
     for label, word in (
         ("fill", fill),
@@ -204,7 +204,7 @@ async def _google(folder: str, count: int) -> None:
 
 
 def _repeat_event(database: str, count: int) -> None:
-    """Fill the database of ADK with copies of its only event, which takes minutes event by event."""
+    """Fill the database of ADK with copies of its event; one by one, that takes ten minutes."""
     with closing(sqlite3.connect(database)) as connection, connection:
         (row,) = connection.execute("SELECT * FROM events").fetchall()
         marks = ", ".join("?" * len(row))

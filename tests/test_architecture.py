@@ -55,7 +55,7 @@ PATH_ONLY: Final = {"os.path", "os.fspath", "os.PathLike", "os.sep", "os.fsencod
 NAMED_TUPLE: Final = {"_replace", "_asdict", "_fields", "_make"}
 """The public methods of a named tuple."""
 
-LOOSE: Final = {"__init__", "__main__", "errors", "session", "store"}
+LOOSE: Final = {"__init__", "__main__", "errors", "session", "store", "testing"}
 """The modules that may stand at the top of the package."""
 
 
