@@ -12,6 +12,7 @@ Source: `google.adk.sessions.BaseSessionService` of google-adk 2.13.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator
 from contextlib import suppress
@@ -234,14 +235,15 @@ class SessionTreeSessionService(BaseSessionService):
         except SessionNotFoundError:
             raise UnknownSessionError(f"Session {session.id} not found.") from None
         with stored, stored.locked():
-            if _has(stored, told):
+            latest = _latest(stored)
+            if told["timestamp"] <= latest and _has(stored, told):
                 return False
             self._share(session.app_name, session.user_id, parts)
             with stored.batch():
                 if parts.session:
                     state = {**_state(stored), **parts.session}
                     stored.append("custom", customType=_STATE, data=state)
-                _write(stored, told)
+                _write(stored, told, max(latest, told["timestamp"]))
         return True
 
     def _share(self, app_name: str, user_id: str, parts: _States) -> None:
@@ -294,13 +296,26 @@ def _state(session: Session) -> Json:
     return dict(session.header["metadata"].get(_INITIAL) or {})
 
 
-def _write(session: Session, event: Json) -> None:
-    """Append an event, as one entry for each message of the session."""
+def _write(session: Session, event: Json, latest: float) -> None:
+    """Append an event, as one entry for each message of the session, with the latest time so far.
+
+    An event that is given again has its time, so a later one need not be looked for.
+    """
     messages = translated(event)
     for message, kept in messages:
-        session.append("message", message=message, metadata={_KEY: kept})
+        session.append("message", message=message, metadata={_KEY: {**kept, "latest": latest}})
     if not messages:
-        session.append("custom", customType=_EVENT, data=event)
+        about = {_KEY: {"latest": latest}}
+        session.append("custom", customType=_EVENT, data=event, metadata=about)
+
+
+def _latest(session: Session) -> float:
+    """The latest time of the events that were stored."""
+    for entry in chain([session.leaf], session.reader.up(session.leaf)):
+        about = (entry.get("metadata") or {}).get(_KEY)
+        if isinstance(about, dict) and "latest" in about:
+            return float(about["latest"])
+    return -math.inf
 
 
 def _events(session: Session) -> Iterator[Json]:
