@@ -388,7 +388,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
                 "parent": place.id,
                 "top": max(top, checkpoint["id"]),
                 "again": checkpoint["id"] <= top and checkpoints.find(session, own) is not None,
-                "early": self._known.take_early(session, own.key),
+                "early": self._known.early(session, own.key),
                 "at": {},
                 "shown": 0,
             }
@@ -586,12 +586,10 @@ class _Known:
         return self._seen.get((session.header.uuid, key))
 
     def put(self, session: Session, entry: Entry, lists: dict[str, list[Snapshot]]) -> None:
+        name = session.header.uuid, about_of(entry)["key"]
         with self._lock:
-            _keep(
-                self._seen,
-                (session.header.uuid, about_of(entry)["key"]),
-                _Seen(entry, lists),
-            )
+            _keep(self._seen, name, _Seen(entry, lists))
+            self._early.pop(name, None)
 
     def note_early(self, session: Session, key: str) -> None:
         """Note writes of a checkpoint that is not known."""
@@ -599,10 +597,9 @@ class _Known:
         with self._lock:
             _keep(self._early, name, self._early.get(name, 0) + 1)
 
-    def take_early(self, session: Session, key: str) -> int:
-        """Return how many were noted for a checkpoint."""
-        with self._lock:
-            return self._early.pop((session.header.uuid, key), 0)
+    def early(self, session: Session, key: str) -> int:
+        """Return how many were noted for a checkpoint that was not put."""
+        return self._early.get((session.header.uuid, key), 0)
 
 
 def _named(config: RunnableConfig) -> Name:

@@ -465,6 +465,29 @@ def test_what_no_serializer_writes_is_refused_and_nothing_is_added(saver: Sessio
     assert Path(saver.file_of("one")).read_bytes() == before
 
 
+def test_writes_that_come_before_their_checkpoint_survive_a_put_that_fails(
+    saver: SessionTreeSaver,
+) -> None:
+    one = Thread(saver, "one")
+    one.put({"n": 0})
+    checkpoint = empty_checkpoint()
+    told: Any = {"source": "loop", "step": 2, "parents": {}}
+    own = thread(checkpoint_id=checkpoint["id"])
+    saver.put_writes(own, [("n", 1)], "task")
+    for value in (1 << 64, 2):
+        checkpoint["channel_values"], versions = {"n": value}, {"n": 7}
+        checkpoint["channel_versions"] = dict(versions)
+        if value == 2:
+            saver.put(one.config, checkpoint, told, dict(versions))
+        else:
+            with pytest.raises(SessionTreeError, match="cannot write"):
+                saver.put(one.config, checkpoint, told, dict(versions))
+    for each in (saver, SessionTreeSaver(saver.store)):
+        found = each.get_tuple(own)
+        assert found is not None
+        assert found.pending_writes == [("task", "n", 1)]
+
+
 def test_a_file_that_is_no_session_is_refused_and_kept(saver: SessionTreeSaver) -> None:
     file = Path(saver.file_of("one"))
     file.parent.mkdir()
