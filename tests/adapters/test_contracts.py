@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import anyio
 import pytest
@@ -16,7 +18,9 @@ from sessiontree import Session
 from sessiontree.storage.log import MemoryLog
 from sessiontree.testing import check_cuts, check_log, check_session
 
-Adapter = tuple[Callable[[], Any], Callable[[], Any]]
+T = TypeVar("T")
+Call = Callable[[], Coroutine[Any, Any, T]]
+Adapter = tuple[Call[None], Call[int]]
 
 
 def pydantic_ai(folder: Path) -> Adapter:
@@ -38,7 +42,7 @@ def pydantic_ai(folder: Path) -> Adapter:
         conversation = await store.load("one")
         return 0 if conversation is None else len(conversation.messages)
 
-    return lambda: anyio.run(write), lambda: anyio.run(read)
+    return write, read
 
 
 def claude_agent_sdk(folder: Path) -> Adapter:
@@ -64,7 +68,7 @@ def claude_agent_sdk(folder: Path) -> Adapter:
     async def read() -> int:
         return len(await store.load(key) or [])
 
-    return lambda: anyio.run(write), lambda: anyio.run(read)
+    return write, read
 
 
 def openai_agents(folder: Path) -> Adapter:
@@ -81,7 +85,7 @@ def openai_agents(folder: Path) -> Adapter:
     async def read() -> int:
         return len(await session.get_items())
 
-    return lambda: anyio.run(session.add_items, items), lambda: anyio.run(read)
+    return lambda: session.add_items(items), read
 
 
 def google_adk(folder: Path) -> Adapter:
@@ -105,29 +109,32 @@ def google_adk(folder: Path) -> Adapter:
         session = await service.get_session(**names)
         return 0 if session is None else len(session.events)
 
-    return lambda: anyio.run(write), lambda: anyio.run(read)
+    return write, read
 
 
 def langgraph(folder: Path) -> Adapter:
     pytest.importorskip("langgraph.graph", reason="langgraph is not installed")
     from langchain_core.messages import AIMessage, HumanMessage
+    from langgraph.checkpoint.base import empty_checkpoint
 
     from sessiontree.adapters.langgraph import SessionTreeSaver
-    from tests.adapters.langgraph_thread import Thread
 
     saver = SessionTreeSaver(folder)
-    thread = Thread(saver, "one")
+    thread: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
 
-    def read() -> int:
-        found = saver.get_tuple({"configurable": {"thread_id": "one"}})
-        return len(found.checkpoint["channel_values"]["messages"]) if found else 0
-
-    def write() -> None:
-        config: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
-        found = saver.get_tuple(config)
-        thread.config = found.config if found else config
+    async def write() -> None:
+        found = await saver.aget_tuple(thread)
         before = found.checkpoint["channel_values"]["messages"] if found else []
-        thread.put({"messages": [*before, HumanMessage("ask"), AIMessage("told")]})
+        checkpoint = empty_checkpoint()
+        checkpoint["channel_values"]["messages"] = [*before, HumanMessage("ask"), AIMessage("told")]
+        checkpoint["channel_versions"]["messages"] = len(before)
+        told: Any = {"source": "loop", "step": len(before), "parents": {}}
+        config = found.config if found else thread
+        await saver.aput(config, checkpoint, told, {"messages": len(before)})
+
+    async def read() -> int:
+        found = await saver.aget_tuple(thread)
+        return len(found.checkpoint["channel_values"]["messages"]) if found else 0
 
     return write, read
 
@@ -135,11 +142,13 @@ def langgraph(folder: Path) -> Adapter:
 ADAPTERS: Final = (pydantic_ai, claude_agent_sdk, openai_agents, google_adk, langgraph)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
 def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
-    write, read = adapter(tmp_path)
+    giving, reading = adapter(tmp_path)
+    write, read = ran(giving), ran(reading)
     write()
     (file,) = tmp_path.rglob("*.jsonl")
     check_session(file)
@@ -148,6 +157,51 @@ def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     allowed = (lambda count: before <= count) if is_by_line else None
     check_cuts(file, write, read, allowed=allowed, step=61)
     check_session(file)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(
+    adapter: Callable[[Path], Adapter], tmp_path: Path
+) -> None:
+    write, read = adapter(tmp_path)
+    ran(write)()
+    before = ran(read)()
+    ran(write)()
+    step = ran(read)() - before
+    (file,) = tmp_path.rglob("*.jsonl")
+    held, release = threading.Event(), threading.Event()
+
+    def hold() -> None:
+        with Session.open(file) as session, session.locked():
+            held.set()
+            release.wait(20)
+
+    async def cancel() -> bool:
+        with anyio.CancelScope() as scope:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(write)
+                await anyio.sleep(0.1)  # until it waits; if it does not yet, it is not begun
+                scope.cancel()
+                release.set()
+        return scope.cancelled_caught
+
+    with ThreadPoolExecutor(1) as threads:
+        holding = threads.submit(hold)
+        held.wait(20)
+        assert ran(cancel)()
+        holding.result(20)
+    assert ran(read)() in (before + step, before + 2 * step)
+    ran(write)()
+    assert ran(read)() >= before + 2 * step
+    check_session(file)
+
+
+def ran(call: Call[T]) -> Callable[[], T]:
+    async def run() -> T:
+        return await call()
+
+    return lambda: anyio.run(run, backend="asyncio")
 
 
 class Careless(MemoryLog):
