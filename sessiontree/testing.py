@@ -83,10 +83,9 @@ def check_session(file: PathLike) -> None:
     """
     _check_asserts()
     path = Path(os.fspath(file))
-    before = path.read_bytes()
-    heard: list[str] = []
-    with hearing(heard.append), Session.open(path, readonly=True) as session:
-        damage = [str(each) for each in [*session.damage, *session.verify()]]
+    with hearing(lambda warning: None), Session.open(path, readonly=True) as session:
+        before = path.read_bytes()
+        damage = [str(each) for each in session.verify()]
         assert not damage, f"the file has damage: {damage}"
         uuids = [entry.uuid for entry in session.entries()]
         assert len(set(uuids)) == len(uuids), "a uuid names one entry"
@@ -146,15 +145,20 @@ def check_cuts(
     write()
     after, whole = read(), path.read_bytes()
     assert whole.startswith(first), "a file only grows"
-    assert after != before, "the write is read back"
-    for size in range(len(first), len(whole), step):
-        path.write_bytes(whole[:size])
-        found = read()
-        sound = found in (before, after) if allowed is None else allowed(found)
-        assert sound, f"cut at byte {size}, the file reads as {found!r}"
-        write()
-        assert read() != before, f"cut at byte {size}, the next write is lost"
-    path.write_bytes(whole)
+    assert after != before, f"the write is read back, but both times {after!r:.200} was read"
+    try:
+        for size in range(len(first), len(whole), step):
+            path.write_bytes(whole[:size])
+            found = read()
+            sound = found in (before, after) if allowed is None else allowed(found)
+            assert sound, (
+                f"cut at byte {size}, the file reads as {found!r:.200}; before the write it was "
+                f"{before!r:.200}, and after it {after!r:.200}"
+            )
+            write()
+            assert read() != before, f"cut at byte {size}, the next write is lost"
+    finally:
+        path.write_bytes(whole)
 
 
 def _check_asserts() -> None:

@@ -38,7 +38,8 @@ from sessiontree.adapters.claude_lines import (
 )
 from sessiontree.adapters.place import Place
 from sessiontree.adapters.sdk import CLAUDE_AGENT_SDK
-from sessiontree.core.codec import is_sealed, lines_in
+from sessiontree.adapters.sound import check_sound, loses_content
+from sessiontree.core.codec import lines_in
 from sessiontree.core.entry import Entry
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
@@ -49,7 +50,6 @@ from sessiontree.core.moment import seconds_of
 from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import (
-    CorruptionError,
     NotASessionError,
     SessionExistsError,
     SessionNotFoundError,
@@ -62,7 +62,7 @@ from sessiontree.importing.entries import SourceEntry
 from sessiontree.importing.target import BlobHandles
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.lines import rest_of_line, whole_lines
+from sessiontree.storage.lines import whole_lines
 from sessiontree.storage.move import make_folders
 from sessiontree.store import PathLike, Store
 
@@ -86,11 +86,8 @@ _PROJECT: Final = "projectKey"
 _ATTEMPTS: Final = 5
 _MOST_INDEXES: Final = 8
 _CHECKED: Final = 64
-_ENTRY: Final = b'{"type":'
 _DELETED: Final = "claude-agent-sdk:deleted"
 _MOST_IN_LANE: Final = 60
-_LOSES: Final = frozenset({"json", "object", "no uuid", "nul", "utf-8", "crc"})
-"""The kinds of damage by which a line may not be what was given."""
 
 T = TypeVar("T")
 
@@ -207,7 +204,7 @@ class SessionTreeStore(SessionStore):
         index = self._indexes.of(session, wanted.file)
         key = _key(session, index.tree, wanted.subpath)
         lines = [] if key is None else list(key.lines(key.rows(), wanted.session_id))
-        _check_sound(session, index)
+        check_sound(session, index.lost)
         return [cast(SessionStoreEntry, line) for line in lines if line is not None] or None
 
     def _subkeys(self, session: Session, wanted: _Wanted) -> list[str]:
@@ -342,7 +339,7 @@ class _Indexes:
         lost: list[tuple[int, str]] = []
 
         def report(kind: str, offset: int, cause: str) -> None:
-            if _is_loss(session, offset, kind):
+            if loses_content(session, offset, kind):
                 lost.append((offset, cause))
 
         if not view.reads_to_end:
@@ -369,28 +366,6 @@ def _check_own(session: Session, wanted: _Wanted) -> None:
             "move it elsewhere",
             wanted.file,
         )
-
-
-def _check_sound(session: Session, index: _Index) -> None:
-    """Refuse a session with damaged lines.
-
-    Raises:
-        CorruptionError: a line is damaged.
-    """
-    met = ((one.offset, one.kind, one.cause) for one in session.damage)
-    lost = [(at, cause) for at, kind, cause in met if _is_loss(session, at, kind)]
-    for offset, cause in sorted([*lost, *index.lost])[:1]:
-        file = str(session.file)
-        message = f"{file} is damaged at byte {offset:,}: {cause}; run: sessiontree repair {file}"
-        raise CorruptionError(message, file, offset)
-
-
-def _is_loss(session: Session, offset: int, kind: str) -> bool:
-    """Whether damage may have changed a line; what a write that was cut short left has not."""
-    if kind not in _LOSES:
-        return False
-    line = rest_of_line(session.reader.log.read, offset)
-    return line[: len(_ENTRY)] != _ENTRY[: len(line)] or is_sealed(line)
 
 
 def _key(session: Session, tree: TreeIndex, subpath: str | None) -> Key | None:

@@ -24,7 +24,9 @@ from anyio.to_thread import run_sync
 from sessiontree.adapters.google_events import restored, translated
 from sessiontree.adapters.place import Place
 from sessiontree.adapters.sdk import GOOGLE_ADK
+from sessiontree.adapters.sound import check_sound, up
 from sessiontree.core.entry import Entry
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, SessionExistsError, SessionNotFoundError
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
@@ -55,8 +57,8 @@ FOLDER: Final = "google-adk"
 
 _KEY: Final = "googleAdk"
 _EVENT: Final = "google-adk:event"
-_STATE: Final = "google-adk:state"
-_INITIAL: Final = "googleAdkState"
+_CHANGE: Final = "google-adk:state"
+_STATE: Final = "googleAdkState"
 
 Json = dict[str, Any]
 
@@ -217,8 +219,9 @@ class SessionTreeSessionService(BaseSessionService):
         file = self.file_of(app_name, user_id, id)
         if os.path.exists(file):
             raise AlreadyExistsError(f"Session with id {id} already exists.")
+        facts = {"agent": FOLDER, "sessionId": id, _KEY: about, _STATE: parts.session}
+        dumps(facts)  # refused before the states of others change
         self._share(app_name, user_id, parts)
-        facts = {"agent": FOLDER, "sessionId": id, _KEY: about, _INITIAL: parts.session}
         make_folders(DISK, os.path.dirname(file))
         try:
             Session.create(file, metadata=facts).close()
@@ -238,12 +241,11 @@ class SessionTreeSessionService(BaseSessionService):
             latest = _latest(stored)
             if told["timestamp"] <= latest and _has(stored, told):
                 return False
+            state = {**_state(stored), **parts.session} if parts.session else None
+            entries = _entries(told, max(latest, told["timestamp"]), state)
+            dumps(entries)  # refused before the states of others change
             self._share(session.app_name, session.user_id, parts)
-            with stored.batch():
-                if parts.session:
-                    state = {**_state(stored), **parts.session}
-                    stored.append("custom", customType=_STATE, data=state)
-                _write(stored, told, max(latest, told["timestamp"]))
+            stored.writer.append_all(entries, _parent(stored))
         return True
 
     def _share(self, app_name: str, user_id: str, parts: _States) -> None:
@@ -258,8 +260,8 @@ class SessionTreeSessionService(BaseSessionService):
             with suppress(SessionExistsError):
                 Session.create(file, metadata={"agent": FOLDER}).close()
             with Session.open(file) as shared, shared.locked():
-                data = {**_state(shared), **delta}
-                shared.append("custom", customType=_STATE, data=data)
+                state = {"customType": _CHANGE, _STATE: {**_state(shared), **delta}}
+                shared.writer.append("custom", state)
 
     def _loaded(
         self, file: str, config: GetSessionConfig | None, *, with_events: bool
@@ -290,23 +292,41 @@ def _shared(file: str) -> Json:
 
 def _state(session: Session) -> Json:
     """The state that a session has of itself."""
-    found = session.reader.last_with(_STATE, lambda entry: entry.get("customType") == _STATE)
-    if found is not None:
-        return dict(found["data"])
-    return dict(session.header["metadata"].get(_INITIAL) or {})
+    found = session.reader.last_with(_STATE, lambda entry: isinstance(entry.get(_STATE), dict))
+    check_sound(session)
+    state = session.header["metadata"].get(_STATE) if found is None else found[_STATE]
+    return dict(state or {})
 
 
-def _write(session: Session, event: Json, latest: float) -> None:
-    """Append an event, as one entry for each message of the session, with the latest time so far.
+def _entries(event: Json, latest: float, state: Json | None) -> list[tuple[str, Json]]:
+    """The entries of an event, one for each message; the last has the state behind the event.
 
-    An event that is given again has its time, so a later one need not be looked for.
+    It also has the latest time so far: an event that is given again has its own time, so that a
+    later one need not be looked for.
     """
-    messages = translated(event)
-    for message, kept in messages:
-        session.append("message", message=message, metadata={_KEY: {**kept, "latest": latest}})
-    if not messages:
-        about = {_KEY: {"latest": latest}}
-        session.append("custom", customType=_EVENT, data=event, metadata=about)
+    about: Json = {"latest": latest}
+    entries: list[tuple[str, Json]] = [
+        ("message", {"message": message, "metadata": {_KEY: kept | about}})
+        for message, kept in translated(event)
+    ]
+    if not entries:
+        whole = {"customType": _EVENT, "data": event, "metadata": {_KEY: about}}
+        entries.append(("custom", whole))
+    if state is not None:
+        entries[-1][1][_STATE] = state
+    return entries
+
+
+def _parent(session: Session) -> Entry | None:
+    """What the next event goes below, if not the leaf: what a write that was cut short left."""
+    kept = _kept(session.leaf)
+    if kept is None or "event" in kept:
+        return None
+    pieces = takewhile(
+        lambda entry: "event" not in (_kept(entry) or {"event": None}), up(session, session.leaf)
+    )
+    last = [*pieces][-1]
+    return session.reader.parent(last)
 
 
 def _latest(session: Session) -> float:
@@ -326,7 +346,7 @@ def _events(session: Session) -> Iterator[Json]:
 def _events_up(session: Session, last: Entry) -> Iterator[Json]:
     """The events at and above an entry, the last first."""
     pieces: list[tuple[Json, Json]] = []
-    for entry in chain([last], session.reader.up(last)):
+    for entry in up(session, last):
         if entry.type == "custom" and entry.get("customType") == _EVENT:
             whole, event = None, entry["data"]
         else:
@@ -334,6 +354,8 @@ def _events_up(session: Session, last: Entry) -> Iterator[Json]:
         if pieces and (event is not None or (whole is not None and "event" in whole)):
             yield restored(reversed(pieces))
             pieces = []
+        if whole is not None and not pieces and "event" not in whole:
+            continue  # what a write that was cut short left
         if event is not None:
             yield event
         elif whole is not None:
@@ -356,6 +378,7 @@ def _recent(session: Session, config: GetSessionConfig | None) -> list[Event]:
     if since is not None:
         found = takewhile(lambda event: event["timestamp"] >= since, found)
     events = [Event.model_validate(event) for event in found]
+    check_sound(session)
     events.reverse()
     return events
 

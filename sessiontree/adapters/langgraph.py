@@ -33,6 +33,7 @@ from sessiontree.adapters import langgraph_values as kept
 from sessiontree.adapters.langgraph_checkpoints import KEY, Above, Found, Name, about_of
 from sessiontree.adapters.place import Place
 from sessiontree.adapters.sdk import LANGGRAPH
+from sessiontree.adapters.sound import check_sound
 from sessiontree.core.entry import Entry
 from sessiontree.errors import (
     NothingToDoError,
@@ -102,8 +103,12 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         super().__init__(serde=serde)
         place = Place(root, FOLDER)
         self.store, self.folder = place.store, place.folder
-        self.file_of, self._files = place.file_of, place.files
+        self._place, self._files = place, place.files
         self._known = _Known()
+
+    def file_of(self, thread_id: object) -> str:
+        """Return the path of the session of a thread, which its first checkpoint makes."""
+        return self._place.file_of(str(thread_id))
 
     # What is stored
 
@@ -169,6 +174,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
                     parent = None
                 for message in draft.messages:
                     shown, rest = kept.translated(message, self.serde)
+                    if draft.replaces:
+                        shown.pop("usage", None)  # it is counted where the message was first
                     session.append("message", parent=parent, message=shown, metadata={KEY: rest})
                     parent = None
                 entry = session.append(
@@ -265,6 +272,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         """
         if strategy not in ("keep_latest", "delete"):
             raise UsageError(f"a strategy is 'keep_latest' or 'delete', not {strategy!r}")
+        if isinstance(thread_ids, str):
+            raise UsageError(f"thread_ids is a list of ids, not the text {thread_ids!r:.60}")
         for thread in thread_ids:
             if strategy == "delete":
                 self.delete_thread(thread)
@@ -461,6 +470,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         about = about_of(found.entry)
         place = Name(thread, about["ns"], about["id"])
         values = dict(self._values(session, found.entry, about["at"]))
+        check_sound(session)
         if self._known.get(session, about["key"]) is None:
             self._known.put(session, found.entry, self._taken(values))
         parent = about["parent"]

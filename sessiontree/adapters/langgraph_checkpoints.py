@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 import msgspec
 
 from sessiontree.adapters import langgraph_values as kept
+from sessiontree.adapters.sound import up
 from sessiontree.core.entry import Entry
 from sessiontree.errors import CorruptionError
 from sessiontree.session import Session
@@ -129,11 +130,13 @@ class Above:
 
     def messages(self, holder: Entry, count: int, serde: SerializerProtocol) -> list[Any]:
         """Return the last messages above a checkpoint."""
-        above = self._session.reader.up(holder)
+        above = up(self._session, holder)
         found = [
             kept.restored(entry["message"], about_of(entry), serde)
             for entry in islice((entry for entry in above if _is_message(entry)), count)
         ]
+        if len(found) < count:
+            raise self._missing()
         found.reverse()
         return found
 

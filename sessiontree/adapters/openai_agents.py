@@ -26,9 +26,11 @@ from anyio.to_thread import run_sync
 
 from sessiontree.adapters.place import Place
 from sessiontree.adapters.sdk import OPENAI_AGENTS
+from sessiontree.adapters.sound import check_sound, up
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import Entry, check_fields
 from sessiontree.core.message import block_text, blocks_of
+from sessiontree.engine.writer import now
 from sessiontree.errors import (
     EntryError,
     InvalidNameError,
@@ -59,6 +61,7 @@ MAIN: Final = "main"
 """The branch that a session begins with."""
 
 _KEY: Final = "openaiAgents"
+_BRANCHES: Final = "openaiAgentsBranches"
 _ITEM: Final = "openai-agents:item"
 _PREVIEW: Final = 100
 _UNNAMED: Final = frozenset(
@@ -152,6 +155,8 @@ class SessionTreeSession:
             branch_id: the branch, by default the current one.
         """
         most = resolve_session_limit(limit, self.session_settings)
+        if most is not None and (not isinstance(most, int) or most < 0):
+            raise UsageError(f"a limit is a number of items from 0, not {most!r:.60}")
 
         def values(session: Session) -> list[TResponseInputItem]:
             return [cast(TResponseInputItem, i.value) for i in _items(session, branch_id, most)]
@@ -171,7 +176,7 @@ class SessionTreeSession:
         """Go back by one item, and return it; None without one. It stays in the file."""
 
         def pop(session: Session) -> dict[str, Any] | None:
-            last = next(_up(session, session.leaf), None)
+            last = next(_up(session, _tip(session)), None)
             if last is None:
                 return None
             above = next(session.reader.up(last.entry), session.header)
@@ -185,8 +190,7 @@ class SessionTreeSession:
 
         def clear(session: Session) -> None:
             branches = _branches(session)
-            session.switch(session.header.uuid)
-            _save(session, _Branches(used=branches.used))
+            _go(session, session.header.uuid, _Branches(used=branches.used))
 
         await self._write(clear, None)
 
@@ -222,8 +226,8 @@ class SessionTreeSession:
             _leave(session, branches)
             branches.current = name
             branches.used.append(name)
-            branches.made[name] = _go(session, above, name).timestamp or ""
-            _save(session, branches)
+            branches.made[name] = now()
+            _go(session, above.uuid, branches, name)
             return name
 
         name = await self._write(create, None)
@@ -357,7 +361,7 @@ class SessionTreeSession:
         }
 
         def store(session: Session) -> None:
-            prompt = next((item for item in _up(session, session.leaf) if item.is_prompt), None)
+            prompt = next((item for item in _up(session, _tip(session)) if item.is_prompt), None)
             if prompt is not None:
                 session.append_usage(told, metadata={_KEY: {"turn": prompt.entry.uuid}})
 
@@ -427,9 +431,9 @@ class SessionTreeSession:
         return await run_sync(call)
 
     def _add(self, items: Sequence[TResponseInputItem]) -> None:
-        with self._made() as session, session.locked(), session.batch():
-            for item in items:
-                _append(session, item)
+        entries = _entries(items)
+        with self._made() as session, session.locked():
+            session.writer.append_all(entries, _parent(session))
 
     @contextmanager
     def _made(self) -> Iterator[Session]:
@@ -446,21 +450,61 @@ class SessionTreeSession:
             yield session
 
 
-def _append(session: Session, item: object) -> None:
-    """Append an item; one that is no message of the field as an entry of the adapter's own."""
+def _entries(items: Sequence[object]) -> list[tuple[str, dict[str, Any]]]:
+    """The entries of the items of a call; each says how many of the call come after it."""
+    entries = [_entry(item) for item in items]
+    for left, (_, fields) in enumerate(reversed(entries)):
+        if left:
+            fields["metadata"] = {_KEY: {"left": left}}
+    return entries
+
+
+def _entry(item: object) -> tuple[str, dict[str, Any]]:
+    """The type and the fields of an item; of one that is no message, those of the adapter's own."""
     dump = getattr(item, "model_dump", None)
     value = dump(mode="json", exclude_unset=True) if callable(dump) else item
     if not isinstance(value, dict):
         raise EntryError(f"an item is an object, not {type(item).__name__}")
     try:
-        session.append("message", message=value)
+        check_fields("message", {"message": value})
     except EntryError:
-        session.append("custom", customType=_ITEM, data=value)
+        return "custom", {"customType": _ITEM, "data": value}
+    return "message", {"message": value}
+
+
+def _left(entry: Entry) -> int:
+    """How many items of the same call come after an item."""
+    about = (entry.get("metadata") or {}).get(_KEY)
+    left = about.get("left", 0) if isinstance(about, dict) and _is_item(entry) else 0
+    return left if isinstance(left, int) else 0
+
+
+def _is_item(entry: Entry) -> bool:
+    return entry.type == "message" or entry.get("customType") == _ITEM
+
+
+def _tip(session: Session) -> Entry:
+    """The last entry, or the one above a call of which a crash left only a part."""
+    entry = session.leaf
+    if not _left(entry):
+        return entry
+    part = [entry]
+    for above in session.reader.up(entry):
+        if _left(above) != _left(part[-1]) + 1:
+            return above
+        part.append(above)
+    return session.header
+
+
+def _parent(session: Session) -> Entry | None:
+    """What the next entry goes below, if not the leaf."""
+    tip = _tip(session)
+    return None if tip.uuid == session.leaf.uuid else tip
 
 
 def _up(session: Session, entry: Entry) -> Iterator[_Item]:
     """The items at and above an entry, the last first."""
-    for each in chain([entry], session.reader.up(entry)):
+    for each in up(session, entry):
         if each.type == "message":
             yield _Item(each, each["message"])
         elif each.type == "custom" and each.get("customType") == _ITEM:
@@ -469,7 +513,7 @@ def _up(session: Session, entry: Entry) -> Iterator[_Item]:
 
 def _items(session: Session, branch_id: str | None = None, most: int | None = None) -> list[_Item]:
     """The items of a branch, or the last ones; none if there is no such branch."""
-    tip = session.leaf
+    tip = _tip(session)
     branches = _branches(session) if branch_id is not None else None
     if branches is not None and branch_id != branches.current:
         uuid = branches.tips.get(branch_id or "")
@@ -478,21 +522,26 @@ def _items(session: Session, branch_id: str | None = None, most: int | None = No
             return []
         tip = found
     items = list(islice(_up(session, tip), most))
+    check_sound(session)
     items.reverse()
     return items
 
 
 def _branches(session: Session) -> _Branches:
-    return msgspec.convert(session.reader.last_fact(_KEY) or {}, _Branches)
+    def noted(entry: Entry) -> object:
+        return (entry.get("metadata") or {}).get(_BRANCHES)
+
+    found = session.reader.last_with(_BRANCHES, lambda entry: isinstance(noted(entry), dict))
+    return _Branches() if found is None else msgspec.convert(noted(found), _Branches)
 
 
 def _save(session: Session, branches: _Branches) -> None:
-    session.update_metadata(**{_KEY: msgspec.to_builtins(branches)})
+    session.update_metadata(**{_BRANCHES: msgspec.to_builtins(branches)})
 
 
 def _leave(session: Session, branches: _Branches) -> None:
     """Note where the current branch ends."""
-    branches.tips[branches.current] = session.leaf.uuid
+    branches.tips[branches.current] = _tip(session).uuid
 
 
 def _switch(session: Session, branches: _Branches, name: str) -> None:
@@ -501,17 +550,22 @@ def _switch(session: Session, branches: _Branches, name: str) -> None:
     if name not in branches.tips:
         raise _no_branch(name)
     _leave(session, branches)
-    session.switch(branches.tips.pop(name))
+    tip = branches.tips.pop(name)
     branches.current = name
-    _save(session, branches)
+    _go(session, tip, branches)
 
 
-def _go(session: Session, above: Entry, name: str) -> Entry:
-    """Branch below an entry, with a name if the field allows it."""
-    try:
-        return session.branch(above.uuid, name=name)
-    except InvalidNameError:
-        return session.branch(above.uuid)
+def _go(session: Session, above: str, branches: _Branches, name: str | None = None) -> None:
+    """Go on below an entry, and note the branches, with one entry.
+
+    The entry has the name of a new branch if the field allows it.
+    """
+    noted = {_BRANCHES: msgspec.to_builtins(branches)}
+    if name is not None:
+        with suppress(InvalidNameError):
+            session.append("branch", parent=above, name=name, metadata=noted)
+            return
+    session.append("branch", parent=above, metadata=noted)
 
 
 def _free_name(turn: int, used: Sequence[str]) -> str:

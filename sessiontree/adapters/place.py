@@ -9,6 +9,7 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Final
 
+from sessiontree.errors import UsageError
 from sessiontree.store import PathLike, Store
 
 ENDING: Final = ".jsonl"
@@ -55,6 +56,8 @@ class Place:
 
 
 def _name_of(id: str) -> str:
+    if not isinstance(id, str):
+        raise UsageError(f"an id is a text, not {id!r:.60} of type {type(id).__name__}")
     digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
     words = _UNSAFE.sub("-", id[:_MOST_WORDS]).strip("-.").lower()
     return f"{words or 'session'}-{digest}"

@@ -20,7 +20,6 @@ import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from itertools import chain
 from typing import Any, Final
 
 from anyio.to_thread import run_sync
@@ -28,7 +27,9 @@ from anyio.to_thread import run_sync
 from sessiontree.adapters.place import Place
 from sessiontree.adapters.pydantic_messages import Translated, restored, translated
 from sessiontree.adapters.sdk import PYDANTIC_AI
+from sessiontree.adapters.sound import check_sound, up
 from sessiontree.core.entry import Entry
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, SessionNotFoundError
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
@@ -245,7 +246,10 @@ class SessionTreeConversationStore(ConversationStore):
     def _history(self, head_id: str, limit: int | None) -> list[ConversationEntry]:
         file = self._file_with(head_id)
         if file is None:
-            raise LookupError(f"no conversation in {self.folder} has the entry {head_id}")
+            raise LookupError(
+                f"no conversation in {self.folder} has the entry {head_id}; if its file is "
+                "damaged, `sessiontree verify FILE` tells"
+            )
         try:
             with Session.open(file, readonly=True) as session:
                 head = session.reader.by_uuid(head_id)
@@ -291,14 +295,16 @@ def _messages_of(entry: ConversationEntry) -> list[Translated]:
         (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
     except (PydanticSerializationError, ValueError) as error:
         raise EntryError(f"the message {entry.id} cannot be stored as JSON: {error}") from error
-    return translated(message)
+    made = translated(message)
+    dumps(made)  # refused before anything is written
+    return made
 
 
 def _entries(session: Session, head: Entry, limit: int | None) -> list[ConversationEntry]:
     """The messages of a path, or the last ones, in order."""
     ids: list[str] = []
     messages: list[list[tuple[Any, Any]]] = []
-    for entry in chain([head], session.reader.up(head)):
+    for entry in up(session, head):
         kept = (entry.get("metadata") or {}).get(_KEY) if entry.type == "message" else None
         if not isinstance(kept, dict):
             continue
@@ -308,6 +314,7 @@ def _entries(session: Session, head: Entry, limit: int | None) -> list[Conversat
                 break
             messages.append([])
         messages[-1].append((entry["message"], kept))
+    check_sound(session)
     made = [restored(reversed(pieces)) for pieces in messages]
     found = ModelMessagesTypeAdapter.validate_json(json.dumps(made[::-1]))
     parents = [*ids[1:], None][: len(found)]

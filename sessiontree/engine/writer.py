@@ -163,6 +163,26 @@ class EntryWriter:
                 return self.write(type, fields, above, uuid=uuid)
         return self.write(type, fields, above, uuid=uuid, seen=seen)
 
+    def append_all(
+        self, given: Iterable[tuple[str, Mapping[str, Any]]], parent: Entry | None = None
+    ) -> Entry:
+        """Write entries with one write, each below the one before; none if one is refused.
+
+        Args:
+            given: the type and the fields of each; types whose entries go below the leaf only.
+            parent: what the first goes below, by default the leaf.
+
+        Raises:
+            EntryError: as for `append`.
+        """
+        drafts: list[Draft] = []
+        for type, fields in given:
+            check_type(type)
+            made = {key: plain(value) for key, value in fields.items()}
+            check_fields(type, made)
+            drafts.append((type, made, fresh_uuid()))
+        return self.write_run(drafts, parent, "")
+
     def append_message(
         self, message: Message | Dumpable, parent: Ref | None, metadata: Mapping[str, Any] | None
     ) -> Entry:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 import anyio
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, SessionTreeError
 from sessiontree.storage.log import MemoryLog
 from sessiontree.testing import check_cuts, check_log, check_session
 
@@ -195,6 +195,31 @@ def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(
     ran(write)()
     assert ran(read)() >= before + 2 * step
     check_session(file)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+def test_a_damaged_line_is_an_error_or_changes_nothing(
+    adapter: Callable[[Path], Adapter], tmp_path: Path
+) -> None:
+    giving, reading = adapter(tmp_path)
+    write, read = ran(giving), ran(reading)
+    for _ in range(3):
+        write()
+    (file,) = tmp_path.rglob("*.jsonl")
+    count, lines = read(), file.read_bytes().splitlines(keepends=True)
+    refused = 0
+    for number, line in enumerate(lines):
+        for damaged in (line[:60] + b"\0\xff" + line[62:], line.replace(b"ask", b"ASK")):
+            if damaged == line:
+                continue
+            file.write_bytes(b"".join([*lines[:number], damaged, *lines[number + 1 :]]))
+            fresh = ran(adapter(tmp_path)[1]) if adapter is langgraph else read
+            try:
+                assert fresh() == count, f"line {number} is damaged, and the rest is all"
+            except (SessionTreeError, LookupError):
+                refused += 1
+    assert refused > len(lines) / 2
 
 
 def ran(call: Call[T]) -> Callable[[], T]:

@@ -309,10 +309,15 @@ def test_what_json_cannot_carry_is_refused_and_nothing_is_added(
     async def talk() -> None:
         session = await service.create_session(**NAMES)  # type: ignore[arg-type]
         await service.append_event(session, said("a"))
+        files = {file: file.read_bytes() for file in Path(service.folder).rglob("*.jsonl")}
         for value in (float("nan"), "\ud800"):
-            event = said("b", actions=EventActions(state_delta={"k": value}))
+            event = said("b", actions=EventActions(state_delta={"app:a": 1, "k": value}))
             with pytest.raises(EntryError):
                 await service.append_event(session, event)
+            state = {"user:a": 1, "k": value}
+            with pytest.raises(EntryError):
+                await service.create_session(app_name="app", user_id="me", state=state)
+        assert files == {file: file.read_bytes() for file in Path(service.folder).rglob("*.jsonl")}
         assert texts(session) == ["a"]
         assert texts(await loaded(service)) == ["a"]
 

@@ -359,9 +359,11 @@ def test_what_json_cannot_carry_is_refused_and_nothing_is_added(
     item: Any, session: SessionTreeSession
 ) -> None:
     anyio.run(session.add_items, [asked("a")])
+    before = Path(session.file).read_bytes()
     with pytest.raises(EntryError):
-        anyio.run(session.add_items, [item])
+        anyio.run(session.add_items, [asked("b"), item])
     assert anyio.run(session.get_items) == [asked("a")]
+    assert Path(session.file).read_bytes() == before
 
 
 def test_what_is_not_there_is_named(session: SessionTreeSession) -> None:

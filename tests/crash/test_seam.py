@@ -7,8 +7,9 @@ something is found. Some exceptions: `cli/demo.py` plays in a temporary folder t
 it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; `cli/resume.py` goes over to an
 agent's program; `cli/screen.py` asks for the terminal's size and for a pager;
 `dispatch/namespaces/session_intake.py` asks if an agent's program is installed; `mcp/setup.py`
-makes the folder of an agent's configuration, and keeps the permissions of that file; anybody may
-open the null device; and anybody may open a file with flags that only read.
+makes the folder of an agent's configuration, and keeps the permissions of that file; `testing.py`
+cuts a file as a crash does, and copies it to a temporary folder; anybody may open the null device;
+and anybody may open a file with flags that only read.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ ALLOWED = {
     "cli/screen.py": {"shutil.get_terminal_size", "shutil.which"},
     "dispatch/namespaces/session_intake.py": {"shutil.which"},
     "mcp/setup.py": {"os.makedirs", "os.chmod"},
+    "testing.py": {".write_bytes", "tempfile.TemporaryDirectory"},
 }
 
 WRITING_MODULES = {"shutil", "tempfile", "mmap", "fileinput", "sqlite3", "shelve", "dbm"}
