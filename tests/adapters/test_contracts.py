@@ -9,12 +9,13 @@ import uuid
 from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import anyio
 import pytest
 
-from sessiontree import Session, SessionTreeError
+from sessiontree import Session, SessionTreeError, UsageError
+from sessiontree.adapters.place import Place
 from sessiontree.storage.log import MemoryLog
 from sessiontree.testing import check_cuts, check_log, check_session
 
@@ -227,6 +228,12 @@ def ran(call: Call[T]) -> Callable[[], T]:
         return await call()
 
     return lambda: anyio.run(run, backend="asyncio")
+
+
+def test_an_id_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    for id in (5, None, b"one"):
+        with pytest.raises(UsageError, match="an id is a text, not"):
+            Place(tmp_path, "sdk").file_of(cast(Any, id))
 
 
 class Careless(MemoryLog):
