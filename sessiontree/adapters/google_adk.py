@@ -268,7 +268,7 @@ class SessionTreeSessionService(BaseSessionService):
     ) -> AdkSession:
         with Session.open(file, readonly=True) as session:
             about = session.header["metadata"][_KEY]
-            last = next(_events(session), None)
+            last = next(_events(session, session.leaf), None)
             events = _recent(session, config) if with_events else []
             own = _state(session)
         app = _shared(self._file_of_app(about["app"]))
@@ -338,12 +338,7 @@ def _latest(session: Session) -> float:
     return -math.inf
 
 
-def _events(session: Session) -> Iterator[Json]:
-    """The events of the path, the last first."""
-    return _events_up(session, session.leaf)
-
-
-def _events_up(session: Session, last: Entry) -> Iterator[Json]:
+def _events(session: Session, last: Entry) -> Iterator[Json]:
     """The events at and above an entry, the last first."""
     pieces: list[tuple[Json, Json]] = []
     for entry in up(session, last):
@@ -374,7 +369,7 @@ def _recent(session: Session, config: GetSessionConfig | None) -> list[Event]:
     """The events of a session that are asked for, in order."""
     since = None if config is None else config.after_timestamp
     most = None if config is None else config.num_recent_events
-    found: Iterator[Json] = islice(_events(session), most)
+    found: Iterator[Json] = islice(_events(session, session.leaf), most)
     if since is not None:
         found = takewhile(lambda event: event["timestamp"] >= since, found)
     events = [Event.model_validate(event) for event in found]
@@ -387,7 +382,7 @@ def _has(session: Session, event: Json) -> bool:
     """Whether an event was stored; events that only share an id are others."""
 
     def is_it(entry: Entry) -> bool:
-        return next(_events_up(session, entry), None) == event
+        return next(_events(session, entry), None) == event
 
     return session.reader.last_with(event["id"], is_it) is not None
 

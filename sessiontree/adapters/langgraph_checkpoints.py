@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 import msgspec
 
 from sessiontree.adapters import langgraph_values as kept
-from sessiontree.adapters.sound import up
+from sessiontree.adapters.sound import damaged, up
 from sessiontree.core.entry import Entry
 from sessiontree.errors import CorruptionError
 from sessiontree.session import Session
@@ -120,13 +120,8 @@ class Above:
         return found
 
     def _missing(self) -> CorruptionError:
-        file, offset = self._session.file or "", self._entry.offset
-        return CorruptionError(
-            f"{file}: the checkpoint at byte {offset} needs a value of one that is not in the "
-            "file; run `sessiontree verify` to see what is damaged",
-            file,
-            offset,
-        )
+        cause = "the checkpoint needs a value of one that is not in the file"
+        return damaged(self._session, self._entry.offset, cause)
 
     def messages(self, holder: Entry, count: int, serde: SerializerProtocol) -> list[Any]:
         """Return the last messages above a checkpoint."""

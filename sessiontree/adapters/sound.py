@@ -36,9 +36,8 @@ def up(session: Session, entry: Entry) -> Iterator[Entry]:
     check_sound(session)
     top = session.header.uuid
     if top not in (last.uuid, last.parent_uuid) and "parentSession" not in session.header:
-        raise _damaged(
-            session, last.offset, f"the parent {last.parent_uuid} of its entry is not there"
-        )
+        cause = f"the parent {last.parent_uuid} of its entry is not in the file"
+        raise damaged(session, last.offset, cause)
 
 
 def check_sound(session: Session, known: Sequence[tuple[int, str]] = ()) -> None:
@@ -56,7 +55,7 @@ def check_sound(session: Session, known: Sequence[tuple[int, str]] = ()) -> None
         if loses_content(session, one.offset, one.kind)
     ]
     for offset, cause in sorted([*met, *known])[:1]:
-        raise _damaged(session, offset, cause)
+        raise damaged(session, offset, cause)
 
 
 def loses_content(session: Session, offset: int, kind: str) -> bool:
@@ -67,7 +66,8 @@ def loses_content(session: Session, offset: int, kind: str) -> bool:
     return line[: len(_ENTRY)] != _ENTRY[: len(line)] or is_sealed(line)
 
 
-def _damaged(session: Session, offset: int, cause: str) -> CorruptionError:
+def damaged(session: Session, offset: int, cause: str) -> CorruptionError:
+    """Make the error for a session of which a part is lost."""
     file = str(session.file)
     return CorruptionError(
         f"{file} is damaged at byte {offset:,}: {cause}; `sessiontree repair {file}` mends what "
