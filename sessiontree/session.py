@@ -1260,6 +1260,7 @@ class Session:
 
         Raises:
             StorageError: an image cannot be written.
+            TooMuchError: the session has more than 50,000 turns.
         """
         from sessiontree.page.document import document  # few sessions become a page
         from sessiontree.page.images import Images

@@ -23,6 +23,7 @@ from markupsafe import Markup
 from sessiontree.core.display import LF_SHOWN, masking, one_line
 from sessiontree.core.entry import Entry
 from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import TooMuchError
 from sessiontree.operations.export import know_homes
 from sessiontree.operations.prices import load
 from sessiontree.operations.turns import Turn, outline
@@ -41,6 +42,9 @@ from sessiontree.text.amounts import counted, dollars, in_short, lasting
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
+
+MOST_TURNS: Final = 50_000
+"""The turns of a page: more of them, in a file of five megabytes, are of a few letters each."""
 
 _TITLE: Final = 120
 _MOST_WARNINGS: Final = 200
@@ -73,7 +77,8 @@ def document(
 class Document:
     """What a page shows of a session: the rows as chunks, then the index of them.
 
-    The index is complete when all chunks were taken.
+    The index is complete when all chunks were taken. A session of more than `MOST_TURNS` turns is
+    refused with a `TooMuchError`.
     """
 
     def __init__(
@@ -89,6 +94,11 @@ class Document:
         self._reader = cursor.reader
         with masking(None if redaction is None else redaction.text):
             self._outline = outline(cursor)
+        if (turns := len(self._outline.turns)) > MOST_TURNS:
+            raise TooMuchError(
+                f"the session has {turns:,} turns; a page shows at most {MOST_TURNS:,}. Export it "
+                "as Markdown, or fork the path to an earlier entry, and export the fork"
+            )
         self._maker = Maker(cursor, original_line, self._outline, redaction)
         self._warnings: list[str] = []
         self._text = self._maker.text

@@ -61,6 +61,8 @@ _MOST_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)
 _LONGEST_PLAIN: Final = 64  # characters of a text that may come many times, such as a name
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_OF_BYTES: Final = frozenset({"data", "base64"})  # keys whose strings may be images
+_OF_TREE: Final = frozenset({"uuid", "parentUuid"})
 _SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
 _MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
@@ -173,6 +175,14 @@ class Redaction:
         while (masked := self._once(text, entry, key, is_given=is_given)) != text:
             text, is_given = masked, False
         return text
+
+    def is_plain(self, key: str, value: Any) -> bool:
+        """Whether the value of a key is a string of the tree or the format, which is no secret."""
+        if type(value) is not str:
+            return False
+        if key in _OF_TREE:  # each entry has another one, and no built-in rule matches one
+            return not self._is_own and _UUID.fullmatch(value) is not None
+        return value in _WORDS and key not in _OF_BYTES
 
     def are_plain(self, keys: Mapping[str, Any]) -> bool:
         """Whether all keys are known to hold no secret."""
@@ -438,6 +448,7 @@ class _Pass:
 
     def run(self, value: Any) -> Any:
         """The same object where nothing in it changes; else a new one."""
+        is_plain = self._redaction.is_plain
         top: list[Any] = [value]
         waiting: list[tuple[Any, Any, bool, tuple[dict[str, Any], ...]]] = [(top, 0, False, ())]
         while waiting:
@@ -457,8 +468,8 @@ class _Pass:
                 holder[key] = part = self._pair(self._keys(part, sealed), sealed)
                 if not opaque and not _SEALS.isdisjoint(part):
                     sealed = (*sealed, part)
-                below = [(part, k, opaque or k in OPAQUE, sealed) for k in part]
-                waiting.extend(reversed(below))
+                below = [k for k in part if not is_plain(k, part[k])]
+                waiting.extend((part, k, opaque or k in OPAQUE, sealed) for k in reversed(below))
         self._drop_seals()
         return top[0] if self._changed else value
 

@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Redaction, Session
+from sessiontree.errors import TooMuchError
+from sessiontree.page import document
 from sessiontree.page.making import MOST_ANNOTATIONS
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
@@ -84,6 +86,25 @@ def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are
     assert len(page.index["uuids"]) == 3 + 2 * many
     assert page.index["gists"][page.row_of(last.uuid)] == "200 more annotations"
     assert f"${0.01 * many:.2f}" in page.said("O")[0]
+
+
+def test_a_session_of_more_turns_than_a_page_shows_is_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(document, "MOST_TURNS", 3)
+    made(file, *map(user, "abc"))
+    with Session.open(file) as session:
+        session.append_message(user("d"))
+        with pytest.raises(TooMuchError, match=r"has 4 turns; a page shows at most 3\. Export it as"):
+            page_of(file)
+
+
+@pytest.mark.slow
+def test_a_page_has_fifty_thousand_turns_at_most(file: Path) -> None:
+    line = '{"type":"message","message":{"role":"user","content":"x"}}\n'
+    file.write_text('{"type":"session","id":"old"}\n' + line * 50_001)
+    with pytest.raises(TooMuchError, match=r"the session has 50,001 turns; .* at most 50,000"):
+        page_of(file)
 
 
 def test_a_call_without_a_result_and_a_result_without_a_call_are_rows(file: Path) -> None:
