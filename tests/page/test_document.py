@@ -95,7 +95,8 @@ def test_a_session_of_more_turns_than_a_page_shows_is_refused(
     made(file, *map(user, "abc"))
     with Session.open(file) as session:
         session.append_message(user("d"))
-        with pytest.raises(TooMuchError, match=r"has 4 turns; a page shows at most 3\. Export it as"):
+        said = r"has 4 turns; a page shows at most 3\. Export it as"
+        with pytest.raises(TooMuchError, match=said):
             page_of(file)
 
 
