@@ -36,9 +36,9 @@ from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, merge, outline
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.recording.stream import Granularity, MessageStream
-from sessiontree.storage.atomic import create_file
+from sessiontree.storage.backends import create_log, open_log
 from sessiontree.storage.fs import DISK, Durability, FileSystem
-from sessiontree.storage.log import FileLog, Log, MemoryLog, closed_on_failure
+from sessiontree.storage.log import Log, MemoryLog, closed_on_failure
 
 if TYPE_CHECKING:
     from sessiontree.context.providers.values import Request
@@ -161,8 +161,8 @@ class Session:
         if file is None:
             log, fs, spill_over = MemoryLog(_IN_MEMORY, [line]), DISK, None
         else:
-            create_file(fs, os.fspath(file), iter([line]))
-            log = FileLog(fs, os.fspath(file), durability=durability)
+            create_log(fs, os.fspath(file), iter([line]))
+            log = open_log(fs, os.fspath(file), durability=durability)
         return cls._open(
             log,
             fs,
@@ -221,7 +221,7 @@ class Session:
         if readonly and exclusive:
             raise UsageError("a session is opened readonly or exclusive, not both")
         return cls._open(
-            FileLog(fs, os.fspath(file), readonly=readonly, durability=durability),
+            open_log(fs, os.fspath(file), readonly=readonly, durability=durability),
             fs,
             exclusive=exclusive,
             lane=lane,
@@ -311,9 +311,9 @@ class Session:
 
     @property
     def file(self) -> str | None:
-        """The path of the file, as given; None for a session in memory."""
+        """The path of the file, as given, or the address; None for a session without one."""
         log = self.reader.log
-        return None if isinstance(log, MemoryLog) and self._file.is_current else log.name
+        return None if isinstance(log, MemoryLog) and log.name == _IN_MEMORY else log.name
 
     @property
     def header(self) -> Entry:
@@ -1454,7 +1454,7 @@ def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
     """
     from sessiontree.engine.repair import repair  # few sessions are ever repaired
 
-    with closing(FileLog(fs, os.fspath(file))) as log, log.hold():
+    with closing(open_log(fs, os.fspath(file))) as log, log.hold():
         if log.was_replaced():
             log.reopen()  # another program repaired it first
         return repair(log)

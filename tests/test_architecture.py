@@ -383,6 +383,9 @@ LATE: Final = {
         "operations.workers": "few sessions are ever verified",
         "recording.replay": "few sessions are taken apart",
     },
+    "storage.backends": {
+        "storage.memory": "few sessions have an address",
+    },
     "storage.log": {
         "storage.blobs": "many sessions have none",
     },

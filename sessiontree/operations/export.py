@@ -63,9 +63,9 @@ from sessiontree.operations.beside import add_usage
 from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
-from sessiontree.storage.atomic import check_free, create_file
+from sessiontree.storage.backends import blobs_of, check_new, create_log
 from sessiontree.storage.blobs import Blobs
-from sessiontree.storage.oserrors import real_path
+from sessiontree.storage.place import is_address
 
 if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
@@ -268,13 +268,12 @@ def _copy(
             keys = {"type": "session_info", "uuid": fresh_uuid(), "parentUuid": uuid}
             yield own_line({**keys, "timestamp": now(), **corrections}) + b"\n"
 
-    real_path(file)  # refuses what cannot be the name of a file
-    check_free(original.disk, file)
+    check_new(original.disk, file)
     if not inline:
         needed = _readable_blobs(original, lines)
         if redact is None:
-            _copy_blobs(original, Blobs(original.disk, file), needed)
-    create_file(original.disk, file, blocks())
+            _copy_blobs(original, blobs_of(original.disk, file), needed)
+    create_log(original.disk, file, blocks())
     return file
 
 
@@ -356,6 +355,11 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
+def _place_of(file: str) -> str:
+    """The address of a session, or its whole path."""
+    return file if is_address(file) else os.path.abspath(file)
+
+
 def _header(
     original: Original, lines: Lines, origin: Entry, settings: dict[str, Any]
 ) -> dict[str, Any]:
@@ -363,7 +367,7 @@ def _header(
     reader = original.reader
     parent_session: dict[str, Any] = {"id": reader.id}
     if original.file is not None:
-        parent_session["file"] = os.path.abspath(original.file)
+        parent_session["file"] = _place_of(original.file)
     parent_session["uuid"] = origin.uuid
     cut_above = lines.above is not None
     if lines.above is not None and lines.above.offset == reader.header.offset:
@@ -415,7 +419,7 @@ class RedactedCopy:
         self._original = original
         self._redaction = redaction
         self._inline = inline
-        self._blobs = Blobs(original.disk, file)  # of the copy
+        self._blobs = blobs_of(original.disk, file)  # of the copy
 
     def line(self, entry: Entry) -> bytes:
         """The line of an entry in the copy; the blobs it needs are there when this returns."""

@@ -73,9 +73,15 @@ class Blobs:
         folder: the path of the folder, without links; it may not exist.
     """
 
-    def __init__(self, fs: FileSystem, file: str, durability: Durability = "fsync") -> None:
+    def __init__(
+        self,
+        fs: FileSystem,
+        file: str,
+        durability: Durability = "fsync",
+        folder: str | None = None,
+    ) -> None:
         self.file = file
-        self.folder = os.path.realpath(file) + BLOBS
+        self.folder = os.path.realpath(file) + BLOBS if folder is None else folder
         self._fs = fs
         self._syncs = durability == "fsync"
         self._is_made = False

@@ -76,11 +76,19 @@ def closed_on_failure(log: Closable) -> Iterator[None]:
 
 
 class BlobPlace(NamedTuple):
-    """Where the blobs of a log are kept; opens nothing by itself."""
+    """Where the blobs of a log are kept; opens nothing by itself.
+
+    Attributes:
+        fs: what has them as files.
+        path: the name of the log in messages; for a file its path.
+        durability: what writing a blob waits for.
+        folder: the folder of the blobs; None: the one beside the file.
+    """
 
     fs: FileSystem
     path: str
     durability: Durability
+    folder: str | None = None
 
     def open(self) -> Blobs:
         """Open the sidecar folder."""

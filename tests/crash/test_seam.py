@@ -34,6 +34,7 @@ ALLOWED = {
     "cli/screen.py": {"shutil.get_terminal_size", "shutil.which"},
     "dispatch/namespaces/session_intake.py": {"shutil.which"},
     "mcp/setup.py": {"os.makedirs", "os.chmod"},
+    "storage/contents.py": {"tempfile.SpooledTemporaryFile"},
     "testing.py": {".write_bytes", "tempfile.TemporaryDirectory"},
 }
 

@@ -1,0 +1,107 @@
+"""The open places of this process, by their addresses; each kind is imported when it is needed.
+
+Invariant: a process has one place for each address, which serves all its sessions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from sessiontree.errors import SessionExistsError, UsageError
+from sessiontree.storage.atomic import check_free, create_file
+from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.fs import Durability, FileSystem
+from sessiontree.storage.log import FileLog, Log
+from sessiontree.storage.oserrors import real_path
+from sessiontree.storage.place import (
+    Address,
+    Place,
+    address,
+    check_name,
+    is_address,
+    path_of,
+)
+
+_places: dict[tuple[str, tuple[tuple[str, str], ...]], Place] = {}
+_lock: Final = threading.Lock()
+
+
+def place_of(url: str) -> tuple[Place, str]:
+    """The place of an address, and the name in it.
+
+    An address without a password finds the place that was opened with one.
+
+    Raises:
+        UsageError: it is not the address of a place, or a library that it needs is not installed.
+    """
+    found = address(url)
+    key = found.shown, found.options
+    with _lock:
+        place = _places.get(key)
+        if place is None:
+            place = _places[key] = _opener(found.scheme)(found)
+    return place, found.name
+
+
+def _opener(scheme: str) -> Callable[[Address], Place]:
+    """The function that opens the places of a scheme."""
+    if scheme == "memory":
+        from sessiontree.storage import memory
+
+        return memory.open_place
+    raise UsageError(f"there is no kind of place with the scheme {scheme}")
+
+
+def open_log(
+    fs: FileSystem, file: str, *, readonly: bool = False, durability: Durability = "fsync"
+) -> Log:
+    """Open the log of a session, given its path or its address.
+
+    Raises:
+        SessionNotFoundError: there is none.
+        StorageError: it cannot be opened.
+    """
+    if is_address(file):
+        place, name = place_of(file)
+        return place.log(name, readonly=readonly, durability=durability)
+    return FileLog(fs, path_of(file), readonly=readonly, durability=durability)
+
+
+def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
+    """Make a session with this content, given its path or its address.
+
+    Raises:
+        SessionExistsError: there is one already.
+        StorageError: it cannot be made.
+    """
+    if is_address(file):
+        place, name = place_of(file)
+        place.create(name, blocks)
+    else:
+        create_file(fs, path_of(file), blocks)
+
+
+def check_new(fs: FileSystem, file: str) -> None:
+    """Check that a session can have this path or address, and that none has it.
+
+    Raises:
+        SessionExistsError: there is one.
+        StorageError: no session can have it.
+    """
+    if is_address(file):
+        place, name = place_of(file)
+        if place.find(check_name(name, place.url)) is not None:
+            raise SessionExistsError(f"{file} is there already; choose another name", file)
+    else:
+        real_path(path_of(file))  # refuses what cannot be the name of a file
+        check_free(fs, path_of(file))
+
+
+def blobs_of(fs: FileSystem, file: str) -> Blobs:
+    """The blobs of a session, given its path or its address."""
+    if is_address(file):
+        place, name = place_of(file)
+        return place.blobs(name).open()
+    return Blobs(fs, path_of(file))

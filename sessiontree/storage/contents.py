@@ -1,0 +1,204 @@
+"""The contents of a place as files, and as the parts beside a log.
+
+`Blobs` works on a `FileSystem`: it writes a file under a temporary name, and renames it. Here, the
+temporary file is on this machine, and the rename puts its bytes into the place, whole.
+
+Invariant: a file is read from the place under its key alone; nothing of it is kept here.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from stat import S_IFREG
+from typing import IO, Final
+
+from sessiontree.storage.fs import Stat, Times
+from sessiontree.storage.place import Contents
+
+_IN_MEMORY: Final = 8 * 1024 * 1024
+"""The bytes of a temporary file that are kept in memory."""
+
+_BLOCK: Final = 1024 * 1024
+
+
+def _missing(path: str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+
+
+class ContentFiles:
+    """The contents of a place as a `FileSystem`, whose paths are `root` and a key.
+
+    Args:
+        contents: the contents.
+        root: starts each path; the rest is the key.
+    """
+
+    def __init__(self, contents: Contents, root: str) -> None:
+        self._contents = contents
+        self._root = root
+        self._beside: dict[str, IO[bytes]] = {}
+        self._open: dict[int, str] = {}
+        self._numbers = itertools.count(1)
+
+    def _key(self, path: str) -> str:
+        return path.removeprefix(self._root)
+
+    def open(self, path: str, flags: int) -> int:
+        if flags & os.O_CREAT:
+            self._beside[path] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
+        elif path not in self._beside and self._contents.size(self._key(path)) is None:
+            raise _missing(path)
+        fd = next(self._numbers)
+        self._open[fd] = path
+        return fd
+
+    def close(self, fd: int) -> None:
+        self._open.pop(fd, None)
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        path = self._open[fd]
+        beside = self._beside.get(path)
+        if beside is None:
+            return self._contents.read(self._key(path), offset, size)
+        beside.seek(offset)
+        return beside.read(size)
+
+    def write(self, fd: int, block: bytes) -> int:
+        beside = self._beside[self._open[fd]]
+        beside.seek(0, os.SEEK_END)
+        return beside.write(block)
+
+    def sync(self, fd: int) -> None:
+        """Do nothing: what is in the place is durable, and what is not does not outlive this."""
+
+    def sync_folder(self, path: str) -> None:
+        """Do nothing, as for `sync`."""
+
+    def size(self, fd: int) -> int:
+        return self.stat(fd).size
+
+    def stat(self, file: int | str) -> Stat:
+        path = self._open[file] if isinstance(file, int) else file
+        beside = self._beside.get(path)
+        size = self._contents.size(self._key(path)) if beside is None else _length(beside)
+        if size is None:
+            raise _missing(path)
+        return Stat(size, (0, 0), S_IFREG | 0o600)
+
+    def times(self, fd: int) -> Times:
+        return self.stat(fd).times
+
+    def replace(self, source: str, target: str) -> None:
+        beside = self._beside.get(source)
+        if beside is None:
+            self._contents.copy(self._key(source), self._key(target))
+            self._contents.remove(self._key(source))
+            return
+        beside.seek(0)
+        self._contents.put(self._key(target), beside)
+        self._drop(source)
+
+    def link(self, source: str, target: str) -> None:
+        self._contents.copy(self._key(source), self._key(target))
+
+    def unlink(self, path: str) -> None:
+        if path in self._beside:
+            self._drop(path)
+        elif self._contents.size(self._key(path)) is None:
+            raise _missing(path)
+        else:
+            self._contents.remove(self._key(path))
+
+    def _drop(self, path: str) -> None:
+        self._beside.pop(path).close()
+
+    def make_folder(self, path: str) -> None:
+        """Do nothing: a key needs no folder."""
+
+    def remove_folder(self, path: str) -> None:
+        """Do nothing, as for `make_folder`."""
+
+    def list(self, path: str) -> list[str]:
+        start = f"{self._key(path)}/"
+        names = (key.removeprefix(start) for key in self._contents.keys(start))
+        return [name for name in names if "/" not in name]
+
+    def lock(self, fd: int) -> bool:
+        return True
+
+    def unlock(self, fd: int) -> None:
+        """Do nothing, as `lock` does."""
+
+
+def _length(file: IO[bytes]) -> int:
+    return file.seek(0, os.SEEK_END)
+
+
+class Parts:
+    """The parts beside the log of a session, which are contents; see `Log.parts`.
+
+    Args:
+        contents: the contents of the place.
+        name: the session's, with which the key of each part begins.
+    """
+
+    def __init__(self, contents: Contents, name: str) -> None:
+        self._contents = contents
+        self._name = name
+
+    def list(self) -> list[str]:
+        """The suffixes of the parts, sorted; a blob is none."""
+        keys = self._contents.keys(f"{self._name}.")
+        return sorted(key[len(self._name) :] for key in keys if "/" not in key[len(self._name) :])
+
+    def size(self, suffix: str) -> int:
+        """The bytes of a part; a FileNotFoundError where there is none, also for `remove`."""
+        size = self._contents.size(self._name + suffix)
+        if size is None:
+            raise _missing(self._name + suffix)
+        return size
+
+    def read(self, suffix: str) -> Iterator[bytes]:
+        """The bytes of a part, block by block."""
+        size, offset = self.size(suffix), 0
+        while offset < size:
+            block = self._contents.read(self._name + suffix, offset, min(_BLOCK, size - offset))
+            if not block:
+                return
+            yield block
+            offset += len(block)
+
+    def write(self, suffix: str, blocks: Iterable[bytes]) -> None:
+        """Make or replace a part in one step."""
+        with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+            for block in blocks:
+                file.write(block)
+            file.seek(0)
+            self._contents.put(self._name + suffix, file)
+
+    def remove(self, suffix: str) -> None:
+        """Remove a part."""
+        self.size(suffix)
+        self._contents.remove(self._name + suffix)
+
+
+def remove_beside(contents: Contents, name: str) -> None:
+    """Remove all that is kept beside a session."""
+    for key in _beside(contents, name):
+        contents.remove(key)
+
+
+def move_beside(contents: Contents, source: str, target: str) -> None:
+    """Give another name to all that is kept beside a session; a second call goes on."""
+    for key in _beside(contents, source):
+        contents.copy(key, target + key[len(source) :])
+        contents.remove(key)
+
+
+def _beside(contents: Contents, name: str) -> list[str]:
+    """The keys of all that is kept beside a session: parts and blobs."""
+    return list(contents.keys(f"{name}."))

@@ -1,0 +1,147 @@
+"""Sessions in the memory of this process, by the name in their address: `memory://NAME/…`.
+
+They last as long as the process, and no other process reaches them: for tests, and for agents whose
+sessions are not kept.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import IO
+
+from sessiontree.errors import SessionExistsError, SessionNotFoundError
+from sessiontree.storage.contents import ContentFiles, move_beside, remove_beside
+from sessiontree.storage.files import BLOBS
+from sessiontree.storage.fs import Durability
+from sessiontree.storage.log import BlobPlace, MemoryLog
+from sessiontree.storage.place import (
+    Address,
+    Ends,
+    Found,
+    check_name,
+    no_session,
+)
+
+
+def open_place(address: Address) -> MemoryPlace:
+    """Open the place of an address."""
+    return MemoryPlace(address.shown)
+
+
+class MemoryContents:
+    """Contents in memory; see `Contents`."""
+
+    def __init__(self) -> None:
+        self._contents: dict[str, bytes] = {}
+
+    def put(self, key: str, source: IO[bytes]) -> None:
+        self._contents[key] = source.read()
+
+    def size(self, key: str) -> int | None:
+        content = self._contents.get(key)
+        return None if content is None else len(content)
+
+    def read(self, key: str, offset: int, size: int) -> bytes:
+        return self._content(key)[offset : offset + size]
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        yield from sorted(key for key in self._contents if key.startswith(prefix))
+
+    def copy(self, source: str, target: str) -> None:
+        self._contents[target] = self._content(source)
+
+    def remove(self, key: str) -> None:
+        self._contents.pop(key, None)
+
+    def _content(self, key: str) -> bytes:
+        if key not in self._contents:
+            raise FileNotFoundError(key)
+        return self._contents[key]
+
+
+class MemoryPlace:
+    """Sessions in memory; see `Place`."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.contents = MemoryContents()
+        self._files = ContentFiles(self.contents, f"{url}/")
+        self._logs: dict[str, MemoryLog] = {}
+        self._modified: dict[str, tuple[int, float]] = {}
+        self._lock = threading.RLock()
+
+    def log(
+        self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
+    ) -> MemoryLog:
+        log = self._log(name)
+        return log.to_read() if readonly else log.beside()
+
+    def _log(self, name: str) -> MemoryLog:
+        with self._lock:
+            log = self._logs.get(name)
+            if log is None:
+                raise SessionNotFoundError(no_session(name, self.url), f"{self.url}/{name}")
+            if log.was_replaced():
+                log.reopen()
+            return log
+
+    def blobs(self, name: str) -> BlobPlace:
+        path = f"{self.url}/{name}"
+        return BlobPlace(self._files, path, "os", path + BLOBS)
+
+    def create(self, name: str, blocks: Iterable[bytes]) -> None:
+        path = f"{self.url}/{check_name(name, self.url)}"
+        with self._lock:
+            if name in self._logs:
+                raise SessionExistsError(f"{path} is there already; choose another name", path)
+            log = MemoryLog(path, blocks)
+            log.blobs = self.blobs(name)
+            self._logs[name] = log
+
+    def find(self, name: str) -> Found | None:
+        with self._lock:
+            return self._found(name) if name in self._logs else None
+
+    def _found(self, name: str) -> Found:
+        """The session, which changed when its size was first seen to be another one."""
+        size = self._log(name).size()
+        if self._modified.get(name, (-1, 0.0))[0] != size:
+            self._modified[name] = size, time.time()
+        return Found(name, *self._modified[name])
+
+    def list(self, prefix: str = "") -> Iterator[Found]:
+        with self._lock:
+            names = [name for name in self._logs if name.startswith(prefix)]
+            found = [self._found(name) for name in names]
+        yield from found
+
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+        for found in self.list(prefix):
+            log = self._log(found.name)
+            start = max(0, found.size - tail)
+            yield Ends(found, log.read(0, head), log.read(start, found.size - start))
+
+    def move(self, source: str, target: str) -> None:
+        with self._lock:
+            log = self._log(source)
+            if target in self._logs:
+                path = f"{self.url}/{target}"
+                raise SessionExistsError(f"{path} is there already; choose another name", path)
+            path = f"{self.url}/{check_name(target, self.url)}"
+            moved = log.beside()
+            moved.name = path
+            moved.blobs = self.blobs(target)
+            move_beside(self.contents, source, target)
+            self._logs[target] = moved
+            del self._logs[source]
+
+    def remove(self, name: str) -> None:
+        with self._lock:
+            self._log(name)
+            del self._logs[name]
+            remove_beside(self.contents, name)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""

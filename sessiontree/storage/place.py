@@ -1,0 +1,256 @@
+"""A place where sessions are kept that are no files of this machine: memory, a database, a bucket.
+
+An address is a URL. Its path ends with the name of a session, which is like the path of a session
+file in a store: `<project>/<timestamp>_<id>.jsonl`. So a session of a store has an address of its
+own, and `Session.open` takes it.
+
+A place keeps a log for each session, and contents: runs of bytes by a key, each written whole. The
+blobs and the other parts of a session are contents, with keys that begin with its name.
+
+Invariants: an address that is shown has no password; a content is never half there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from sessiontree.errors import StorageError, UsageError
+from sessiontree.storage.fs import Durability
+from sessiontree.storage.log import BlobPlace, Log
+
+if TYPE_CHECKING:
+    from urllib.parse import SplitResult
+
+SCHEMES: Final = ("postgresql", "s3", "memory")
+"""Those of addresses of places; `file` is a path."""
+
+_ALIASES: Final = {"postgres": "postgresql"}
+
+
+class Found(NamedTuple):
+    """A session in a place: its name, its bytes, and the seconds since 1970 of its last change."""
+
+    name: str
+    size: int
+    modified: float
+
+
+class Ends(NamedTuple):
+    """A session in a place with the bytes at its start and at its end, which may overlap."""
+
+    found: Found
+    head: bytes
+    tail: bytes
+
+
+class Contents(Protocol):
+    """Runs of bytes by their keys, each written whole and in one step."""
+
+    def put(self, key: str, source: IO[bytes]) -> None:
+        """Make or replace a content with all that a file has from its position on.
+
+        It is durable when this returns.
+        """
+
+    def size(self, key: str) -> int | None:
+        """The bytes of a content; None if there is none."""
+
+    def read(self, key: str, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`, fewer only at the end.
+
+        Raises:
+            FileNotFoundError: there is no such content; also for `copy`.
+        """
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """The keys that begin with a text, sorted."""
+
+    def copy(self, source: str, target: str) -> None:
+        """Make or replace a content with the bytes of another."""
+
+    def remove(self, key: str) -> None:
+        """Remove a content, unless there is none."""
+
+
+class Place(Protocol):
+    """Where sessions are kept. All methods raise a `StorageError` where the place cannot be used.
+
+    Attributes:
+        url: its address, without a password.
+        contents: what is kept beside the logs.
+    """
+
+    @property
+    def url(self) -> str: ...
+    @property
+    def contents(self) -> Contents: ...
+
+    def log(self, name: str, *, readonly: bool = False, durability: Durability = "fsync") -> Log:
+        """Open the log of a session.
+
+        Raises:
+            SessionNotFoundError: there is none of this name.
+        """
+
+    def blobs(self, name: str) -> BlobPlace:
+        """Where the blobs of a session are kept, which need not be there."""
+
+    def create(self, name: str, blocks: Iterable[bytes]) -> None:
+        """Make a session with this content, in one step.
+
+        Raises:
+            SessionExistsError: there is one of this name.
+        """
+
+    def find(self, name: str) -> Found | None:
+        """The session of a name, or None."""
+
+    def list(self, prefix: str = "") -> Iterator[Found]:
+        """The sessions whose names begin with a text, in no fixed order."""
+
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+        """The same sessions, with up to so many bytes at their starts and ends."""
+
+    def move(self, source: str, target: str) -> None:
+        """Give a session another name, with all that is kept beside it.
+
+        Raises:
+            SessionNotFoundError: there is none of this name.
+            SessionExistsError: the other name is taken.
+            SessionBusyError: an exclusive writer holds the session.
+        """
+
+    def remove(self, name: str) -> None:
+        """Remove a session for good, with all that is kept beside it.
+
+        Raises:
+            SessionNotFoundError: there is none of this name.
+            SessionBusyError: an exclusive writer holds the session.
+        """
+
+    def close(self) -> None:
+        """Close the connections; they open again when they are needed."""
+
+
+class Address(NamedTuple):
+    """A URL of a place, and the name of a session in it, or the start of names; both may be empty.
+
+    Attributes:
+        scheme: one of `SCHEMES`.
+        base: the URL up to the database or the bucket, as given, with its password.
+        name: the rest of the path, without the slash in front.
+        options: the options behind the question mark.
+    """
+
+    scheme: str
+    base: str
+    name: str
+    options: tuple[tuple[str, str], ...]
+
+    @property
+    def shown(self) -> str:
+        """The base without a password."""
+        return without_password(self.base)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text is a URL of a place, and not a path."""
+    scheme, colon, _ = text.partition("://")
+    return bool(colon) and (scheme in SCHEMES or scheme in _ALIASES)
+
+
+def path_of(text: str) -> str:
+    """The path that a path or a `file` URL names.
+
+    Raises:
+        UsageError: it names a file of another machine.
+    """
+    if not text.startswith("file://"):
+        return text
+    from urllib.parse import unquote, urlsplit  # few sessions have an address
+
+    parts = urlsplit(text)
+    if parts.netloc not in ("", "localhost") or not parts.path:
+        raise UsageError(f"{text} names a file of another machine; write file:///path")
+    return unquote(parts.path)
+
+
+def without_password(url: str) -> str:
+    """A URL without its password."""
+    from urllib.parse import urlsplit
+
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    user, _, host = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user.partition(':')[0]}@{host}").geturl()
+
+
+def address(url: str) -> Address:
+    """Take a URL apart.
+
+    Raises:
+        UsageError: it is not the URL of a place.
+    """
+    from urllib.parse import parse_qsl, unquote
+
+    parts = _split(url)
+    scheme = _ALIASES.get(parts.scheme, parts.scheme)
+    path = parts.path.lstrip("/")
+    if scheme == "postgresql":  # the first part of the path is the database
+        database, _, path = path.partition("/")
+        base = f"{scheme}://{parts.netloc}/{database}"
+    else:
+        base = f"{scheme}://{parts.netloc}"
+    options = tuple(parse_qsl(parts.query, keep_blank_values=True))
+    return Address(scheme, base, unquote(path), options)
+
+
+def _split(url: str) -> SplitResult:
+    from urllib.parse import urlsplit
+
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError as error:
+        raise UsageError(f"{without_secret(url)} is not a URL: {error}") from None
+    if not is_address(url):
+        raise UsageError(f"{without_secret(url)} is not the address of a place of sessions")
+    return parts
+
+
+def without_secret(url: str) -> str:
+    """A text that may be a URL, without what may be its password."""
+    scheme, colon, rest = url.partition("://")
+    user, at, host = rest.rpartition("@")
+    return f"{scheme}{colon}{user.partition(':')[0]}{at}{host}"
+
+
+@contextlib.contextmanager
+def missing_library(extra: str) -> Iterator[None]:
+    """Tell which extra has a library that cannot be imported."""
+    try:
+        yield
+    except ImportError as error:
+        raise UsageError(
+            f"this address needs a library that is not installed ({error}); install it with: "
+            f'pip install "sessiontree[{extra}]"'
+        ) from error
+
+
+def no_session(name: str, where: str) -> str:
+    """What is wrong where a place has no session of a name."""
+    return f"there is no session {name} in {where}; check the address"
+
+
+def check_name(name: str, where: str) -> str:
+    """Return a name that a session can have.
+
+    Raises:
+        StorageError: no session can have it.
+    """
+    if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise StorageError(f"{name!r} is not the name of a session in {where}", name)
+    return name

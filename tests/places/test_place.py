@@ -1,0 +1,201 @@
+"""A place keeps logs by name, and contents by key, each whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.errors import (
+    ContentLostWarning,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+    UsageError,
+)
+from sessiontree.storage.log import Log
+from sessiontree.storage.place import Place, address, is_address, path_of
+from sessiontree.testing import LOG_RULES
+from tests.places.kinds import KINDS, opened
+from tests.support.conversation import assistant, user
+
+
+@pytest.fixture(params=KINDS)
+def at(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Place, str]]:
+    with opened(request.param, tmp_path) as found:
+        yield found
+
+
+@pytest.fixture
+def place(at: tuple[Place, str]) -> Place:
+    return at[0]
+
+
+class _Logs:
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._number = 0
+        self.is_shared = not place.url.startswith("memory:")
+
+    def make(self, content: bytes) -> Log:
+        self._number += 1
+        name = f"project/{self._number}.jsonl"
+        self._place.create(name, iter([content]))
+        return self._place.log(name)
+
+    def again(self, log: Log) -> Log:
+        return self._place.log(log.name.removeprefix(f"{self._place.url}/"))
+
+
+@pytest.mark.parametrize("rule", LOG_RULES, ids=lambda rule: rule.__name__)
+def test_a_log_of_a_place_keeps_what_the_engine_relies_on(rule: object, place: Place) -> None:
+    assert callable(rule)
+    rule(_Logs(place))
+
+
+def test_a_session_is_made_once_and_found_by_its_name(place: Place) -> None:
+    assert place.find("p/a.jsonl") is None
+    place.create("p/a.jsonl", iter([b"one\n", b"two\n"]))
+    found = place.find("p/a.jsonl")
+    assert found is not None
+    assert (found.name, found.size) == ("p/a.jsonl", 8)
+    with pytest.raises(SessionExistsError, match=r"p/a\.jsonl is there already"):
+        place.create("p/a.jsonl", iter([b"three\n"]))
+    with contextlib.closing(place.log("p/a.jsonl")) as log:
+        assert log.read(0, 100) == b"one\ntwo\n"
+
+
+@pytest.mark.parametrize("name", ["", "a//b", "../a", "a/./b", "a\0b"])
+def test_a_name_that_no_session_can_have_is_refused(name: str, place: Place) -> None:
+    with pytest.raises(StorageError, match="is not the name of a session"):
+        place.create(name, iter([b"one\n"]))
+
+
+def test_a_session_that_is_not_there_is_not_found(place: Place) -> None:
+    for use in (
+        lambda: place.log("p/none.jsonl"),
+        lambda: place.move("p/none.jsonl", "p/other.jsonl"),
+        lambda: place.remove("p/none.jsonl"),
+    ):
+        with pytest.raises(SessionNotFoundError, match=r"there is no session p/none\.jsonl in "):
+            use()
+
+
+def test_a_list_has_the_names_that_begin_with_a_text(place: Place) -> None:
+    for name in ("p/a.jsonl", "p/b.jsonl", "q/c.jsonl"):
+        place.create(name, iter([b"x" * 10 + b"\n"]))
+    assert sorted(found.name for found in place.list("p/")) == ["p/a.jsonl", "p/b.jsonl"]
+    assert len(list(place.list())) == 3
+    assert list(place.list("r")) == []
+
+
+def test_the_ends_of_sessions_are_what_their_logs_begin_and_end_with(place: Place) -> None:
+    lines = [b"%d\n" % number * 7 for number in range(1000)]
+    place.create("p/a.jsonl", iter(lines))
+    place.create("p/b.jsonl", iter([b"short\n"]))
+    content = b"".join(lines)
+    ends = {one.found.name: one for one in place.ends("p/", 100, 300)}
+    assert ends["p/a.jsonl"].head == content[:100]
+    assert ends["p/a.jsonl"].tail == content[-300:]
+    assert ends["p/b.jsonl"].head == ends["p/b.jsonl"].tail == b"short\n"
+    assert {name: one.found.size for name, one in ends.items()} == {
+        "p/a.jsonl": len(content),
+        "p/b.jsonl": 6,
+    }
+
+
+def test_contents_are_put_read_listed_copied_and_removed(place: Place) -> None:
+    contents = place.contents
+    contents.put("p/a.jsonl.blobs/1", io.BytesIO(b"0123456789"))
+    contents.put("p/a.jsonl.v1", io.BytesIO(b""))
+    assert contents.size("p/a.jsonl.blobs/1") == 10
+    assert contents.size("p/a.jsonl.v1") == 0
+    assert contents.size("p/a.jsonl.v2") is None
+    assert contents.read("p/a.jsonl.blobs/1", 3, 4) == b"3456"
+    assert contents.read("p/a.jsonl.blobs/1", 8, 400) == b"89"
+    assert contents.read("p/a.jsonl.blobs/1", 10, 1) == b""
+    contents.copy("p/a.jsonl.blobs/1", "p/b.jsonl.blobs/1")
+    contents.put("p/a.jsonl.blobs/1", io.BytesIO(b"new"))
+    assert contents.read("p/b.jsonl.blobs/1", 0, 99) == b"0123456789"
+    assert contents.read("p/a.jsonl.blobs/1", 0, 99) == b"new"
+    assert list(contents.keys("p/a.jsonl.")) == ["p/a.jsonl.blobs/1", "p/a.jsonl.v1"]
+    contents.remove("p/a.jsonl.v1")
+    contents.remove("p/a.jsonl.v1")
+    assert list(contents.keys("p/a.jsonl.")) == ["p/a.jsonl.blobs/1"]
+    for use in (
+        lambda: contents.read("p/none", 0, 1),
+        lambda: contents.copy("p/none", "p/other"),
+    ):
+        with pytest.raises(FileNotFoundError):
+            use()
+
+
+def test_a_session_moves_with_its_blobs_and_is_removed_with_them(at: tuple[Place, str]) -> None:
+    place, url = at
+    with Session.create(f"{url}/p/a.jsonl", cwd="/p", spill_over=100) as session:
+        session.append_message(user("a"))
+        session.append_message(assistant("b" * 1000))
+    place.create("p/taken.jsonl", iter([b"x\n"]))
+    with pytest.raises(SessionExistsError):
+        place.move("p/a.jsonl", "p/taken.jsonl")
+    place.move("p/a.jsonl", "q/b.jsonl")
+    assert place.find("p/a.jsonl") is None
+    with Session.open(f"{url}/q/b.jsonl") as session:
+        assert session.context().messages[1]["content"][0]["text"] == "b" * 1000
+        assert session.verify() == []
+        session.append_message(user("more"))
+    place.remove("q/b.jsonl")
+    assert place.find("q/b.jsonl") is None
+    assert list(place.contents.keys("q/")) == []
+
+
+def test_a_session_at_an_address_is_as_one_in_a_file(
+    at: tuple[Place, str], tmp_path: Path, recwarn: pytest.WarningsRecorder
+) -> None:
+    _, url = at
+    found = []
+    for target in (tmp_path, url):
+        with Session.create(f"{target}/s.jsonl", cwd="/p", id="one", spill_over=100) as session:
+            first = session.append_message(user("a"))
+            session.append_message(assistant("b" * 1000))
+            session.branch(first)
+            session.append_message(assistant("c"))
+            session.label(first, "here")
+            session.compact("before", keep=0)
+        with Session.open(f"{target}/s.jsonl") as session:
+            session.append_message(user("again"))
+            copy = session.fork(f"{target}/fork.jsonl")
+            texts = [message["content"] for message in session.context().messages]
+        with Session.open(copy, readonly=True) as forked:
+            found.append((texts, len(list(forked.entries())), forked.verify()))
+            assert forked.file == f"{target}/fork.jsonl"
+    assert found[0] == found[1]
+    assert not [one for one in recwarn if issubclass(one.category, ContentLostWarning)]
+
+
+def test_an_address_is_taken_apart_and_shows_no_password() -> None:
+    found = address("postgres://me:secret@host:5433/db/-p/a%20b.jsonl?blobs=s3://b&x=")
+    assert found.scheme == "postgresql"
+    assert found.base == "postgresql://me:secret@host:5433/db"
+    assert found.shown == "postgresql://me@host:5433/db"
+    assert found.name == "-p/a b.jsonl"
+    assert found.options == (("blobs", "s3://b"), ("x", ""))
+    assert address("s3://bucket/prefix/a.jsonl")[:3] == ("s3", "s3://bucket", "prefix/a.jsonl")
+
+
+def test_what_is_no_address_is_a_path() -> None:
+    assert [is_address(text) for text in ("memory://x", "a/b", "http://x", "memory:", "")] == [
+        *(True, False, False, False, False),
+    ]
+    assert path_of("file:///a%20b/c.jsonl") == "/a b/c.jsonl"
+    assert path_of("a b") == "a b"
+    with pytest.raises(UsageError, match="names a file of another machine"):
+        path_of("file://other/a")
+    for wrong in ("http://x", "postgres://me:secret@host:port/db", "postgres://me:secret@[/x"):
+        with pytest.raises(UsageError) as raised:
+            address(wrong)
+        assert "secret" not in str(raised.value)
