@@ -1,4 +1,4 @@
-"""Store: a folder of sessions, with a folder in it for each project.
+"""Store: a folder of sessions, with a folder in it for each project; or the same at an address.
 
 A session is `<root>/<project>/<timestamp>_<id>.jsonl`. The project's folder is its
 working directory, encoded (`core.project`). There is no index: a file dropped in by hand
@@ -19,24 +19,24 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, by_time, session_infos
-from sessiontree.catalog.places import facts_in
-from sessiontree.catalog.root import default_root, file_name, for_names, project_folder
+from sessiontree.catalog.base import Catalog
+from sessiontree.catalog.folder import Folder
+from sessiontree.catalog.listing import SessionInfo, by_time, facts_of
+from sessiontree.catalog.root import default_root, file_name, for_names
 from sessiontree.core.callback import check_never_awaited
-from sessiontree.core.project import id_in_name, id_of_name
+from sessiontree.core.project import id_in_name
 from sessiontree.errors import (
     ContentLostWarning,
     MigrationRefusedError,
     RefError,
     SessionNotFoundError,
     SessionTreeError,
-    StorageError,
     UsageError,
     warn,
 )
-from sessiontree.storage.files import SUFFIX, TRASH, Report, session_files
+from sessiontree.storage.files import SUFFIX, Report
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.rollouts import in_force
+from sessiontree.storage.place import is_address, path_of
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -56,20 +56,22 @@ _ATTEMPTS: Final = 10
 
 
 class Store:
-    """A folder of sessions.
+    """A folder of sessions, or the sessions at an address.
 
     Args:
-        root: the folder, created with the first session; by default the folder that the
-            environment variable SESSIONTREE_HOME names, or else the folder `sessiontree` in the
-            user's data folder.
+        root: the folder, created with the first session, or an address such as
+            `postgresql://host/db`; by default what the environment variable SESSIONTREE_STORE or
+            SESSIONTREE_HOME names, or else the folder `sessiontree` in the user's data folder.
         fs: the file system; tests pass another one.
 
     Attributes:
-        root: the absolute path of the folder.
+        root: the absolute path of the folder, or the address without its password.
     """
 
     def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
-        self.root = os.path.abspath(default_root() if root is None else root)
+        given = os.fspath(default_root() if root is None else root)
+        self._catalog = _catalog_at(given, fs)
+        self.root = self._catalog.root
         self._fs = fs
 
     def __repr__(self) -> str:
@@ -81,7 +83,7 @@ class Store:
         Raises:
             UsageError: no directory can have this path.
         """
-        return project_folder(self.root, cwd)
+        return self._catalog.project(cwd)
 
     def create(
         self, /, *, cwd: PathLike | None = None, id: str | None = None, **options: Any
@@ -162,7 +164,7 @@ class Store:
             def make(file: str, about: str, chosen: str) -> str:
                 return original.fork(file, at, id=chosen, cwd=about, name=name)
 
-            return self._make(make, self._facts(source).cwd if cwd is None else cwd, id)
+            return self._make(make, self._cwd_of(source) if cwd is None else cwd, id)
 
     def find(
         self, ref: str, *, cwd: PathLike | None = None, report: Report | None = None
@@ -207,7 +209,8 @@ class Store:
     ) -> Iterator[SessionInfo]:
         """Yield each session as soon as it is found, in no fixed order; see `list`."""
         report = report or warn
-        yield from session_infos(self._files(cwd, report), report, self._facts)
+        check_never_awaited("report", report)
+        yield from self._catalog.infos(cwd, report)
 
     def paths(
         self, *, cwd: PathLike | None = None, report: Report | None = None
@@ -261,14 +264,14 @@ class Store:
             StorageError: the root is not a folder, or cannot be read.
         """
         # slow to import, and a list needs none of it
-        from sessiontree.catalog import search
+        from sessiontree.catalog.search_file import Wanted
         from sessiontree.text.pattern import Pattern
 
         report = report or warn
-        return search.search(
+        return self._catalog.search(
             Pattern(pattern, regex=regex, ignore_case=ignore_case),
             self.paths(cwd=cwd, report=report),
-            search.Wanted(
+            Wanted(
                 frozenset([role] if isinstance(role, str) else role), tool, since, current, blobs
             ),
             report,
@@ -379,10 +382,7 @@ class Store:
                 this file are already moved.
             StorageError: the operating system reported an error.
         """
-        from sessiontree.catalog.move import rename_project  # few programs move projects
-
-        source, target = self.project_dir(old), self.project_dir(new)
-        return rename_project(self._fs, self.root, os.path.abspath(old), source, target, warn)
+        return self._catalog.move_project(old, new, warn)
 
     def trash(self, ref: str) -> str:
         """Move a session to the trash, with all its files.
@@ -399,17 +399,17 @@ class Store:
             SessionBusyError: a writer has the session open with `exclusive=True`.
             StorageError: the operating system reported an error.
         """
-        from sessiontree.catalog import move  # few programs use the trash
-        from sessiontree.engine.writer import fresh_uuid, now
+        from sessiontree.engine.writer import fresh_uuid, now  # a list needs none of it
 
         file = path_of_ref(ref) or self.find(ref).file
-        return move.trash(self._fs, self.root, file, f"{for_names(now())}_{fresh_uuid()[:8]}")
+        return self._catalog.trash(file, f"{for_names(now())}_{fresh_uuid()[:8]}")
 
     def trashed(self, *, report: Report | None = None) -> builtins.list[SessionInfo]:
         """List the sessions in the trash, most recently trashed first; see `list`."""
-        folder = os.path.join(self.root, TRASH)
-        found = Store(folder, fs=self._fs).list(report=report)
-        found.sort(key=lambda one: os.path.relpath(one.file, folder).split(os.sep)[0], reverse=True)
+        check_never_awaited("report", report)
+        trash = self._catalog.trashed()
+        found = sorted(trash.infos(None, report or warn), key=by_time, reverse=True)
+        found.sort(key=lambda one: one.file.removeprefix(trash.root), reverse=True)
         return found
 
     def restore(self, ref: str) -> str:
@@ -426,12 +426,11 @@ class Store:
             SessionExistsError: another file now has the old path.
             StorageError: the operating system reported an error.
         """
-        from sessiontree.catalog import move  # few programs use the trash
-        from sessiontree.operations.stats import lost_blobs
+        from sessiontree.operations.stats import lost_blobs  # few programs use the trash
         from sessiontree.session import Session
 
         restored = path_of_ref(ref) or self.find_trashed(ref)
-        file = move.restore(self._fs, self.root, restored)
+        file = self._catalog.restore(restored)
         lost = 0
         with (  # what cannot be opened is restored as well
             suppress(SessionTreeError),
@@ -451,14 +450,12 @@ class Store:
 
         The arguments and errors are as for `find`; `latest` is the session that was trashed last.
         """
-        from sessiontree.catalog import move  # few programs use the trash
-
         where = f"in the trash of {self.root}"
         command = shlex.join(("sessiontree", "restore", "--store", self.root))
         try:
             return lookup.find(ref, self.trashed(report=report), where, command).file
         except RefError:
-            move.finish(self._fs, self.root)  # a session that a killed move left in two parts
+            self._catalog.finish()  # a session that a killed move left in two parts
             raise
 
     def empty_trash(
@@ -488,13 +485,11 @@ class Store:
             UsageError: the duration is negative, or the time has no time zone.
             StorageError: the trash is a link, or cannot be read.
         """
-        from sessiontree.catalog import empty  # few programs remove sessions
-
         check_never_awaited("each", each)
         check_never_awaited("report", report)
         before = _moment_of(older_than)
         removed: builtins.list[RemovedSession] = []
-        for one in empty.empty(self._fs, self.root, before, report or warn, dry_run=dry_run):
+        for one in self._catalog.empty(before, report or warn, dry_run=dry_run):
             removed.append(one)
             if each is not None:
                 each(one)
@@ -505,13 +500,11 @@ class Store:
     ) -> Made:
         """Make a session with a function of its file, its directory and its id."""
         from sessiontree.engine.writer import fresh_uuid, now
-        from sessiontree.storage.move import make_folders
 
         about = os.path.abspath(os.getcwd() if cwd is None else cwd)
         for attempt in range(_ATTEMPTS):
-            folder, chosen = self.project_dir(about), id or fresh_uuid()
-            file = os.path.join(folder, _name_for(now(), chosen))
-            make_folders(self._fs, folder)
+            chosen = id or fresh_uuid()
+            file = self._catalog.new_file(about, _name_for(now(), chosen))
             try:
                 return make(file, about, chosen)
             except SessionNotFoundError:  # the project was moved meanwhile
@@ -522,31 +515,25 @@ class Store:
     def _files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The files of the sessions, one each, unordered; none if there is no folder."""
         check_never_awaited("report", report)
-        if os.path.lexists(self.root) and not os.path.isdir(self.root):
-            raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
-        with suppress(SessionNotFoundError):
-            folder = self.root if cwd is None else self.project_dir(cwd)
-            yield from in_force(session_files(folder, report))
+        return self._catalog.files(cwd, report)
 
-    def _facts(self, file: str) -> SessionInfo:
-        """The facts of a file; its project is the one whose folder it is in."""
-        return facts_in(self.root, file, self._fs)
+    def _cwd_of(self, file: str) -> str | None:
+        """The working directory of a session, which may be outside the store."""
+        if is_address(file) == is_address(self.root):
+            return self._catalog.facts(file).cwd
+        return facts_of(file, self._fs).cwd
 
     def _by_id(self, id: str, cwd: PathLike | None) -> builtins.list[SessionInfo]:
         """The sessions of a whole id, if a file is named for it.
 
         Files named for another id are not read.
         """
-        folder = self.root if cwd is None else self.project_dir(cwd)
-        files = list(session_files(folder, _ignore)) if id and os.path.isdir(folder) else []
         try:
             ending = f"_{id_in_name(id)}{SUFFIX}"
         except UnicodeError:  # no file can have such a name
             return []
-        if not any(file.endswith(ending) for file in files):
-            return []
-        likely = [file for file in files if file.endswith(ending) or id_of_name(file) is None]
-        return [one for one in session_infos(likely, _ignore, self._facts) if one.id == id]
+        found = self._catalog.with_ending(cwd, ending) if id else iter(())
+        return [one for one in found if one.id == id]
 
 
 def _moment_of(older_than: timedelta | datetime) -> datetime:
@@ -562,8 +549,19 @@ def _moment_of(older_than: timedelta | datetime) -> datetime:
         return datetime.min.replace(tzinfo=UTC)
 
 
+def _catalog_at(root: str, fs: FileSystem) -> Catalog:
+    """The sessions in a folder, or at an address."""
+    if not is_address(root):
+        return Folder(os.path.abspath(path_of(root)), fs)
+    from sessiontree.catalog.remote import Remote  # few stores have an address
+
+    return Remote.at(root)
+
+
 def path_of_ref(ref: str) -> str | None:
-    """The absolute path that a ref is; None if it names a session."""
+    """The absolute path or the address that a ref is; None if it names a session."""
+    if is_address(ref):
+        return ref
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
 
 
@@ -579,7 +577,3 @@ def _name_for(created: str, id: str) -> str:
         raise UsageError(
             f"no file can be named for the id {id!r:.200}; give another one"
         ) from error
-
-
-def _ignore(problem: str) -> None:
-    """The report for problems that another call reports."""

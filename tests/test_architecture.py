@@ -242,13 +242,24 @@ LATE: Final = {
         "operations.outline": "heavy, and seldom asked for",
         "session": "slow to import, and a list needs none of it",
     },
+    "catalog.folder": {
+        "catalog.empty": "few programs remove sessions",
+        "catalog.move": "few programs move projects",
+        "catalog.search": "a list needs none of it",
+        "storage.move": "few programs move sessions",
+    },
     "catalog.listing": {
         "catalog.homes": "few files are of version 1",
         "engine.translated": "slow to import, few need it",
         "formats": "slow to import, and few files are another agent's",
+        "storage.logs": "few sessions have an address",
     },
     "catalog.open": {
         "catalog.homes": "few files are of version 1",
+    },
+    "catalog.remote": {
+        "catalog.empty": "few programs remove sessions",
+        "catalog.search": "a list needs none of it",
     },
     "catalog.search": {
         "catalog.search_turns": "slow to import, few need it",
@@ -258,8 +269,7 @@ LATE: Final = {
         "engine.translated": "slow to import, few need it",
         "formats.gemini.layout": "slow to import, few need it",
         "session": "slow to import, few searches need it",
-        "storage.blobs": "few searches need it",
-        "storage.log": "few searches need it",
+        "storage.backends": "few searches need it",
     },
     "cli.arguments": {
         "cli.lookup": "heavy, and not needed for a path",
@@ -389,18 +399,19 @@ LATE: Final = {
     "storage.log": {
         "storage.blobs": "many sessions have none",
     },
+    "storage.scanner": {
+        "storage.backends": "few sessions have an address",
+    },
     "store": {
         "catalog.counts": "few programs make backups",
         "importing.backup": "few programs make backups",
         "catalog.homes": "few files are of version 1",
-        "catalog.empty": "few programs remove sessions",
+        "catalog.remote": "few stores have an address",
+        "catalog.search_file": "a list needs none of it",
         "catalog.garbage": "few programs remove garbage",
-        "catalog.move": "few programs move projects",
-        "catalog.search": "a list needs none of it",
         "engine.writer": "slow to import, and a list needs none of it",
         "operations.stats": "few programs use the trash",
         "session": "slow to import, and a list needs none of it",
-        "storage.move": "few programs move sessions",
         "text.pattern": "a list needs none of it",
     },
 }

@@ -30,9 +30,9 @@ from sessiontree.formats import FORMATS, HEAD, Format
 from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.files import SUBAGENTS, Report, own_folder
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.lines import Scanner
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.rollouts import rollout_of
+from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import finder
 
 AT_ONCE: Final = 24_000_000

@@ -28,7 +28,7 @@ from sessiontree.operations.outline import agent_of
 from sessiontree.operations.workers import Crew, Each, nothing
 from sessiontree.session import Session
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.storage.lines import Scanner
+from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import Pattern
 
 _CALLS: Final = (

@@ -46,6 +46,7 @@ from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeEr
 from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.lines import Backwards, Read
+from sessiontree.storage.place import is_address
 from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
@@ -198,12 +199,23 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    return _look(fs, file, _Opened.facts)
+    return _look(_reading(fs, file), file, _Opened.facts)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
-    return _look(fs, file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header)
+    return _look(
+        _reading(fs, file), file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header
+    )
+
+
+def _reading(fs: FileSystem, file: str) -> FileSystem:
+    """What reads a file: the file system, or for an address the logs of its place."""
+    if fs is not DISK or not is_address(file):
+        return fs
+    from sessiontree.storage.logs import files_of  # few sessions have an address
+
+    return files_of(file)
 
 
 def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:

@@ -18,7 +18,7 @@ from typing import Final
 from sessiontree.catalog.listing import TAIL, SessionInfo
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError
-from sessiontree.storage.lines import Scanner
+from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import lines_with
 
 LATEST: Final = "latest"

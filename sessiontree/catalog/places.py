@@ -1,6 +1,6 @@
 """The sessions in some places, as one list: in a user's store, where agents keep theirs, or named.
 
-A place is a folder, which is walked whole, or a session file.
+A place is a folder, which is walked whole, an address, or a session file.
 
 Invariants: a session that lies in two of the places is listed once; what cannot be read is
 reported, and hides nothing else.
@@ -12,6 +12,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
+from itertools import chain
 from typing import Any, Final, Literal, get_args
 
 import msgspec
@@ -25,10 +26,13 @@ from sessiontree.catalog.listing import (
     session_infos,
     without_stubs,
 )
+from sessiontree.catalog.remote import Remote
 from sessiontree.core.project import directory_of
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
-from sessiontree.storage.files import Report, session_files
+from sessiontree.storage.backends import place_of
+from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import in_force
 
 Reaches = Callable[[str], bool]
@@ -94,7 +98,7 @@ def files_in(places: Iterable[str], report: Report) -> Iterator[str]:
 def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
     seen: set[str] = set()
     for place in places:
-        real = os.path.realpath(place)
+        real = place if is_address(place) else os.path.realpath(place)
         for file in _files_of(place, report):
             below = file[len(place) :].lstrip(os.sep)
             path = os.path.join(real, below) if below else real
@@ -104,11 +108,14 @@ def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
 
 
 def _files_of(place: str, report: Report) -> Iterator[str]:
-    if os.path.isfile(place):
+    if os.path.isfile(place) or (is_address(place) and place_of(place)[1].endswith(SUFFIX)):
         yield place
         return
     try:
-        yield from session_files(place, report)
+        if is_address(place):
+            yield from Remote.at(place).files(None, report)
+        else:
+            yield from session_files(place, report)
     except SessionNotFoundError:
         return
     except SessionTreeError as error:
@@ -142,10 +149,25 @@ def sessions_in(
     Raises:
         SessionTreeError: a place is a file, and not a session.
     """
-    look = _looking_in(places)
-    return filter(
-        selection.takes, session_infos(filter(reaches, files_in(places, report)), report, look)
-    )
+    remote = [place for place in places if _is_remote(place)]
+    others = [place for place in places if place not in remote]
+    look = _looking_in(others)
+    found = session_infos(filter(reaches, files_in(others, report)), report, look)
+    return filter(selection.takes, chain(found, _infos_at(remote, report)))
+
+
+def _is_remote(place: str) -> bool:
+    """Whether a place is an address, and not that of one session."""
+    return is_address(place) and not place_of(place)[1].endswith(SUFFIX)
+
+
+def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
+    """The sessions at some addresses; an address that cannot be listed is reported."""
+    for address in addresses:
+        try:
+            yield from Remote.at(address).infos(None, report)
+        except SessionTreeError as error:
+            report(str(error))
 
 
 def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
@@ -176,7 +198,11 @@ def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     """A function that gives the facts of a file in some places."""
     for place in filter(os.path.isfile, places):
         facts_of(place)
-    folders = [os.path.join(place, "") for place in places if not os.path.isfile(place)]
+    folders = [
+        os.path.join(place, "")
+        for place in places
+        if not os.path.isfile(place) and not is_address(place)
+    ]
 
     def look(file: str) -> SessionInfo:
         folder = next((folder for folder in folders if file.startswith(folder)), None)

@@ -8,15 +8,21 @@ from typing import Final
 from sessiontree.core.project import encoded, folder_name, id_in_name
 from sessiontree.errors import UsageError
 from sessiontree.storage.files import SUFFIX
+from sessiontree.storage.place import is_address
 
 _LONGEST_TIME: Final = 40
 
 HOME_VARIABLE: Final = "SESSIONTREE_HOME"
 """The environment variable that names the default folder; empty is the same as unset."""
 
+STORE_VARIABLE: Final = "SESSIONTREE_STORE"
+"""The environment variable that names the default store, also by an address; it comes first."""
+
 
 def default_root() -> str:
-    """The default folder of sessions: that of `HOME_VARIABLE`, or in the user's data folder."""
+    """The default store: that of a variable, or the folder in the user's data folder."""
+    if store := os.environ.get(STORE_VARIABLE):
+        return store if is_address(store) else os.path.expanduser(store)
     if home := os.environ.get(HOME_VARIABLE):
         return os.path.expanduser(home)
     from platformdirs import user_data_dir  # not needed if a folder is named

@@ -23,7 +23,7 @@ from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.storage.lines import Scanner
+from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern
 
 __all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]

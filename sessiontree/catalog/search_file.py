@@ -45,8 +45,8 @@ from sessiontree.storage.files import (
     side_files,
 )
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.lines import Scanner
 from sessiontree.storage.rollouts import rollout_of
+from sessiontree.storage.scanner import Scanner
 from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import AllOf, Pattern, Span, lines_with
 from sessiontree.text.preview import role, speaker
@@ -169,9 +169,9 @@ class FileSearch:
         if self._wanted.blobs:  # also if their folder is gone, which is then reported
             yield from self._hits_in_blobs(found)
         if self._start is None and self._may_match_beside():
-            from sessiontree.storage.log import FileLog  # few searches need it
+            from sessiontree.storage.backends import open_log  # few searches need it
 
-            with closing(FileLog(DISK, self._file, readonly=True)) as log:
+            with closing(open_log(DISK, self._file, readonly=True)) as log:
                 start = self._sniff(log)
             if start.format is not None:
                 yield from self._hits_by_parts(start, ())
@@ -366,9 +366,9 @@ class FileSearch:
 
     def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
         """The hits in blobs, of entries that were not hits before."""
-        from sessiontree.storage.blobs import Blobs  # few searches need it
+        from sessiontree.storage.backends import blobs_of  # few searches need it
 
-        blobs = Blobs(DISK, self._file)
+        blobs = blobs_of(DISK, self._file)
         for offset, line in self._scanner.lines(self._file, partial(lines_with, MARK)):
             entry = None if offset in given else decode(line, offset)
             if entry is None or not self._is_wanted(entry):

@@ -30,19 +30,13 @@ from sessiontree.engine.translated import SourceFile, agent_files, history_files
 from sessiontree.engine.view import View
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Source, lane_name
+from sessiontree.storage.backends import open_log
 from sessiontree.storage.files import Report
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.lines import (
-    Find,
-    Inside,
-    Read,
-    Scanner,
-    count_newlines,
-    rest_of_line,
-    whole_lines,
-)
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.lines import Read, count_newlines, rest_of_line, whole_lines
+from sessiontree.storage.log import Log
 from sessiontree.storage.rollouts import rollout_of
+from sessiontree.storage.scanner import Find, Inside, Scanner
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
@@ -73,9 +67,9 @@ class ForeignFile:
                 self._opening = b""
 
     @cached_property
-    def _log(self) -> FileLog:
+    def _log(self) -> Log:
         """The file, opened when something needs more than the lines that a scan gives."""
-        return FileLog(DISK, self.files[0], readonly=True)
+        return open_log(DISK, self.files[0], readonly=True)
 
     @cached_property
     def _content(self) -> Positioned:
@@ -219,7 +213,7 @@ class ForeignFile:
         if not number:
             lines += count_newlines(self._content.read, start, offset)
         else:
-            with closing(FileLog(DISK, self.files[number], readonly=True)) as log:
+            with closing(open_log(DISK, self.files[number], readonly=True)) as log:
                 lines += count_newlines(log.read, start, offset)
         self._counted[number] = offset, lines
         return lines

@@ -12,10 +12,12 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
+from sessiontree.catalog.root import STORE_VARIABLE
 from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
 from sessiontree.core.moment import moment_given
 from sessiontree.errors import UsageError
+from sessiontree.storage.place import is_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]
@@ -33,8 +35,8 @@ _ENDINGS: Final = (".jsonl", ".zst", ".json")
 
 
 def is_path(given: str) -> bool:
-    """Whether a word can only be the path of a file: by its suffix or its folder."""
-    return given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
+    """Whether a word can only be the path or the address of a session: by its form."""
+    return is_address(given) or given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
 
 
 def session_file(given: str) -> str:
@@ -92,12 +94,11 @@ project = path_option(
     help="Include only sessions of this working directory. DIR is its path, or the last part of "
     "its path.",
 )
-store = path_option(
-    "--store",
-    "folder",
-    metavar="DIR",
-    help="The folder of sessions [default: the store; see 'sessiontree ls --help'].",
+_STORE_HELP: Final = (
+    "The store: a folder, or an address such as postgresql://HOST/DB [default: the variable "
+    "SESSIONTREE_STORE; see 'sessiontree ls --help']."
 )
+store = path_option("--store", "folder", metavar="DIR|URL", help=_STORE_HELP)
 _ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
 root = path_option("--root", metavar="DIR", help=_ROOT)
 
@@ -112,11 +113,32 @@ def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator
         text = f"{COMMANDS[name][1]}\n\n{inspect.getdoc(function) or ''}"
         plain: Decorator = click.command(name, help=text.rstrip(), **settings)
         command = plain(function)
+        if not any("--store" in option.opts for option in command.params):
+            _default_store(command)
         if json is not None:
             json_option(json)(command)
         return command
 
     return make
+
+
+def _use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> None:
+    """Make a store the default of this process, and of those that it starts."""
+    if given is None:
+        return
+    before = os.environ.get(STORE_VARIABLE, "")
+    os.environ[STORE_VARIABLE] = given
+    ctx.call_on_close(lambda: os.environ.update({STORE_VARIABLE: before}))
+
+
+_default_store: Final = path_option(
+    "--store",
+    metavar="DIR|URL",
+    help=_STORE_HELP,
+    expose_value=False,
+    callback=_use_store,
+    is_eager=True,
+)
 
 
 def file_command(name: str, **settings: Any) -> Decorator:

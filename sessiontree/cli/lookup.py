@@ -16,11 +16,14 @@ from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.place import is_address
 from sessiontree.store import Store
 
 
 def store_at(folder: str | None) -> Store:
-    """The store in a folder, which must exist; by default this user's."""
+    """The store in a folder, which must exist, or at an address; by default this user's."""
+    if folder is not None and is_address(folder):
+        return Store(folder)
     if folder is None:
         store = Store()
         if os.path.isfile(store.root):
@@ -51,7 +54,9 @@ def places_at(named: Sequence[str] = ()) -> list[str]:
 
 
 def _place_at(place: str) -> str:
-    """A folder, or a session file, which must exist."""
+    """A folder or a session file, which must exist, or an address."""
+    if is_address(place):
+        return place
     if os.path.isdir(place):
         return os.path.abspath(place)
     try:
@@ -106,5 +111,7 @@ def find_file(name: str) -> str:
 
 def relative_path(file: str) -> str:
     """The path of a file; relative to the current directory where the file is below that."""
+    if is_address(file):
+        return file
     below = os.path.relpath(file)
     return file if below.startswith(os.pardir) else below

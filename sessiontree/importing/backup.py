@@ -34,7 +34,7 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from sessiontree.formats import FORMATS
-from sessiontree.importing.importer import Importer, ImportResult
+from sessiontree.importing.importer import Importer, ImportResult, check_folder
 from sessiontree.importing.seen import Look, Origin, Seen
 from sessiontree.storage.files import LOCK as LOCK_SUFFIX
 from sessiontree.storage.files import TRASH, session_files
@@ -162,6 +162,7 @@ class Backup:
         environ: Mapping[str, str] = os.environ,
         stop: threading.Event | None = None,
     ) -> None:
+        check_folder(os.fspath(root))
         self.root = os.path.abspath(root)
         self._paths = paths
         self._fs = fs

@@ -50,6 +50,7 @@ from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.place import is_address
 
 _ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
@@ -116,6 +117,19 @@ def import_session(
     return Importer(into, by_project=folder is None, fs=fs).take(file, progress)
 
 
+def check_folder(folder: str) -> None:
+    """Refuse an address, at which no import is made.
+
+    Raises:
+        UsageError: it is one.
+    """
+    if is_address(folder):
+        raise UsageError(
+            f"an import or a backup is made in a folder of this machine, and not at {folder}; make "
+            "it in a folder, and copy that: sessiontree copy FOLDER ADDRESS"
+        )
+
+
 class Importer:
     """Imports many files into one place.
 
@@ -140,6 +154,7 @@ class Importer:
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
         self._shared = SharedBlobs(fs, self.folder)
+        check_folder(os.fspath(folder))
         if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
             raise UsageError(f"{self.folder} is not a folder; give a folder to import into")
 

@@ -1,39 +1,24 @@
-"""The lines of a file: backwards from its end, forwards, at chosen places, or as a search.
+"""The lines of a file: backwards from its end, forwards, or at chosen places.
 
 Bytes come through `read(offset, size)`, a positioned read: the file may grow meanwhile,
 and what is before stays. Reading backwards keeps one window of the file, which starts
 small, so that a short context costs a small read, and grows while reading goes on.
-
-`Scanner` finds lines worth decoding in the raw bytes of whole files. It reads blocks into
-one buffer, which it uses again for the next file; each line is whole in the buffer when
-it is looked at, whatever its length. Of a compressed file it reads the decompressed lines.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.errors import StorageError
-from sessiontree.storage.fs import DISK
-from sessiontree.storage.zstd import MAGIC, Decompressed
-
 Read = Callable[[int, int], bytes]
 """Takes an offset and a size, gives the bytes there; fewer only at the end."""
-
-Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
-"""Takes whole lines and where they end, gives where the lines wanted begin and end."""
 
 FIRST_BLOCK: Final = 32 * 1024
 LARGEST_BLOCK: Final = 64 * 1024
 FORWARD_BLOCK: Final = 256 * 1024
 """Bytes that are split into lines and decoded at once: few enough for the processor's cache."""
-
-BLOCK: Final = 256 * 1024
-_KEPT: Final = 16 * BLOCK
-"""The largest buffer that a scanner keeps after a very long line."""
 
 _COST_OF_A_LINE: Final = 2000
 """The bytes that are searched in the time in which a line found is looked at."""
@@ -223,104 +208,3 @@ def whole_lines(read: Read, start: int, end: int) -> Iterator[tuple[int, bytes]]
         yield offset, b"".join([*rest, memoryview(block)[:cut]])
         rest = [block[cut:]]
         offset = start - len(block) + cut
-
-
-class Scanner:
-    """Reads files one after the other, for one thread at a time.
-
-    `file` is the file begun last; it can be read while its lines are being given. `inside`
-    is its decompressed content, None if it is not compressed.
-    """
-
-    file: ScannedFile
-
-    def __init__(self) -> None:
-        self._buffer = bytearray(BLOCK)
-        self.inside: Inside | None = None
-
-    def lines(self, file: str, find: Find) -> Generator[tuple[int, bytes], None, None]:
-        """The offset and the bytes of each line that `find` finds, as the file is now.
-
-        A last line without its LF counts as well. Raises OSError as the system does, and for
-        a compressed file as `Inside.readinto` does.
-        """
-        buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
-        buffer = buffer or bytearray(BLOCK)
-        offset = filled = 0
-        self.inside = inside = None
-        with open(file, "rb", buffering=0) as reading:
-            self.file = ScannedFile(file, reading.fileno())
-            fill: Callable[[memoryview], int | None] = reading.readinto
-            while True:
-                got = fill(memoryview(buffer)[filled:]) or 0
-                if not offset + filled and buffer.startswith(MAGIC):
-                    self.inside = inside = Inside(self.file)
-                    fill = inside.readinto
-                    got = fill(memoryview(buffer))
-                filled += got
-                end = buffer.rfind(b"\n", 0, filled) + 1 if got else filled
-                counted = 0
-                for start, stop in find(buffer, end):
-                    if inside is not None:
-                        inside.number += stringzilla.count(memoryview(buffer)[counted:start], b"\n")
-                        counted = start
-                    yield offset + start, bytes(buffer[start:stop])
-                if inside is not None:
-                    inside.number += stringzilla.count(memoryview(buffer)[counted:end], b"\n")
-                if not got:
-                    break
-                if end == 0 and filled == len(buffer):
-                    buffer += bytes(len(buffer))
-                buffer[: filled - end] = buffer[end:filled]
-                offset += end
-                filled -= end
-        self._buffer = buffer if len(buffer) <= _KEPT else bytearray(BLOCK)
-
-
-class ScannedFile:
-    """A file that a scanner has open, read by position."""
-
-    def __init__(self, path: str, fd: int) -> None:
-        self.name = path
-        self._fd = fd
-
-    def read(self, offset: int, size: int) -> bytes:
-        return DISK.read(self._fd, size, offset)
-
-    def size(self) -> int:
-        return DISK.stat(self._fd).size  # `DISK.size` would move the position of the scan
-
-
-class Inside:
-    """The decompressed content of a compressed file, from start to end.
-
-    `number` is that of the line given last, from 1.
-    """
-
-    def __init__(self, file: ScannedFile) -> None:
-        self.number = 1
-        self._name = file.name
-        self._content = Decompressed(file)
-        self._block = memoryview(b"")
-        self._is_begun = False
-
-    def readinto(self, view: memoryview) -> int:
-        """Fill a view as far as there is something; 0 at the end.
-
-        Raises:
-            NotASessionError: it ends, or is damaged, before any of it can be read.
-            StorageError: it ends before its end.
-        """
-        if not self._block:
-            self._block = memoryview(self._content.next_block())
-        size = min(len(view), len(self._block))
-        view[:size] = self._block[:size]
-        self._block = self._block[size:]
-        if not size and not self._is_begun:
-            self._content.head(1)
-        if not size and self._content.cause:
-            raise StorageError(
-                f"{self._name}: {self._content.cause}; what is before was read", self._name
-            )
-        self._is_begun = True
-        return size

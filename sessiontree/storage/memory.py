@@ -20,14 +20,16 @@ from sessiontree.storage.place import (
     Address,
     Ends,
     Found,
+    address_of,
     check_name,
+    name_in,
     no_session,
 )
 
 
 def open_place(address: Address) -> MemoryPlace:
     """Open the place of an address."""
-    return MemoryPlace(address.shown)
+    return MemoryPlace(address)
 
 
 class MemoryContents:
@@ -64,13 +66,20 @@ class MemoryContents:
 class MemoryPlace:
     """Sessions in memory; see `Place`."""
 
-    def __init__(self, url: str) -> None:
-        self.url = url
+    def __init__(self, opened: Address) -> None:
+        self.url = opened.shown
         self.contents = MemoryContents()
-        self._files = ContentFiles(self.contents, f"{url}/")
+        self._options = opened.options
+        self._files = ContentFiles(self.contents, f"{self.url}/")
         self._logs: dict[str, MemoryLog] = {}
         self._modified: dict[str, tuple[int, float]] = {}
         self._lock = threading.RLock()
+
+    def address(self, name: str) -> str:
+        return address_of(self.url, name, self._options)
+
+    def name(self, address: str) -> str:
+        return name_in(address)
 
     def log(
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
@@ -82,17 +91,16 @@ class MemoryPlace:
         with self._lock:
             log = self._logs.get(name)
             if log is None:
-                raise SessionNotFoundError(no_session(name, self.url), f"{self.url}/{name}")
+                raise SessionNotFoundError(no_session(name, self.url), self.address(name))
             if log.was_replaced():
                 log.reopen()
             return log
 
     def blobs(self, name: str) -> BlobPlace:
-        path = f"{self.url}/{name}"
-        return BlobPlace(self._files, path, "os", path + BLOBS)
+        return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
 
     def create(self, name: str, blocks: Iterable[bytes]) -> None:
-        path = f"{self.url}/{check_name(name, self.url)}"
+        path = self.address(check_name(name, self.url))
         with self._lock:
             if name in self._logs:
                 raise SessionExistsError(f"{path} is there already; choose another name", path)
@@ -127,11 +135,10 @@ class MemoryPlace:
         with self._lock:
             log = self._log(source)
             if target in self._logs:
-                path = f"{self.url}/{target}"
+                path = self.address(target)
                 raise SessionExistsError(f"{path} is there already; choose another name", path)
-            path = f"{self.url}/{check_name(target, self.url)}"
             moved = log.beside()
-            moved.name = path
+            moved.name = self.address(check_name(target, self.url))
             moved.blobs = self.blobs(target)
             move_beside(self.contents, source, target)
             self._logs[target] = moved

@@ -17,11 +17,12 @@ from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import StorageError, UsageError
-from sessiontree.storage.fs import Durability
-from sessiontree.storage.log import BlobPlace, Log
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
+
+    from sessiontree.storage.fs import Durability
+    from sessiontree.storage.log import BlobPlace, Log
 
 SCHEMES: Final = ("postgresql", "s3", "memory")
 """Those of addresses of places; `file` is a path."""
@@ -86,6 +87,12 @@ class Place(Protocol):
     def url(self) -> str: ...
     @property
     def contents(self) -> Contents: ...
+
+    def address(self, name: str) -> str:
+        """The address of a session, without a password, also the name of its log."""
+
+    def name(self, address: str) -> str:
+        """The name in an address of this place."""
 
     def log(self, name: str, *, readonly: bool = False, durability: Durability = "fsync") -> Log:
         """Open the log of a session.
@@ -153,6 +160,20 @@ class Address(NamedTuple):
     def shown(self) -> str:
         """The base without a password."""
         return without_password(self.base)
+
+
+def address_of(base: str, name: str, options: tuple[tuple[str, str], ...] = ()) -> str:
+    """The address of a session, or of the start of names: the inverse of `address`."""
+    from urllib.parse import quote, urlencode
+
+    path = "/" + quote(name, safe="/+~,@=") if name else ""
+    query = f"?{urlencode(options)}" if options else ""
+    return f"{base}{path}{query}"
+
+
+def name_in(url: str) -> str:
+    """The name in an address, or the start of names."""
+    return address(url).name
 
 
 def is_address(text: str) -> bool:

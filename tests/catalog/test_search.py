@@ -16,7 +16,7 @@ from sessiontree import Session
 from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.core.damage import MOST_FINDINGS
 from sessiontree.core.entry import decode_leniently
-from sessiontree.storage.lines import BLOCK, Scanner
+from sessiontree.storage.scanner import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.catalog.search import Wanted, search
 from sessiontree.catalog.search_foreign import objects_in
-from sessiontree.storage.lines import BLOCK
+from sessiontree.storage.scanner import BLOCK
 from sessiontree.text.pattern import Pattern
 from sessiontree.text.searchable import texts
 from tests.formats import test_codex, test_gemini, test_pi

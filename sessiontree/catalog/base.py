@@ -1,0 +1,103 @@
+"""What a store is built on: a folder of this machine, or a place that an address names.
+
+Each session has a file: a path in a folder, an address in a place. Its name has the project's
+folder in front: `<project>/<timestamp>_<id>.jsonl`.
+
+Invariants: nothing is ever overwritten; what cannot be listed is reported, and hides nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Protocol
+
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.storage.files import Report
+from sessiontree.storage.fs import FileSystem
+
+if TYPE_CHECKING:
+    from sessiontree.catalog.empty import RemovedSession
+    from sessiontree.catalog.search import Wanted
+    from sessiontree.catalog.search_file import SearchHit
+    from sessiontree.text.pattern import Pattern
+
+PathLike = str | os.PathLike[str]
+
+
+class Catalog(Protocol):
+    """The sessions of a store, by their files.
+
+    Attributes:
+        root: the path of the folder, or the address.
+        fs: what sessions in files are opened with.
+    """
+
+    @property
+    def root(self) -> str: ...
+    @property
+    def fs(self) -> FileSystem: ...
+
+    def project(self, cwd: PathLike) -> str:
+        """What the files of a working directory's sessions are below.
+
+        Raises:
+            UsageError: no directory can have this path.
+        """
+
+    def new_file(self, cwd: PathLike, name: str) -> str:
+        """The file of a new session of a working directory, whose folder is there."""
+
+    def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        """The files of the sessions, one each, unordered; those of a directory, or all.
+
+        Raises:
+            StorageError: the root is no folder, or cannot be read.
+        """
+
+    def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
+        """The facts of the same sessions."""
+
+    def facts(self, file: str) -> SessionInfo:
+        """The facts of one session, given its file.
+
+        Raises:
+            SessionTreeError: it is no session, or cannot be read.
+        """
+
+    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
+        """The facts of the sessions whose file's name ends so, or was not given by a store.
+
+        None at all if no file has this ending.
+        """
+
+    def search(
+        self,
+        pattern: Pattern,
+        files: Sequence[str],
+        wanted: Wanted,
+        report: Report,
+        *,
+        limit: int | None,
+        processes: int | None,
+    ) -> Generator[SearchHit, None, None]:
+        """The hits in files; see `catalog.search`."""
+
+    def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
+        """Move the sessions of a working directory to another; see `Store.move_project`."""
+
+    def trash(self, file: str, stamp: str) -> str:
+        """Move a session to the trash, below `stamp`; return its file there."""
+
+    def trashed(self) -> Catalog:
+        """The sessions in the trash, whose names begin with their stamps."""
+
+    def restore(self, file: str) -> str:
+        """Move a session of the trash back; return its file."""
+
+    def finish(self) -> None:
+        """Finish the moves that a killed program began."""
+
+    def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
+        """Remove what was moved to the trash before a moment."""

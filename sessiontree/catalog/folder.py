@@ -1,0 +1,110 @@
+"""The sessions in a folder of this machine; see `Catalog`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from sessiontree.catalog.base import PathLike
+from sessiontree.catalog.listing import SessionInfo, session_infos
+from sessiontree.catalog.places import facts_in
+from sessiontree.catalog.root import project_folder
+from sessiontree.core.project import id_of_name
+from sessiontree.errors import SessionNotFoundError, StorageError
+from sessiontree.storage.files import TRASH, Report, session_files
+from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.rollouts import in_force
+
+if TYPE_CHECKING:
+    from sessiontree.catalog.empty import RemovedSession
+    from sessiontree.catalog.search import Wanted
+    from sessiontree.catalog.search_file import SearchHit
+    from sessiontree.text.pattern import Pattern
+
+
+class Folder:
+    """Session files in a folder; there is no index. See `Catalog`."""
+
+    def __init__(self, root: str, fs: FileSystem) -> None:
+        self.root = root
+        self.fs = fs
+
+    def project(self, cwd: PathLike) -> str:
+        return project_folder(self.root, cwd)
+
+    def new_file(self, cwd: PathLike, name: str) -> str:
+        from sessiontree.storage.move import make_folders  # a list needs none of it
+
+        folder = self.project(cwd)
+        make_folders(self.fs, folder)
+        return os.path.join(folder, name)
+
+    def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        if os.path.lexists(self.root) and not os.path.isdir(self.root):
+            raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
+        with suppress(SessionNotFoundError):
+            folder = self.root if cwd is None else self.project(cwd)
+            yield from in_force(session_files(folder, report))
+
+    def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
+        yield from session_infos(self.files(cwd, report), report, self.facts)
+
+    def facts(self, file: str) -> SessionInfo:
+        return facts_in(self.root, file, self.fs)
+
+    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
+        folder = self.root if cwd is None else self.project(cwd)
+        files = list(session_files(folder, _ignore)) if os.path.isdir(folder) else []
+        if any(file.endswith(ending) for file in files):
+            likely = [file for file in files if file.endswith(ending) or id_of_name(file) is None]
+            yield from session_infos(likely, _ignore, self.facts)
+
+    def search(
+        self,
+        pattern: Pattern,
+        files: Sequence[str],
+        wanted: Wanted,
+        report: Report,
+        *,
+        limit: int | None,
+        processes: int | None,
+    ) -> Generator[SearchHit, None, None]:
+        from sessiontree.catalog.search import search  # slow to import, and a list needs none of it
+
+        return search(pattern, files, wanted, report, limit=limit, processes=processes)
+
+    def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
+        from sessiontree.catalog.move import rename_project  # few programs move projects
+
+        source, target = self.project(old), self.project(new)
+        return rename_project(self.fs, self.root, os.path.abspath(old), source, target, report)
+
+    def trash(self, file: str, stamp: str) -> str:
+        from sessiontree.catalog import move  # few programs use the trash
+
+        return move.trash(self.fs, self.root, file, stamp)
+
+    def trashed(self) -> Folder:
+        return Folder(os.path.join(self.root, TRASH), self.fs)
+
+    def restore(self, file: str) -> str:
+        from sessiontree.catalog import move  # few programs use the trash
+
+        return move.restore(self.fs, self.root, file)
+
+    def finish(self) -> None:
+        from sessiontree.catalog import move  # few programs use the trash
+
+        move.finish(self.fs, self.root)
+
+    def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
+        from sessiontree.catalog import empty  # few programs remove sessions
+
+        return empty.empty(self.fs, self.root, before, report, dry_run=dry_run)
+
+
+def _ignore(problem: str) -> None:
+    """The report for problems that another call reports."""

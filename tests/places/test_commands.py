@@ -1,0 +1,80 @@
+"""Commands work on sessions at addresses, in one process: the place here is in memory."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sessiontree import Store
+from sessiontree.cli import main
+from tests.support.conversation import assistant, user
+
+NUMBERS = itertools.count()
+
+
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    for name in ("HOME", "SESSIONTREE_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.setenv(name, str(tmp_path))
+    for name in ("PI_CODING_AGENT_DIR", "GEMINI_CLI_HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "none"))
+    monkeypatch.delenv("SESSIONTREE_STORE", raising=False)
+    url = f"memory://commands-{next(NUMBERS)}/team"
+    with Store(url).create(cwd="/p", id="aaaa1111", name="The first") as session:
+        session.append_message(user("hello"))
+        session.append_message(assistant("good day"))
+    return url
+
+
+def run(*words: str, status: int = 0) -> str:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == status, done.output
+    return done.output
+
+
+def test_a_list_and_a_search_take_an_address(url: str) -> None:
+    for words in (["ls", url], ["ls", "--store", url]):
+        listed = json.loads(run(*words, "--json"))
+        assert [one["id"] for one in listed] == ["aaaa1111"]
+        assert listed[0]["file"] == Store(url).find("aaaa").file
+    assert json.loads(run("ls", url, "--cwd", "/q", "--json")) == []
+    hits = json.loads(run("search", "good", url, "--json"))
+    assert [hit["session"] for hit in hits] == ["aaaa1111"]
+    assert [hit["title"] for hit in hits] == ["The first"]
+
+
+def test_a_session_is_named_by_its_address_or_its_id(url: str) -> None:
+    file = Store(url).find("aaaa").file
+    for words in ([file], ["aaaa", "--store", url], ["The first", "--store", url]):
+        assert "good day" in run("context", *words)
+    run("label", "aaaa", "@", "here", "--store", url)
+    run("append", file, "--text", "more")
+    with Store(url).open("aaaa", readonly=True) as session:
+        assert [one["content"] for one in session.context().messages][-1] == "more"
+
+
+def test_the_variable_names_the_store(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SESSIONTREE_STORE", url)
+    assert "good day" in run("context", "aaaa")
+    assert "Moved" in run("trash", "aaaa")
+    assert "aaaa1111" in run("restore", "--json")
+    run("restore", "aaaa")
+    assert Store(url).latest() is not None
+
+
+def test_an_option_names_the_store_of_its_command_alone(url: str) -> None:
+    run("context", "aaaa", "--store", url)
+    assert not os.environ.get("SESSIONTREE_STORE")
+    assert "aaaa" in run("context", "aaaa", status=1)
+
+
+def test_an_import_at_an_address_says_what_to_do(url: str, tmp_path: Path) -> None:
+    source = tmp_path / "x.jsonl"
+    source.write_text("{}\\n")
+    assert "copy FOLDER ADDRESS" in run("import", str(source), "--store", url, status=1)
+    assert "copy FOLDER ADDRESS" in run("backup", "--store", url, status=1)
