@@ -160,6 +160,19 @@ def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     check_session(file)
 
 
+@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+def test_a_read_takes_no_lock_and_makes_no_file(
+    adapter: Callable[[Path], Adapter], tmp_path: Path
+) -> None:
+    giving, reading = adapter(tmp_path)
+    ran(giving)()
+    for lock in tmp_path.rglob("*.lock"):
+        lock.unlink()
+    before = sorted(tmp_path.rglob("*"))
+    assert ran(reading)() > 0
+    assert sorted(tmp_path.rglob("*")) == before
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
 def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(

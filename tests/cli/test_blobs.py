@@ -42,6 +42,8 @@ def test_blobs_are_listed_with_their_references(chat: Path) -> None:
     shown = done("blob", "ls", chat).splitlines()
     assert len(shown) == 3
     assert f"{SHA}         84,000  2 references" in shown
+    unused = hashlib.sha256(b"unused").hexdigest()
+    assert f"{unused}              6  not referenced" in shown
     assert run("blob", "ls", chat).stderr.endswith("3 blobs, 168,006 bytes\n")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from sessiontree.catalog.spending import Row, Spending
+from sessiontree.catalog.spending import By, Row, Spending
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.stats import table
 from sessiontree.core.usage import Usage
@@ -119,6 +119,17 @@ def test_the_table_fits_a_narrow_screen(width: int) -> None:
     assert max(map(cell_len, lines)) <= width
     assert "$12,345.60" in lines[1]
     assert "$2,345.60" in lines[1]
+
+
+@pytest.mark.parametrize(
+    ("by", "shown"), [("project", "…ect/of/somebody"), ("model", "/a/long/path/to…")]
+)
+def test_a_long_name_is_cut_at_its_end_and_a_path_at_its_start(by: By, shown: str) -> None:
+    row = Row(1, 1, Usage(1, 1, 0, 0, 0.0), 0.0, 1)
+    made = Spending({"/a/long/path/to/a/project/of/somebody": row}, row, Counter())
+    lines = list(table(made, by, Screen(64, False, datetime.now(UTC))))
+    assert lines[1].split("  ")[0] == shown
+    assert list(table(made, by, None))[1].startswith("/a/long/path/to/a/project/of/somebody ")
 
 
 def test_nothing_spent_is_said(tmp_path: Path) -> None:

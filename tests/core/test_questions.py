@@ -39,6 +39,12 @@ def told(name: str, arguments: Any, result: str) -> list[tuple[str, str]]:
             [("How many?", 'say "two"')],
         ),
         (
+            "AskUserQuestion",
+            {"questions": TWO},
+            'User has answered your questions: "How many?"="cut of',
+            [("How many?", "cut of")],
+        ),
+        (
             "request_user_input",
             json.dumps({"questions": TWO}),
             '{"answers":{"db":{"answers":["SQLite"]},"n":{"answers":["2","or 3"]}}}',

@@ -232,3 +232,16 @@ def _is_joined(drawn: list[str]) -> bool:
             if character in "│├" and below not in tuple("│├└●"):
                 return False
     return True
+
+
+@pytest.mark.parametrize("depth", [23, 24, 25, 26])
+def test_branches_are_drawn_in_at_most_twenty_four_columns(depth: int, file: Path) -> None:
+    lines = chain("m0", "m1", "m2")
+    above = "m0"
+    for level in range(depth):
+        lines += chain(f"a{level}", f"b{level}", below=above)
+        lines += chain(f"c{level}", below=above)
+        above = f"a{level}"
+    drawn = picture(file, lines, at="m2").splitlines()
+    columns = max(len(row) - len(row.lstrip("│ ├└─")) for row in drawn)
+    assert columns == 2 * min(depth, 25)

@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.usage import Usage
 from sessiontree.operations.turns import SessionOutline, entries_of
+from sessiontree.operations.work import ends_of
 from tests.support.conversation import HEADER, chain, line, message, opened, write
 from tests.support.trees import Tree
 
@@ -233,3 +234,16 @@ def test_two_trees_in_one_file_share_no_entry(file: Path) -> None:
         found = session.compare("a1", "a2")
         assert found.fork is None
         assert [turn.prompt for turn in found.one.turns] == ["p1"]
+
+
+@pytest.mark.parametrize(("length", "is_cut"), [(499, False), (500, False), (501, True)])
+def test_of_a_long_text_its_start_and_its_end_are_told(length: int, is_cut: bool) -> None:
+    text = "".join(f"{number:04} " for number in range(200))[:length]
+    told = ends_of(text)
+    assert (told != text) == is_cut
+    if is_cut:
+        begins, _, end = told.partition(" … ")
+        assert text.startswith(begins)
+        assert text.endswith(end)
+        assert 150 < len(end) <= 160
+        assert len(told) <= 500

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rich.cells import cell_len
 
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.text.roles import CODES
+from sessiontree.tui.first import row
 from sessiontree.tui.line import Piece, beside, fitted, text_of, wrapped
+from sessiontree.tui.sessions import session_line
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
@@ -97,3 +104,35 @@ def test_broken_lines_fit_and_lose_only_spaces(text: str, width: int) -> None:
     assert all(cell_len(line) <= max(8, width) for line in found)
     whole = text.expandtabs(4).replace("\n", "").replace(" ", "")
     assert "".join(found).replace(" ", "") == whole
+
+
+@pytest.mark.parametrize("colourless", ["", "1"])
+def test_without_colour_only_the_bar_keeps_its_code(
+    colourless: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", colourless)
+    line = [Piece("a"), Piece("b", "label"), Piece("c", "bar")]
+    label = "b" if colourless else f"\x1b[{CODES['label']}mb\x1b[0m"
+    assert row(7, line) == f"\x1b[7;1H\x1b[2Ka{label}\x1b[{CODES['bar']}mc\x1b[0m"
+
+
+def test_a_session_in_a_list_is_a_line_of_its_facts() -> None:
+    now = datetime(2026, 1, 2, 12, tzinfo=UTC)
+    one = SessionInfo(
+        *("/s/a.jsonl", "aaaa1111", "/home/me/app", "A name", "do it", None),
+        *("2026-01-02T10:00:00.000Z", 34_567, "main", None),
+        made_by="claude-code",
+        turns=1234,
+        cost=1.5,
+    )
+    wide = text_of(session_line(one, 110, now))
+    assert wide.split() == [
+        *("2h", "claude", "A", "name", "app", "1,234", "t", "$1.50", "35", "KB"),
+    ]
+    assert len(wide) == 110
+    narrow = text_of(session_line(one, 99, now))
+    assert narrow.split() == ["2h", "claude", "A", "name", "$1.50", "35", "KB"]
+    plain = replace(one, turns=None, cost=None, made_by=None)
+    assert text_of(session_line(plain, 110, now)).split() == [
+        *("2h", "sessiontree", "A", "name", "app", "35", "KB"),
+    ]

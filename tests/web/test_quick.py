@@ -173,3 +173,19 @@ def test_a_part_of_a_file_is_its_first_and_its_last_lines(tmp_path: Path) -> Non
     assert start_of(str(file), 10_000) == 0
     assert start_of(str(file), 1000) == 6000
     assert start_of(str(tmp_path / "none"), 1) == 0
+
+
+def test_a_compaction_among_the_news_keeps_what_is_new_as_well(tmp_path: Path) -> None:
+    file = tmp_path / "s.jsonl"
+    with Session.create(file, durability="os") as session:
+        session.append_message(user("first"))
+        session.append_message(assistant("an answer"))
+        state = read(str(file), DISK)
+        kept = session.append_message(user("second"))
+        session.append_message(assistant("another"))
+        session.append("compaction", summary="before", firstKeptEntryUuid=kept.uuid, tokensBefore=1)
+        quick, whole = with_news(state, str(file), TEMPLATES), read(str(file), DISK)
+    assert quick is not None
+    assert quick.index["rules"]["kept"] == whole.index["rules"]["kept"]
+    number = quick.index["uuids"].index(kept.uuid)
+    assert [*quick.index["rules"]["kept"].values()] == [number]
