@@ -98,6 +98,8 @@ class Unmigrated:
     successor. So a call that is refused leaves the file as it is. See `Log`.
     """
 
+    find: Final = None
+
     def __init__(self, file: Log, memory: Log, suffix: str) -> None:
         self._file = file
         self._memory = memory

@@ -144,7 +144,7 @@ class View:
         end = self.size
         if end and self._log.read(end - 1, 1) == b"\n":
             end -= 1
-        return Walk(self._log.read, end, self.tree, decode, decode_chain)
+        return Walk(self._log.read, end, self.tree, decode, decode_chain, self._log.find)
 
     @property
     def has_tree(self) -> bool:

@@ -22,6 +22,7 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.runs import SHORTEST_ENTRY
 from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
+from sessiontree.storage.log import Find
 
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]+")
 """Strings with one spelling in JSON, except by escapes that `_ESCAPED` finds."""
@@ -58,6 +59,7 @@ class Walk:
         index: gives the index of the whole file.
         decode: gives the entry of a line, and reports the damage in it.
         decode_chain: gives the entries of lines that stand one below the other.
+        find: finds a line by its uuid, where that costs less than a search.
     """
 
     def __init__(
@@ -67,12 +69,14 @@ class Walk:
         index: Callable[[], TreeIndex],
         decode: Decode,
         decode_chain: DecodeChain,
+        find: Find | None = None,
     ) -> None:
         self._read = read
         self._end = end
         self._index = index
         self._decode = decode
         self._decode_chain = decode_chain
+        self._find = find
         self._backwards = Backwards(read)
 
     def last_on(self, lane: str | None) -> Entry | None:
@@ -214,7 +218,23 @@ class Walk:
         return self._from_index(lambda tree: _parent_row(tree, entry))
 
     def _before(self, uuid: str, end: int, start: int = 0) -> Entry | None:
-        """Search for the nearest entry before `end` with this uuid, down to about `start`."""
+        """Search for the nearest entry before `end` with this uuid, down to about `start`.
+
+        Where a log finds lines itself, only what is in memory is searched before it is asked.
+        """
+        if self._find is None:
+            return self._search(uuid, end, start)
+        window = self._backwards.start
+        if window < end <= window + len(self._backwards.window):
+            found = self._search(uuid, end, max(start, window))
+            if found is not None:
+                return found
+        offset = self._find(uuid, end)
+        line = rest_of_line(self._read, offset) if offset >= 0 else b""
+        found = self._decode(line, offset, uuid) if line else None
+        return self._search(uuid, end, start) if found is None else found
+
+    def _search(self, uuid: str, end: int, start: int) -> Entry | None:
         needle = b'"%b"' % uuid.encode()
         for offset, line in self._backwards.find(needle, end, start):
             if _only_as_parent(line, needle):

@@ -51,6 +51,10 @@ def _opener(scheme: str) -> Callable[[Address], Place]:
         from sessiontree.storage import memory
 
         return memory.open_place
+    if scheme == "postgresql":
+        from sessiontree.storage import postgres
+
+        return postgres.open_place
     raise UsageError(f"there is no kind of place with the scheme {scheme}")
 
 

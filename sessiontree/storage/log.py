@@ -19,7 +19,7 @@ import copy
 import errno
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -52,6 +52,13 @@ if TYPE_CHECKING:
 
 POLL_MILLISECONDS: Final = 500
 """How often a follower looks for changes; not all file systems report them."""
+
+
+Find = Callable[[str, int], int]
+"""Takes a uuid and an offset, gives that of the last line before it with this uuid, or -1.
+
+The line may turn out to be another, and there may be a line where none is found: it is a hint.
+"""
 
 
 class Moved(Exception):
@@ -130,6 +137,10 @@ class Log(Protocol):
 
     def size(self) -> int:
         """Return the number of bytes of the open log."""
+
+    @property
+    def find(self) -> Find | None:
+        """Finds a line by its uuid without a search of the bytes; None where nothing does."""
 
     def append(self, block: bytes, at: int) -> int:
         """Append a block of whole lines at the offset `at`; return the offset of its first line.
@@ -258,6 +269,8 @@ class FileLog:
         path: the path as given by the caller.
         durability: what `append` waits for: `fsync` or `os`.
     """
+
+    find: Final = None
 
     def __init__(
         self, fs: FileSystem, path: str, *, readonly: bool = False, durability: Durability = "fsync"
@@ -581,6 +594,8 @@ _NUMBERS: Final = count()
 
 class MemoryLog:
     """Bytes in the memory of this process; see `Log`."""
+
+    find: Final = None
 
     def __init__(self, name: str, blocks: Iterable[bytes] = (), *, readonly: bool = False) -> None:
         self.name = name

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.place import Place
+from tests.places.server import server
 
 
 class Kind(Protocol):
@@ -26,7 +27,15 @@ def memory(folder: Path) -> Iterator[str]:
     yield f"memory://test-{next(_NUMBERS)}"
 
 
-KINDS: Final[dict[str, Kind]] = {"memory": memory}
+def postgres(folder: Path) -> Iterator[str]:
+    """A database of a server that runs for the tests."""
+    running = server()
+    database = running.database()
+    yield running.address(database)
+    running.execute(f"DROP DATABASE {database} WITH (FORCE)")
+
+
+KINDS: Final[dict[str, Kind]] = {"memory": memory, "postgres": postgres}
 
 
 @contextmanager

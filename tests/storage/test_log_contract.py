@@ -38,6 +38,7 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
+from sessiontree.storage.backends import place_of
 from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
 from sessiontree.testing import (
@@ -46,6 +47,7 @@ from sessiontree.testing import (
     a_follower_wakes_for_each_writer_and_finds_whole_lines,
     keep_keeps_others_out_until_the_log_is_closed_and_says_who_does,
 )
+from tests.places.server import server
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
 from tests.support.files import Record
@@ -92,12 +94,33 @@ class InMemory:
         return log.beside()
 
 
+class InPostgres:
+    is_shared = True
+
+    def __init__(self, folder: Path) -> None:
+        self._place, _ = place_of(f"{server().address('postgres')}?schema=contract")
+        self._numbers = itertools.count()
+        self._folder = folder.name
+
+    def make(self, content: bytes) -> Log:
+        name = f"{self._folder}/{next(self._numbers)}.jsonl"
+        self._place.create(name, [content])
+        return self._place.log(name)
+
+    def again(self, log: Log) -> Log:
+        return self._place.log(log.name.removeprefix(f"{self._place.url}/"))
+
+
 SLOW: Final = (
     keep_keeps_others_out_until_the_log_is_closed_and_says_who_does,
     a_follower_wakes_for_each_writer_and_finds_whole_lines,
 )
 
-LOGS: Final[dict[str, type[Backend]]] = {"file": Files, "memory": InMemory}
+LOGS: Final[dict[str, type[Backend]]] = {
+    "file": Files,
+    "memory": InMemory,
+    "postgres": InPostgres,
+}
 
 
 @pytest.fixture(params=LOGS)

@@ -1,0 +1,298 @@
+"""Sessions in a PostgreSQL database: `postgresql://user@host/database/<name>`.
+
+Options of the address: `schema`, `notify=off`, `timeout`, `connections`, and all that the server's
+own library takes, such as `sslmode` and `host`.
+
+Invariants: a session is there whole or not at all; nothing that only reads makes a table.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from sessiontree.errors import (
+    SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+)
+from sessiontree.storage.contents import ContentFiles
+from sessiontree.storage.files import BLOBS
+from sessiontree.storage.fs import Durability
+from sessiontree.storage.log import BlobPlace
+from sessiontree.storage.place import (
+    Address,
+    Contents,
+    Ends,
+    Found,
+    check_name,
+    missing_library,
+    no_session,
+)
+from sessiontree.storage.postgres_connections import (
+    PATIENCE_SECONDS,
+    Connections,
+    Lost,
+    NoTables,
+    settings_of,
+)
+from sessiontree.storage.postgres_contents import PostgresContents, remove_all, rename_all
+from sessiontree.storage.postgres_log import PostgresLog
+from sessiontree.storage.postgres_rows import new_log
+from sessiontree.storage.postgres_schema import (
+    BARRIER,
+    ENDS,
+    FOUND,
+    LIST,
+    NEWEST,
+    STATE,
+    STEPS,
+    Statements,
+    Tables,
+    between,
+    check_version,
+    key_of,
+)
+
+with missing_library("postgres"):
+    from psycopg import errors as refusals
+    from psycopg import sql
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_PAGE: Final = 100
+"""Rows that are fetched at once of many large ones."""
+
+
+def open_place(address: Address) -> PostgresPlace:
+    """Open the place of an address; it connects when it is first used.
+
+    Raises:
+        UsageError: an option has a wrong value, or psycopg is not installed.
+    """
+    return PostgresPlace(address)
+
+
+class PostgresPlace:
+    """Sessions in a schema of a database; see `Place`."""
+
+    def __init__(self, address: Address) -> None:
+        settings = settings_of(address)
+        self.url = settings.url
+        schema = sql.Identifier(settings.schema).as_string(None)
+        self._schema = schema
+        self._tables = Tables(
+            settings.url,
+            Connections(settings),
+            Statements(schema),
+            zlib.crc32(f"sessiontree {schema}".encode()) & 0x7FFFFFFE,
+            settings.notify,
+        )
+        self.contents: Contents = PostgresContents(self._tables, self._make_tables)
+        self._files = ContentFiles(self.contents, f"{self.url}/")
+        self._is_checked = False
+
+    def log(
+        self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
+    ) -> PostgresLog:
+        if not _is_text(name):
+            raise self._missing(name)
+        log = PostgresLog(
+            *(self._tables, name, self.contents, self.blobs(name)),
+            readonly=readonly,
+            durability=durability,
+        )
+        self._is_checked = True
+        return log
+
+    def blobs(self, name: str) -> BlobPlace:
+        path = f"{self.url}/{name}"
+        return BlobPlace(self._files, path, "os", path + BLOBS)
+
+    def create(self, name: str, blocks: Iterable[bytes]) -> None:
+        if not _is_text(check_name(name, self.url)):
+            raise StorageError(f"{name!r} is not the name of a session in {self.url}", name)
+        if not self._has_tables():
+            self._make_tables()
+        made = -1
+        try:
+            with self._tables.connections.transaction() as connection:
+                made = self._create(connection, name, blocks)
+        except refusals.UniqueViolation:
+            raise self._taken(name) from None
+        except Lost as error:
+            wanted = self._sql("SELECT log FROM @sessions WHERE name = %s")
+            found = self._tables.connections.run(wanted, [name])
+            if not found or found[0][0] != made:  # the number of a log is never given twice
+                raise StorageError(f"{error}; the session was not made", name) from error
+
+    def _create(self, connection: Connection[Any], name: str, blocks: Iterable[bytes]) -> int:
+        row = connection.execute(
+            self._sql("INSERT INTO @sessions (name, log) VALUES (%s, 0) RETURNING session"), [name]
+        ).fetchone()
+        assert row is not None
+        log = new_log(connection, self._tables.sql, row[0], blocks)[0]
+        connection.execute(
+            self._sql("UPDATE @sessions SET log = %s WHERE session = %s"), [log, row[0]]
+        )
+        return log
+
+    def find(self, name: str) -> Found | None:
+        found = self._run(FOUND, [name]) if _is_text(name) else []
+        return Found(*found[0]) if found else None
+
+    def list(self, prefix: str = "") -> Iterator[Found]:
+        for row in self._run(LIST, between(prefix)) if _is_text(prefix) else ():
+            yield Found(*row)
+
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+        if not _is_text(prefix) or not self._has_tables():
+            return
+        wanted = {**between(prefix), "head": head, "tail": tail}
+        with self._tables.connections.long() as connection:
+            cursor = connection.cursor(binary=True)
+            for row in cursor.stream(self._sql(ENDS), wanted):
+                yield Ends(Found(*row[:3]), row[3] or b"", row[4] or b"")
+
+    def move(self, source: str, target: str) -> None:
+        check_name(target, self.url)
+        if not _is_text(source) or not self._has_tables():
+            raise self._missing(source)
+        if not _is_text(target):
+            raise StorageError(f"{target!r} is not the name of a session in {self.url}", target)
+        try:
+            with self._tables.connections.transaction() as connection:
+                self._lock(connection, source)
+                connection.execute(
+                    self._sql("UPDATE @sessions SET name = %s WHERE name = %s"), [target, source]
+                )
+                rename_all(connection, self._tables, f"{source}.", f"{target}.")
+        except refusals.UniqueViolation:
+            raise self._taken(target) from None
+
+    def remove(self, name: str) -> None:
+        if not _is_text(name) or not self._has_tables():
+            raise self._missing(name)
+        with self._tables.connections.transaction() as connection:
+            session, log, size = self._lock(connection, name)
+            execute = connection.execute
+            execute(self._sql(BARRIER), {"log": log, "at": size})
+            execute(
+                self._sql(
+                    "DELETE FROM @lines l USING @logs g WHERE g.session = %s AND l.log = g.log "
+                    "AND octet_length(l.line) > 0"
+                ),
+                [session],
+            )
+            execute(
+                self._sql(
+                    "UPDATE @logs SET replaced = now() WHERE session = %s AND replaced IS NULL"
+                ),
+                [session],
+            )
+            execute(self._sql("DELETE FROM @sessions WHERE session = %s"), [session])
+            remove_all(connection, self._tables, f"{name}.")
+
+    def _lock(self, connection: Connection[Any], name: str) -> tuple[int, int, int]:
+        """Hold a session for a transaction; return its number, its log and the log's end.
+
+        Raises:
+            SessionNotFoundError: there is none of this name.
+            SessionBusyError: another writer holds it.
+        """
+        wanted = self._sql("SELECT session FROM @sessions WHERE name = %s")
+        row = connection.execute(wanted, [name]).fetchone()
+        if row is None:
+            raise self._missing(name)
+        key = [self._tables.space, key_of(row[0])]
+        connection.execute(b"SET LOCAL lock_timeout = %d" % (1000 * _PATIENCE))
+        try:
+            connection.execute(b"SELECT pg_advisory_xact_lock(%s, %s)", key)
+        except refusals.LockNotAvailable:
+            raise SessionBusyError(
+                f"{self.url}/{name} is held by another writer; close that session or end that "
+                "process",
+                f"{self.url}/{name}",
+            ) from None
+        state = connection.execute(self._sql(STATE), {"name": name, "session": row[0]}).fetchone()
+        if state is None:
+            raise self._missing(name)
+        return row[0], *state
+
+    def close(self) -> None:
+        self._tables.connections.close()
+
+    def _missing(self, name: str) -> SessionNotFoundError:
+        return SessionNotFoundError(no_session(name, self.url), f"{self.url}/{name}")
+
+    def _taken(self, name: str) -> SessionExistsError:
+        path = f"{self.url}/{name}"
+        return SessionExistsError(f"{path} is there already; choose another name", path)
+
+    def _sql(self, text: str) -> bytes:
+        return self._tables.sql(text)
+
+    def _run(self, text: str, values: Any) -> Sequence[Any]:
+        if not self._has_tables():
+            return []
+        return self._tables.connections.run(self._sql(text), values, slow=True)
+
+    def _has_tables(self) -> bool:
+        """Whether the tables are there, in a version that this package knows."""
+        if self._is_checked:
+            return True
+        try:
+            found = self._tables.connections.run(self._sql("SELECT number FROM @version"))
+        except NoTables:
+            return False
+        if not found or found[0][0] < NEWEST:
+            return False
+        check_version(found[0][0], self.url)
+        self._is_checked = True
+        return True
+
+    def _make_tables(self) -> None:
+        """Bring the tables to the newest version, once, whoever else does so at the moment.
+
+        Raises:
+            StorageError: the user may not make them, or the database has another encoding.
+        """
+        with self._tables.connections.transaction() as connection:
+            execute = connection.execute
+            encoding = connection.info.parameter_status("server_encoding")
+            if encoding != "UTF8":
+                raise StorageError(
+                    f"{self.url} has the encoding {encoding}; make one with the encoding UTF8",
+                    self.url,
+                )
+            execute(b"SELECT pg_advisory_xact_lock(%s, 0)", [self._tables.space])
+            schema = self._schema.encode()
+            if execute(b"SELECT to_regnamespace(%s)", [self._schema]).fetchone() == (None,):
+                execute(b"CREATE SCHEMA " + schema)
+            known = execute(b"SELECT to_regclass(%s)", [f"{self._schema}.version"]).fetchone()
+            version = 0
+            if known is not None and known[0] is not None:
+                found = execute(self._sql("SELECT number FROM @version")).fetchone()
+                version = 0 if found is None else found[0]
+            for step in STEPS[version:]:
+                execute(self._sql(step))
+            if version < NEWEST:
+                execute(self._sql("DELETE FROM @version"))
+                execute(self._sql("INSERT INTO @version VALUES (%s)"), [NEWEST])
+        self._has_tables()
+
+
+_PATIENCE: Final = min(5, int(PATIENCE_SECONDS))
+"""Seconds to wait for a writer before a session is moved or removed."""
+
+
+def _is_text(name: str) -> bool:
+    """Whether a database can have a name."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in name

@@ -1,0 +1,450 @@
+"""Connections to a PostgreSQL server: few, shared by all sessions of a place, opened when needed.
+
+Each statement takes a connection and gives it back. A lock of a session is a transaction that
+stays open on a connection of its own, so nothing here needs the state of a connection: a pooler
+such as pgbouncer may give each transaction another one of the server's.
+
+Invariants: a message has no password; a connection that failed is never used again; a forked child
+uses none of its parent's; a wait for the server, or for a free connection, ends after a limit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from sessiontree.errors import StorageError, UsageError
+from sessiontree.storage.place import Address, missing_library
+
+with missing_library("postgres"):
+    import psycopg
+    from psycopg import errors as refusals
+    from psycopg.pq import TransactionStatus
+
+Params = Mapping[str, Any] | Sequence[Any] | None
+R = TypeVar("R")
+
+PATIENCE_SECONDS: Final = 60.0
+"""How long to wait for a writer, or for a connection."""
+
+RECONNECT_SECONDS: Final = 20.0
+"""How long to try to reach a server again that was there before."""
+
+_SLOW: Final = 20
+"""How many times as long a statement over many sessions may take."""
+
+_MOST: Final = 8
+_MOST_HELD: Final = 64
+_MOST_IDLE: Final = 8
+_IDLE_SECONDS: Final = 60.0
+"""Connections: of statements, of locks, that wait for either, and how long they wait."""
+
+BEGIN: Final = b"""BEGIN; SELECT set_config('synchronous_commit', 'on', true)
+    WHERE current_setting('synchronous_commit') = 'off'"""
+
+_LOCAL: Final = 40
+"""Characters of the host's name in the name of a connection, which the server cuts at 63."""
+
+
+class Settings(NamedTuple):
+    """What an address says.
+
+    Attributes:
+        url: the address, without a password.
+        conninfo: the address for the server's library.
+        options: options of the server's library.
+        schema: the schema of the tables.
+        notify: whether followers are woken by the server.
+        seconds: how long a statement may take.
+        most: the most connections of statements.
+        secrets: what is in no message.
+    """
+
+    url: str
+    conninfo: str
+    options: Mapping[str, str]
+    schema: str
+    notify: bool
+    seconds: float
+    most: int
+    secrets: tuple[str, ...]
+
+
+def settings_of(address: Address) -> Settings:
+    """What an address says.
+
+    Raises:
+        UsageError: an option has a wrong value.
+    """
+    options = dict(address.options)
+    schema = options.pop("schema", "sessiontree")
+    notify = options.pop("notify", "on")
+    options.pop("blobs", None)
+    if not schema or '"' in schema or "\0" in schema:
+        raise UsageError(f"{schema!r} is not the name of a schema; leave out the quotes")
+    if notify not in ("on", "off"):
+        raise UsageError(f"notify={notify} in {address.shown} is neither on nor off")
+    seconds = _number(options.pop("timeout", "30"), "timeout", address.shown)
+    most = int(_number(options.pop("connections", str(_MOST)), "connections", address.shown))
+    password = urlsplit(address.base).password or ""
+    secrets = {password, unquote(password), options.get("password", "")} - {""}
+    return Settings(
+        *(address.shown, address.base, options, schema, notify == "on", seconds, max(most, 1)),
+        tuple(sorted(secrets, key=len, reverse=True)),
+    )
+
+
+def _number(text: str, option: str, shown: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise UsageError(f"{option}={text} in {shown} is not a number above 0")
+    return number
+
+
+class Lost(StorageError):
+    """The connection broke: whether the statement was carried out is unknown."""
+
+
+class NoTables(Exception):
+    """The database has no tables of sessions."""
+
+
+class ServerConnection(psycopg.Connection[tuple[Any, ...]]):
+    """A connection whose waits end.
+
+    Attributes:
+        seconds: how long a statement may take.
+        idle_since: when it was given back.
+    """
+
+    seconds = 30.0
+    idle_since = 0.0
+
+    def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
+        try:
+            return super().wait(gen, interval, self.seconds if timeout is None else timeout)
+        except refusals.OperationalError:
+            if timeout is None and self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()  # the answer may come yet, and be taken for another's
+            raise
+
+
+_NOT_MINE: Final[list[object]] = []
+"""Connections of a parent process, kept so that nothing closes them here."""
+
+
+class Connections:
+    """The connections of one place.
+
+    Attributes:
+        settings: what the address says.
+        is_direct: whether they lead to a server, and not to a pooler; None: not known yet.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.is_direct: bool | None = None
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._idle: list[ServerConnection] = []
+        self._free = threading.Semaphore(self.settings.most)
+        self._free_held = threading.Semaphore(_MOST_HELD)
+        self._reached = False
+        self.name = owner_name()
+
+    def check_process(self) -> None:
+        """Start anew in a forked child."""
+        if self._process != os.getpid():
+            _NOT_MINE.append(self._idle)
+            self._start()
+
+    @contextlib.contextmanager
+    def one(self, *, slow: bool = False) -> Iterator[ServerConnection]:
+        """A connection for a statement, or for one transaction.
+
+        Raises:
+            Lost: it broke meanwhile.
+            NoTables: the tables are not there.
+            StorageError: the server refused, or cannot be reached.
+        """
+        self.check_process()
+        with self._limited(self._free):
+            connection = self._take()
+            connection.seconds = self.settings.seconds * (_SLOW if slow else 1)
+            try:
+                with self.errors(connection):
+                    yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextlib.contextmanager
+    def _limited(self, free: threading.Semaphore) -> Iterator[None]:
+        if not free.acquire(timeout=PATIENCE_SECONDS):
+            raise self._all_taken()
+        try:
+            yield
+        finally:
+            free.release()
+
+    def _all_taken(self) -> StorageError:
+        url = self.settings.url
+        return StorageError(
+            f"{url}: all connections of this process were in use for {PATIENCE_SECONDS:.0f} s; "
+            "write with fewer threads at once, or add ?connections=N to the address",
+            url,
+        )
+
+    def take_held(self) -> ServerConnection:
+        """A connection for a lock; give it back with `give_back_held`.
+
+        Raises:
+            StorageError: there is none, after a limit.
+        """
+        self.check_process()
+        if not self._free_held.acquire(timeout=PATIENCE_SECONDS):
+            raise self._all_taken()
+        try:
+            connection = self._take()
+        except BaseException:
+            self._free_held.release()
+            raise
+        connection.seconds = self.settings.seconds
+        return connection
+
+    def give_back_held(self, connection: ServerConnection) -> None:
+        """End the transaction of a lock, and give its connection back."""
+        with contextlib.suppress(psycopg.Error):
+            if not connection.closed and connection.pgconn.transaction_status != _IDLE:
+                connection.execute(b"ROLLBACK")
+        self._give_back(connection)
+        self._free_held.release()
+
+    def _take(self) -> ServerConnection:
+        with self._lock:
+            while self._idle:
+                connection = self._idle.pop()
+                if not connection.closed:
+                    return connection
+        return self._connect()
+
+    def _give_back(self, connection: ServerConnection) -> None:
+        if connection.closed:
+            return
+        if connection.pgconn.transaction_status != _IDLE:
+            connection.close()
+            return
+        connection.idle_since = now = time.monotonic()
+        with self._lock:
+            self._idle.append(connection)
+            old = self._idle[:-_MOST_IDLE]
+            while len(self._idle) > 1 and now - self._idle[0].idle_since > _IDLE_SECONDS:
+                old.append(self._idle.pop(0))
+            self._idle = [one for one in self._idle if one not in old]
+        for one in old:
+            one.close()
+
+    def _connect(self) -> ServerConnection:
+        """Connect, again and again where the server was reached before, or is full."""
+        started = time.monotonic()
+        for pause in pauses():
+            try:
+                connection = self._connect_once()
+            except psycopg.Error as error:
+                waited = time.monotonic() - started
+                is_full = "too many" in str(error) or "connection slots" in str(error)
+                limit = PATIENCE_SECONDS if is_full else RECONNECT_SECONDS * self._reached
+                if waited >= limit:
+                    raise self._unreachable(error) from None  # it may have the password
+            else:
+                self._reached = True
+                return connection
+            time.sleep(pause)
+            with self._lock:
+                if self._idle:
+                    return self._idle.pop()
+        raise AssertionError("pauses never end")
+
+    def _connect_once(self) -> ServerConnection:
+        settings = self.settings
+        given: dict[str, Any] = {
+            "connect_timeout": max(2, int(settings.seconds)),
+            "keepalives_idle": 30,
+            "keepalives_interval": 10,
+            "keepalives_count": 3,
+            "tcp_user_timeout": int(settings.seconds * 1000),
+            "application_name": self.name,
+            "client_encoding": "UTF8",
+            **settings.options,
+        }
+        connection = ServerConnection.connect(settings.conninfo, autocommit=True, **given)
+        if self.is_direct is None:  # a pooler invents the number of the process
+            row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+            self.is_direct = row is not None and row[0] == connection.info.backend_pid
+        if not self.is_direct:
+            connection.prepare_threshold = None
+        return connection
+
+    def _unreachable(self, error: psycopg.Error) -> StorageError:
+        url = self.settings.url
+        if isinstance(error, psycopg.ProgrammingError):
+            return StorageError(
+                f"{url} is not an address that PostgreSQL understands: {self.told(error)}", url
+            )
+        return StorageError(
+            f"cannot connect to {url}: {self.told(error)}; check that the server runs, and the "
+            "user and the password (PGPASSWORD, or ~/.pgpass)",
+            url,
+        )
+
+    def told(self, error: BaseException) -> str:
+        """What an error says, in one line, without a password."""
+        text = str(error)
+        for secret in self.settings.secrets:
+            text = text.replace(secret, "***")
+        return " ".join(text.split()) or type(error).__name__
+
+    @contextlib.contextmanager
+    def errors(self, connection: ServerConnection) -> Iterator[None]:
+        """Turn the errors of the server's library into those of this package.
+
+        A violation of a primary key stays as it is.
+        """
+        try:
+            yield
+        except refusals.UniqueViolation:
+            raise
+        except (refusals.UndefinedTable, refusals.InvalidSchemaName):
+            raise NoTables from None
+        except psycopg.Error as error:
+            if connection.closed:
+                url = self.settings.url
+                raise Lost(
+                    f"the connection to {url} was lost: {self.told(error)}; try again when the "
+                    "server can be reached",
+                    url,
+                ) from None
+            raise self.refused(error) from error
+
+    def refused(self, error: psycopg.Error) -> StorageError:
+        """The error for a statement that the server refused."""
+        url = self.settings.url
+        then = next((told for kind, told in _NEXT.items() if isinstance(error, kind)), _AGAIN)
+        return StorageError(f"{url}: the server refused: {self.told(error)}; {then}", url)
+
+    def run(self, query: bytes, params: Params = None, *, slow: bool = False) -> list[Any]:
+        """The rows of a statement that changes nothing; again where the connection was lost."""
+
+        def rows() -> list[Any]:
+            with self.one(slow=slow) as connection:
+                return connection.execute(query, params, binary=True).fetchall()
+
+        return self.again(rows)
+
+    def again(self, work: Callable[[], R]) -> R:
+        """Do what may be done twice; do it again where the connection was lost."""
+        deadline = time.monotonic() + RECONNECT_SECONDS
+        for pause in pauses():
+            try:
+                return work()
+            except Lost:
+                if time.monotonic() >= deadline:
+                    raise
+            time.sleep(pause)
+        raise AssertionError("pauses never end")
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[ServerConnection]:
+        """A connection with a transaction, which is committed at the end; raises as `one` does.
+
+        It is none of those for statements, which the transaction may wait for.
+        """
+        with self.long() as connection:
+            connection.execute(BEGIN)
+            yield connection
+            connection.execute(b"COMMIT")
+
+    @contextlib.contextmanager
+    def long(self) -> Iterator[ServerConnection]:
+        """A connection that stays in use while others are taken; raises as `one` does."""
+        connection = self.take_held()
+        connection.seconds = self.settings.seconds * _SLOW
+        try:
+            with self.errors(connection):
+                yield connection
+        finally:
+            self.give_back_held(connection)
+
+    def listener(self) -> ServerConnection | None:
+        """A connection of the caller's own that can listen; None where a pooler is between."""
+        self.check_process()
+        connection = self._take()
+        if self.is_direct:
+            return connection
+        self._give_back(connection)
+        return None
+
+    def close(self) -> None:
+        """Close the connections that are not in use."""
+        self.check_process()
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+
+_IDLE: Final = TransactionStatus.IDLE
+_AGAIN: Final = "see the server's log"
+_NEXT: Final[dict[type[psycopg.Error], str]] = {
+    refusals.InsufficientPrivilege: "ask the owner of the database for the rights, see "
+    "docs/guide/postgresql.md",
+    refusals.ReadOnlySqlTransaction: "the server is a standby, or set to read only: write to the "
+    "primary",
+    refusals.DiskFull: "make room on the server, and try again",
+    refusals.QueryCanceled: "a timeout of the server ended it; raise statement_timeout, or try "
+    "again",
+    refusals.UntranslatableCharacter: "make a database with the encoding UTF8",
+}
+"""What to do about a refusal."""
+
+
+def pauses() -> Iterator[float]:
+    """Seconds to wait between attempts: longer each time, and never the same for two programs."""
+    pause = 0.001
+    while True:
+        yield pause * (0.5 + random.random())
+        pause = min(pause * 1.5, 0.25)
+
+
+def is_alive(connection: ServerConnection) -> bool:
+    """Whether the server has not closed an idle connection, as far as this machine knows."""
+    if connection.closed:
+        return False
+    look = select.poll()
+    look.register(connection.pgconn.socket, select.POLLIN)
+    if not look.poll(0):
+        return True
+    try:
+        connection.pgconn.consume_input()
+    except psycopg.Error:
+        connection.close()
+    return not connection.closed
+
+
+def owner_name(*, exclusive: bool = False) -> str:
+    """The name of a connection of this process, which others see who wait for it."""
+    host = socket.gethostname().encode("ascii", "replace").decode()[:_LOCAL]
+    return f"sessiontree {'exclusive ' * exclusive}{host} {os.getpid()}"

@@ -1,0 +1,159 @@
+"""The lock of a session in PostgreSQL, as this process holds it.
+
+It is an advisory lock of a transaction that stays open on a connection of its own. It ends with the
+transaction, so also with the process and with the connection.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any, Final, NamedTuple
+
+from sessiontree.errors import SessionBusyError
+from sessiontree.storage.lock import OWNER_GRACE_SECONDS, ThreadLock
+from sessiontree.storage.place import missing_library
+from sessiontree.storage.postgres_connections import (
+    PATIENCE_SECONDS,
+    ServerConnection,
+    is_alive,
+    owner_name,
+)
+from sessiontree.storage.postgres_schema import HOLD, HOLDERS, Tables, key_of
+
+with missing_library("postgres"):
+    from psycopg import errors as refusals
+    from psycopg import sql
+
+
+class Held(NamedTuple):
+    """The log of a session in force and its end, as its holder knows them."""
+
+    log: int
+    size: int
+
+
+class Guard:
+    """What the logs of a session that were opened beside each other share.
+
+    Attributes:
+        threads: keeps the threads of this process apart.
+        depth: how often the thread that is `alone` holds the session.
+        written: where the last write by any of them ended.
+        held: the log in force, while the session is held; None: there is none.
+        kept: whether the session is held until the log is closed.
+    """
+
+    def __init__(self, tables: Tables, name: str) -> None:
+        self._tables = tables
+        self._connections = tables.connections
+        self._session = name
+        self._name = f"{tables.url}/{name}"
+        self._start()
+
+    def _start(self) -> None:
+        self._process = os.getpid()
+        self.threads = ThreadLock(self._name)
+        self.depth = 0
+        self.written = 0
+        self.held: Held | None = None
+        self.kept = False
+        self._holder: ServerConnection | None = None
+
+    def check_process(self) -> None:
+        """Start anew in a forked child: the lock is its parent's."""
+        if self._process != os.getpid():
+            self._connections.check_process()
+            _PARENTS.append(self._holder)
+            self._start()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether this process holds the session, as far as it knows."""
+        return self._holder is not None
+
+    def is_alive(self) -> bool:
+        """Whether the connection of the lock is not known to be closed."""
+        return self._holder is not None and is_alive(self._holder)
+
+    def acquire(self, session: int, *, exclusive: bool = False) -> None:
+        """Hold the session of this number, and look at its log.
+
+        Raises:
+            SessionBusyError: another writer keeps it, or has held it for too long.
+            StorageError: the server cannot be reached.
+        """
+        self.let_go()
+        tables = self._tables
+        values = {
+            b"owner": sql.Literal(owner_name(exclusive=exclusive)).as_bytes(None),
+            b"name": sql.Literal(self._session).as_bytes(None),
+            b"session": b"%d" % session,
+            b"space": b"%d" % tables.space,
+            b"key": b"%d" % key_of(session),
+        }
+        statement = tables.sql(HOLD) % values
+        started = time.monotonic()
+        while not self._connections.again(lambda: self._try(statement)):
+            self.check_patience(session, started)
+
+    def _try(self, statement: bytes) -> bool:
+        """Try for a quarter of a second to hold the session; whether that succeeded."""
+        connection = self._connections.take_held()
+        try:
+            with self._connections.errors(connection):
+                cursor = connection.execute(statement)
+                while cursor.nextset():
+                    pass
+                row = cursor.fetchone()
+        except BaseException as error:
+            self._connections.give_back_held(connection)
+            if isinstance(error.__cause__, refusals.LockNotAvailable):
+                return False
+            raise
+        self.held = None if row is None else Held(*row)
+        self._holder = connection
+        return True
+
+    def check_patience(self, session: int, started: float) -> None:
+        """Check that no other writer keeps the session, or holds it since long before.
+
+        Raises:
+            SessionBusyError: one does.
+        """
+        waited = time.monotonic() - started
+        if waited < OWNER_GRACE_SECONDS:
+            return
+        tables = self._tables
+        wanted = [tables.space, key_of(session) & 0xFFFFFFFF]
+        found = self._connections.run(tables.sql(HOLDERS), wanted)
+        who = next((_owner(*row) for row in found), "")
+        if who and " exclusive " in (found[0][0] or ""):
+            raise SessionBusyError(
+                f"{self._name} is held by {who}; close that session or end that process; reading "
+                "is possible meanwhile",
+                self._name,
+            )
+        if waited > PATIENCE_SECONDS:
+            raise SessionBusyError(
+                f"{self._name}: {who or 'another writer'} has held it for "
+                f"{PATIENCE_SECONDS:.0f} s; look for a process that hangs",
+                self._name,
+            )
+
+    def let_go(self) -> None:
+        """Let others write."""
+        holder, self._holder, self.held = self._holder, None, None
+        if holder is not None:
+            self._connections.give_back_held(holder)
+
+
+_PARENTS: Final[list[object]] = []
+"""Connections of a parent process, kept so that nothing closes them here."""
+
+
+def _owner(name: str | None, user: str | None, host: str | None, since: Any) -> str:
+    """Who has a connection, in words."""
+    who = (name or "a connection without a name").removeprefix("sessiontree ")
+    who = who.removeprefix("exclusive ")
+    return f"{who} (user {user}, from {host or 'the same machine'}, since {since:%Y-%m-%d %H:%M})"

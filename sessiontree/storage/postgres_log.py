@@ -1,0 +1,583 @@
+"""The log of a session in PostgreSQL; see `Log`, and `postgres_schema` for its rows.
+
+An append is one statement in one round trip. It inserts rows where the log ends at the given offset
+and nobody holds the session; the primary key refuses them where another writer was faster. To hold
+a session is an advisory lock of a transaction on a connection of its own. So what keeps writers
+apart is the primary key, and the lock only makes others wait.
+
+If the connection breaks during an append, its outcome is unknown. Then the log reads what stands at
+the offset: its own bytes, which are kept; other bytes, so that it `Moved`; or nothing, so that it
+appends again at the same offset, where the rows can stand only once. Where it cannot read either,
+the append fails with a `WriteFailedError`, and the log writes no more.
+
+Invariant: bytes that an `append` returned for are committed, and the server has synced them unless
+the durability is `os`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import os
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final
+
+from sessiontree.errors import (
+    FileReplacedError,
+    ReadOnlyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+    WriteFailedError,
+)
+from sessiontree.storage.contents import Parts
+from sessiontree.storage.fs import Durability
+from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
+from sessiontree.storage.pages import Pages
+from sessiontree.storage.place import Contents, missing_library, no_session
+from sessiontree.storage.postgres_connections import Lost, NoTables, pauses
+from sessiontree.storage.postgres_lock import Guard, Held
+from sessiontree.storage.postgres_rows import new_log, rows_of
+from sessiontree.storage.postgres_schema import (
+    BARRIER,
+    FIND,
+    GROWN,
+    IS_FREE,
+    OPEN,
+    PURGE,
+    READ,
+    STATE,
+    Tables,
+    append_statement,
+    check_version,
+    key_of,
+)
+
+with missing_library("postgres"):
+    from psycopg import errors as refusals
+    from psycopg import sql
+
+if TYPE_CHECKING:
+    from psycopg import Connection
+
+_COMPARED: Final = 1024 * 1024
+
+
+class PostgresLog:
+    """The lines of a session in a database; see `Log`.
+
+    Args:
+        tables: the tables.
+        session: the name of the session.
+        contents: what is kept beside the sessions of the place.
+        blobs: where the blobs of the session are.
+    """
+
+    def __init__(
+        self,
+        tables: Tables,
+        session: str,
+        contents: Contents,
+        blobs: BlobPlace,
+        *,
+        readonly: bool,
+        durability: Durability,
+    ) -> None:
+        self._tables = tables
+        self._session = session
+        self._contents = contents
+        self.blobs = blobs
+        self.name = f"{tables.url}/{session}"
+        self.readonly = readonly
+        self.ended = ""
+        self._failed = ""
+        self._syncs = durability == "fsync"
+        self._guard = Guard(tables, session)
+        self._owns_guard = True
+        self._is_open = False
+        self.reopen()
+
+    def reopen(self) -> None:
+        tables = self._tables
+        try:
+            rows = tables.connections.run(tables.sql(OPEN), [self._session])
+        except NoTables:
+            rows = []
+        if not rows:
+            raise self._missing()
+        version, self._number, self._log, start, tail_at, tail = rows[0]
+        check_version(version or 0, tables.url)
+        self._key = key_of(self._number)
+        self._pages = Pages(self._fetch)
+        self._pages.begin(start or b"", tail_at, tail or b"")
+        self._ended = -1
+        self._is_open = True
+
+    def _missing(self) -> SessionNotFoundError:
+        return SessionNotFoundError(no_session(self._session, self._tables.url), self.name)
+
+    def _vanished(self) -> SessionNotFoundError:
+        return SessionNotFoundError(
+            f"{self.name} was moved or removed while it was open; open it where it is now, or "
+            "export from this session to a new file",
+            self.name,
+        )
+
+    @property
+    def written(self) -> int:
+        return self._guard.written
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        return -3 - (self._tables.space & 0xFFFFFFFF), self._log
+
+    @property
+    def closed(self) -> bool:
+        return not self._is_open
+
+    def check_writable(self) -> None:
+        if not self._is_open:
+            raise self._closed()
+        if self.ended:
+            raise ReadOnlyError(f"{self.name}: {self.ended}")
+        if self.readonly:
+            raise ReadOnlyError(
+                f"{self.name} was opened to read; open it without readonly=True to write"
+            )
+        if self._failed:
+            raise WriteFailedError(self._failed, self.name)
+
+    def _closed(self) -> ReadOnlyError:
+        return ReadOnlyError(f"{self.name} is closed; open the session again")
+
+    # Reading
+
+    def read(self, offset: int, size: int) -> bytes:
+        if not self._is_open:
+            raise self._closed()
+        if size > 0 and offset >= self._pages.end:
+            self.size()
+        return self._pages.read(offset, size)
+
+    def _fetch(self, offset: int, size: int) -> bytes:
+        tables = self._tables
+        wanted = {"log": self._log, "start": offset, "stop": offset + size}
+        found: bytes = tables.connections.run(tables.sql(READ), wanted)[0][0] or b""
+        if len(found) != size:
+            raise self._gone()
+        return found
+
+    def _gone(self) -> FileReplacedError:
+        return FileReplacedError(
+            f"{self.name}: the lines that this session had open were removed; open it again",
+            self.name,
+        )
+
+    def size(self) -> int:
+        if not self._is_open:
+            raise self._closed()
+        pages = self._pages
+        held = self._guard.held if self._guard.depth else None
+        if held == (self._log, pages.end):
+            return pages.end
+        tables = self._tables
+        known = pages.end
+        rows = tables.connections.run(tables.sql(GROWN), {"log": self._log, "known": known})
+        if not rows or rows[0][0] < known:
+            raise self._gone()
+        pages.grow(known, *rows[0])
+        return pages.end
+
+    def find(self, uuid: str, end: int) -> int:
+        """Return the offset of the last line before `end` with this uuid; -1 if none is known."""
+        tables = self._tables
+        wanted = {"log": self._log, "uuid": uuid, "end": end}
+        found = tables.connections.run(tables.sql(FIND), wanted)[0][0]
+        return -1 if found is None else int(found)
+
+    # Writing
+
+    def append(self, block: bytes, at: int) -> int:
+        self.check_writable()
+        guard = self._guard
+        if at < 0:
+            raise Moved
+        if guard.depth and guard.held != (self._log, at):
+            if guard.held is None:
+                raise self._vanished()
+            raise Moved
+        begun = 0
+        if at and at != self._ended and self.read(at - 1, 1) != b"\n":
+            begun = 1
+            block = b"\n" + block
+        if guard.kept and not guard.is_alive():
+            self._take_again()
+        self._put(block, at)
+        self._ended = guard.written = stop = at + len(block)
+        self._pages.grow(at, stop, block)
+        if guard.held is not None:
+            guard.held = Held(self._log, stop)
+        return at + begun
+
+    def _put(self, block: bytes, at: int) -> None:
+        """Insert the rows of a block; raises as `append` does."""
+        statement, values = self._insertion(block, at)
+        is_unknown = False
+        started = time.monotonic()
+        for pause in pauses():
+            try:
+                values["held"] = self._guard.is_held
+                if self._inserted(statement, values):
+                    return
+                if is_unknown and self._stands(block, at):
+                    return
+                self._find_why(at, started)
+            except Moved:
+                if is_unknown and self._stands(block, at):
+                    return
+                raise
+            except Lost as error:
+                is_unknown = True
+                if self._settled(block, at, error):
+                    return
+            except (StorageError, NoTables) as error:
+                if not is_unknown:
+                    raise
+                raise self._fail(error) from error
+            time.sleep(pause)
+
+    def _inserted(self, statement: bytes, values: dict[str, Any]) -> bool:
+        connections = self._tables.connections
+        try:
+            with connections.one() as connection:
+                prepares = True if connections.is_direct else None
+                return connection.execute(statement, values, prepare=prepares).rowcount > 0
+        except refusals.UniqueViolation:
+            raise Moved from None
+
+    def _insertion(self, block: bytes, at: int) -> tuple[bytes, dict[str, Any]]:
+        """The statement that inserts a block, and its values."""
+        tables = self._tables
+        rows = list(rows_of([block], at))
+        values: dict[str, Any] = {
+            "log": self._log,
+            "at": at,
+            "name": self._session,
+            "space": tables.space,
+            "key": self._key,
+            "followers": tables.followers,
+            "channel": tables.channel(self._number),
+            "told": f"{self._log} {at}",
+        }
+        if len(rows) == 1:
+            _, values["line"], values["uuid"], values["parent"], values["lane"] = rows[0]
+        else:
+            names = ("offsets", "lines", "uuids", "parents", "lanes")
+            values.update(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        text = _APPENDS[len(rows) != 1, self._syncs, tables.notify]
+        return tables.sql(text), values
+
+    def _find_why(self, at: int, started: float) -> None:
+        """Find why nothing was inserted, and return where it may be tried again.
+
+        Raises:
+            Moved: the log ends elsewhere.
+            SessionNotFoundError: the session was moved or removed.
+            SessionBusyError: another writer holds it.
+        """
+        state = self._state()
+        if state is None:
+            raise self._vanished()
+        if state != (self._log, at):
+            raise Moved
+        if self._guard.is_held:
+            if self._is_free():
+                self._take_again()
+        elif not self._is_free():
+            self._guard.check_patience(self._number, started)
+
+    def _is_free(self) -> bool:
+        """Whether nobody holds the session."""
+        tables = self._tables
+        values = [tables.space, self._key]
+        return bool(tables.connections.run(tables.sql(IS_FREE), values)[0][0])
+
+    def _state(self) -> Held | None:
+        tables = self._tables
+        wanted = {"name": self._session, "session": self._number}
+        rows = tables.connections.run(tables.sql(STATE), wanted)
+        return Held(*rows[0]) if rows else None
+
+    def _settled(self, block: bytes, at: int, error: Lost) -> bool:
+        """Whether a block stands in the log, after its connection was lost."""
+        try:
+            return self._stands(block, at)
+        except StorageError as unreadable:
+            raise self._fail(error) from unreadable
+
+    def _stands(self, block: bytes, at: int) -> bool:
+        tables = self._tables
+        for start in range(0, len(block), _COMPARED):
+            part = block[start : start + _COMPARED]
+            wanted = {"log": self._log, "start": at + start, "stop": at + start + len(part)}
+            if tables.connections.run(tables.sql(READ), wanted)[0][0] != part:
+                return False
+        return True
+
+    def _fail(self, error: Exception) -> WriteFailedError:
+        self._failed = (
+            f"writing to {self.name} failed: {error}. Whether the last entry was kept is unknown, "
+            "and this session writes no more; open the session again to see"
+        )
+        return WriteFailedError(self._failed, self.name)
+
+    # Holding
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        self._guard.check_process()
+        threads = self._guard.threads
+        if threads.block is not None:
+            threads.check()
+        return threads.lock
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        self.check_writable()
+        guard = self._guard
+        with self.alone():
+            outer = guard.depth
+            process = os.getpid()
+            try:
+                if not outer:
+                    self._take()
+                guard.depth += 1
+                with guard.threads.inside():
+                    self.check_writable()  # again: another thread may have closed it
+                    yield
+            finally:
+                if process == os.getpid():  # in a child that was forked meanwhile it is none's
+                    guard.depth = outer
+                    if not outer and not guard.kept:
+                        guard.let_go()
+
+    def keep(self) -> None:
+        guard = self._guard
+        with self.alone():
+            guard.acquire(self._number, exclusive=True)
+            guard.kept = True
+
+    def _take(self) -> None:
+        """Hold the session for a thread that is `alone`."""
+        guard = self._guard
+        if not guard.kept:
+            guard.acquire(self._number)
+        elif not guard.is_alive():
+            self._take_again()
+
+    def _take_again(self) -> None:
+        """Hold the session again, after the connection of the lock was lost.
+
+        Raises:
+            StorageError: another writer appended meanwhile.
+        """
+        guard = self._guard
+        before = guard.held
+        guard.acquire(self._number, exclusive=guard.kept)
+        if guard.held == before:
+            return
+        why = "the connection that kept other writers out was lost, and another writer appended"
+        if guard.kept:
+            self.ended = f"{why}; open the session again"
+            guard.kept = False
+            guard.let_go()
+            self.check_writable()
+        raise StorageError(f"{self.name}: {why}; nothing was written: try again", self.name)
+
+    def ends_at(self, size: int) -> bool:
+        guard = self._guard
+        state: tuple[int, int] | None = guard.held if guard.depth else self._state()
+        if state is None:
+            raise self._vanished()
+        return state == (self._log, size)
+
+    still_ends_at = ends_at
+
+    def was_replaced(self) -> bool:
+        guard = self._guard
+        state = guard.held if guard.depth else self._state()
+        if state is None:
+            raise self._vanished()
+        number: int = state.log
+        return number != int(self._log)
+
+    # Other logs of the session
+
+    def successor(self) -> PostgresLog:
+        log = copy.copy(self)
+        log.reopen()
+        return log
+
+    def beside(self) -> PostgresLog:
+        log = self.successor()
+        log._owns_guard = False
+        log.ended = ""
+        return log
+
+    def to_read(self) -> PostgresLog:
+        return PostgresLog(
+            *(self._tables, self._session, self._contents, self.blobs),
+            readonly=True,
+            durability="fsync",
+        )
+
+    def release(self) -> None:
+        self._is_open = False
+
+    def close(self) -> None:
+        guard = self._guard
+        with self.alone():  # wait for a thread that is writing
+            if self._owns_guard:
+                guard.kept = False
+                guard.let_go()
+            self.release()
+
+    def __del__(self) -> None:
+        """Let go of the lock of a session that was dropped without `close`."""
+        guard = getattr(self, "_guard", None)
+        if guard is not None and self._owns_guard and guard.kept and self._is_open:
+            with contextlib.suppress(Exception):  # at the end of the process all may be gone
+                guard.check_process()
+                guard.let_go()
+
+    def changes(self, stop: threading.Event) -> Iterator[object]:
+        """See `Log.changes`; the server wakes a follower, who also looks now and then."""
+        seconds = POLL_MILLISECONDS / 1000
+        while not stop.is_set():
+            with contextlib.suppress(StorageError, NoTables):
+                yield from self._notices(stop, seconds)
+            if stop.wait(seconds):
+                return
+            yield None
+
+    def _notices(self, stop: threading.Event, seconds: float) -> Iterator[object]:
+        """Yield at each notice of the server; end where it gives none."""
+        tables = self._tables
+        connection = tables.connections.listener() if tables.notify else None
+        if connection is None:
+            return
+        channel = sql.Identifier(tables.channel(self._number)).as_bytes(None)
+        try:
+            with tables.connections.errors(connection):
+                connection.execute(b"LISTEN " + channel)
+                shared = b"SELECT pg_advisory_lock_shared(%s, %s)"
+                connection.execute(shared, [tables.followers, self._key])
+                yield None  # what was appended before this
+                while not stop.is_set():
+                    for _ in connection.notifies(timeout=seconds, stop_after=1):
+                        pass
+                    yield None
+        finally:
+            connection.close()
+
+    # Rewriting
+
+    def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+        guard = self._guard
+        old = guard.held or self._state()
+        if old is None:
+            raise self._vanished()
+        made = kept_as != "" and self._keep_as(kept_as, old.size)
+        try:
+            log, end = self._swap(lines, old)
+        except BaseException:
+            if made:
+                Parts(self._contents, self._session).remove(kept_as)
+            raise
+        if guard.depth:
+            guard.held = Held(log, end)
+        return self.part_name(kept_as) if kept_as else ""
+
+    def _keep_as(self, suffix: str, size: int) -> bool:
+        """Keep the content as a part; whether it was not there already.
+
+        Raises:
+            SessionExistsError: another part has this suffix.
+        """
+        parts = Parts(self._contents, self._session)
+        log = self.successor() if self.was_replaced() else self
+
+        def blocks() -> Iterator[bytes]:
+            for start in range(0, size, _COMPARED):
+                yield log.read(start, min(_COMPARED, size - start))
+
+        try:
+            is_same = parts.size(suffix) == size
+        except FileNotFoundError:
+            parts.write(suffix, blocks())
+            return True
+        if is_same and all(map(bytes.__eq__, blocks(), parts.read(suffix))):
+            return False
+        kept = self.part_name(suffix)
+        raise SessionExistsError(f"{kept} is there already, and is not a copy of {self.name}", kept)
+
+    def _swap(self, lines: Iterable[bytes], old: Held) -> tuple[int, int]:
+        """Make another log and put it in force; return its number and its end."""
+        tables = self._tables
+        made = -1, 0
+        try:
+            with tables.connections.transaction() as connection:
+                made = new_log(connection, tables.sql, self._number, lines)
+                self._replace(connection, old, made[0])
+                connection.execute(tables.sql(PURGE))
+        except refusals.UniqueViolation:
+            raise Moved from None
+        except Lost as error:
+            state = self._state()  # the number of a log is never given twice
+            if state is None or state.log != made[0]:
+                raise StorageError(f"{error}; nothing was changed", self.name) from error
+        return made
+
+    def _replace(self, connection: Connection[Any], old: Held, log: int) -> None:
+        execute, sql = connection.execute, self._tables.sql
+        if execute(sql(BARRIER), {"log": old.log, "at": old.size}).rowcount != 1:
+            raise Moved
+        execute(sql("UPDATE @logs SET replaced = now() WHERE log = %s"), [old.log])
+        replaced = execute(
+            sql("UPDATE @sessions SET log = %s WHERE name = %s AND log = %s"),
+            [log, self._session, old.log],
+        )
+        if replaced.rowcount != 1:
+            raise Moved
+        if self._tables.notify:
+            told = [self._tables.channel(self._number), f"{log} 0"]
+            execute(b"SELECT pg_notify(%s, %s)", told)
+
+    # Parts
+
+    def parts(self) -> list[str]:
+        return Parts(self._contents, self._session).list()
+
+    def part_name(self, suffix: str) -> str:
+        return self.name + suffix
+
+    def part_size(self, suffix: str) -> int:
+        return Parts(self._contents, self._session).size(suffix)
+
+    def read_part(self, suffix: str) -> Iterator[bytes]:
+        return Parts(self._contents, self._session).read(suffix)
+
+    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
+        Parts(self._contents, self._session).write(suffix, blocks)
+
+    def remove_part(self, suffix: str) -> None:
+        Parts(self._contents, self._session).remove(suffix)
+
+
+_APPENDS: Final = {
+    (many, syncs, tells): append_statement(many=many, syncs=syncs, tells=tells)
+    for many in (False, True)
+    for syncs in (False, True)
+    for tells in (False, True)
+}

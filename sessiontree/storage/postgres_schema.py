@@ -1,0 +1,282 @@
+"""The tables of sessions in PostgreSQL, and how they come to be.
+
+A session is a row of `sessions`. Its log is rows of `lines`: a row a line, with the offset of its
+first byte. A rewrite makes another log. The log that was replaced gets a **barrier** at its end: a
+row without bytes, so that nothing can be appended there any more. Its lines go a day later.
+
+Invariants: the rows of a log are its bytes without a gap; two rows never have the same offset, so
+that an insert at the end is a compare-and-swap; the columns beside `line` are hints for searches
+and never decide what is stored.
+
+Statements are texts in which `@` stands for the schema.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sessiontree.errors import NewerFormatError, StorageError
+
+if TYPE_CHECKING:
+    from sessiontree.storage.postgres_connections import Connections
+
+NEWEST: Final = 1
+"""The version of the tables that this package reads and writes."""
+
+STEPS: Final[tuple[str, ...]] = (
+    """
+    CREATE TABLE @version (number integer NOT NULL);
+    CREATE TABLE @sessions (
+        name text COLLATE "C" PRIMARY KEY,
+        session bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+        log bigint NOT NULL,
+        made timestamptz NOT NULL DEFAULT now()
+    );
+    CREATE TABLE @logs (
+        log bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        session bigint,
+        replaced timestamptz
+    );
+    CREATE INDEX ON @logs (session);
+    CREATE INDEX ON @logs (replaced) WHERE replaced IS NOT NULL;
+    CREATE TABLE @lines (
+        log bigint NOT NULL,
+        at bigint NOT NULL,
+        line bytea NOT NULL,
+        uuid text COLLATE "C",
+        parent text COLLATE "C",
+        lane text COLLATE "C",
+        written timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (log, at)
+    );
+    CREATE INDEX ON @lines (log, uuid, at) WHERE uuid IS NOT NULL;
+    CREATE TABLE @contents (
+        key text COLLATE "C" PRIMARY KEY,
+        content bigint GENERATED ALWAYS AS IDENTITY UNIQUE,
+        size bigint NOT NULL,
+        written timestamptz NOT NULL DEFAULT now()
+    );
+    CREATE TABLE @chunks (
+        content bigint NOT NULL,
+        number integer NOT NULL,
+        bytes bytea NOT NULL,
+        PRIMARY KEY (content, number)
+    );
+    ALTER TABLE @chunks ALTER COLUMN bytes SET STORAGE EXTERNAL;
+    """,
+)
+"""Each makes the tables of one version from those of the version before."""
+
+
+class Statements:
+    """Makes statements for the tables in a schema.
+
+    Args:
+        schema: the name of the schema, as it is written between double quotes.
+    """
+
+    def __init__(self, schema: str) -> None:
+        self._prefix = f"{schema}."
+        self._made: dict[str, bytes] = {}
+
+    def __call__(self, text: str) -> bytes:
+        """The statement of a text in which `@` stands for the schema."""
+        made = self._made.get(text)
+        if made is None:
+            made = self._made[text] = text.replace("@", self._prefix).encode()
+        return made
+
+
+class Tables(NamedTuple):
+    """The tables of a place.
+
+    Attributes:
+        url: the address of the place, without a password.
+        connections: the connections to its server.
+        sql: makes statements for its tables.
+        space: sets its advisory locks apart from those of others.
+        notify: whether the server wakes followers.
+    """
+
+    url: str
+    connections: Connections
+    sql: Statements
+    space: int
+    notify: bool
+
+    @property
+    def followers(self) -> int:
+        """Sets the locks that followers share apart from those of writers."""
+        return self.space ^ 1
+
+    def channel(self, session: int) -> str:
+        """The channel on which the followers of a session are woken."""
+        return f"sessiontree_{self.space & 0xFFFFFFFF:x}_{session}"
+
+
+def key_of(session: int) -> int:
+    """The number of a session's advisory lock; sessions four billion apart share one."""
+    return (session & 0xFFFFFFFF) - ((session & 0x80000000) << 1)
+
+
+def check_version(found: int, url: str) -> None:
+    """Check that this package knows the version of the tables.
+
+    Raises:
+        NewerFormatError: they are newer.
+        StorageError: they are older, and were not made anew yet.
+    """
+    if found > NEWEST:
+        raise NewerFormatError(
+            f"{url} has tables of version {found}, and this sessiontree knows {NEWEST}; "
+            "update sessiontree",
+            url,
+        )
+    if found < NEWEST:
+        raise StorageError(
+            f"{url} has tables of version {found}; create a session there to bring them to "
+            f"version {NEWEST}",
+            url,
+        )
+
+
+def _end(log: str) -> str:
+    """The end of a log, which must have a row in the query around."""
+    return f"""coalesce((SELECT e.at + octet_length(e.line) FROM @lines e WHERE e.log = {log}
+        ORDER BY e.at DESC LIMIT 1), 0)"""
+
+
+def _range(log: str, start: str, stop: str) -> str:
+    """The bytes of a log between two offsets."""
+    return f"""(SELECT string_agg(substring(l.line
+        FROM greatest({start} - l.at, 0)::int + 1
+        FOR greatest(least({stop}, l.at + octet_length(l.line)) - greatest(l.at, {start}), 0)::int
+        ), ''::bytea ORDER BY l.at)
+        FROM @lines l WHERE l.log = {log} AND l.at < {stop}
+        AND l.at >= (SELECT max(p.at) FROM @lines p WHERE p.log = {log} AND p.at <= {start}))"""
+
+
+_TAIL: Final = "greatest(0, (f.size - 65536) / 65536 * 65536)"
+"""Where the end of a log begins that is read with its start: at the start of a page."""
+
+OPEN: Final = f"""
+    SELECT (SELECT number FROM @version), s.session, s.log,
+        {_range("s.log", "0", "4096")}, {_TAIL}, {_range("s.log", _TAIL, "f.size")}
+    FROM @sessions s, LATERAL (SELECT {_end("s.log")} AS size) f WHERE s.name = %s
+"""
+"""A session by its name, with the start and the end of its log."""
+
+STATE: Final = f"""
+    SELECT s.log, {_end("s.log")}
+    FROM @sessions s WHERE s.name = %(name)s AND s.session = %(session)s
+"""
+"""The log of a session in force, and its end."""
+
+GROWN: Final = f"""
+    SELECT f.size, CASE WHEN f.size - %(known)s BETWEEN 1 AND 65536
+        THEN {_range("%(log)s", "%(known)s", "f.size")} END
+    FROM (SELECT {_end("g.log")} AS size FROM @logs g WHERE g.log = %(log)s) f
+"""
+"""The end of a log, and what is new there if it is little."""
+
+READ: Final = f"SELECT {_range('%(log)s', '%(start)s::bigint', '%(stop)s::bigint')}"
+
+FIND: Final = """
+    SELECT max(at) FROM @lines WHERE log = %(log)s AND uuid = %(uuid)s AND at < %(end)s
+"""
+
+_ALLOWED: Final = f"""
+    pg_try_advisory_xact_lock_shared(%(space)s, %(key)s) <> %(held)s
+    AND (SELECT {_end("s.log")} FROM @sessions s
+        WHERE s.name = %(name)s AND s.log = %(log)s) = %(at)s
+    AND %(sync)s
+"""
+
+_TOLD: Final = """
+    RETURNING CASE WHEN NOT pg_try_advisory_xact_lock(%(followers)s, %(key)s)
+        THEN pg_notify(%(channel)s, %(told)s) END
+"""
+
+_SYNC: Final = """(current_setting('synchronous_commit') <> 'off'
+    OR set_config('synchronous_commit', 'on', true) = 'on')"""
+_NO_SYNC: Final = "set_config('synchronous_commit', 'off', true) = 'off'"
+
+
+def append_statement(*, many: bool, syncs: bool, tells: bool) -> str:
+    """The statement that appends one line, or many, if the log ends there and nobody holds it.
+
+    The snapshot may be older than the lock. Then the primary key refuses a row at an offset at
+    which another writer, or a rewrite, has put one.
+    """
+    columns = "INSERT INTO @lines (log, at, line, uuid, parent, lane)"
+    allowed = _ALLOWED.replace("%(sync)s", _SYNC if syncs else _NO_SYNC)
+    if many:
+        rows = """SELECT %(log)s, r.* FROM unnest(%(offsets)b::bigint[], %(lines)b::bytea[],
+            %(uuids)s::text[], %(parents)s::text[], %(lanes)s::text[]) r"""
+        once = f"{columns} {rows} WHERE (SELECT {allowed})"
+        return once + (_TOLD if tells else "RETURNING NULL")
+    row = "SELECT %(log)s, %(at)s, %(line)b, %(uuid)s::text, %(parent)s::text, %(lane)s::text"
+    return f"{columns} {row} WHERE {allowed}" + (_TOLD if tells else "RETURNING NULL")
+
+
+HOLD: Final = f"""
+    BEGIN;
+    SET LOCAL lock_timeout = 250;
+    SET LOCAL idle_in_transaction_session_timeout = 0;
+    SELECT set_config('application_name', %(owner)s, true);
+    SELECT pg_advisory_xact_lock(%(space)s, %(key)s);
+    SELECT s.log, {_end("s.log")}
+    FROM @sessions s WHERE s.name = %(name)s AND s.session = %(session)s
+"""
+"""Takes the lock of a session for a transaction, and then looks at the log: each of these
+statements has a snapshot of its own. Sent as one text, with the values in it."""
+
+IS_FREE: Final = "SELECT pg_try_advisory_xact_lock_shared(%s, %s)"
+
+HOLDERS: Final = """
+    SELECT a.application_name, a.usename, host(a.client_addr), a.backend_start
+    FROM pg_locks l LEFT JOIN pg_stat_activity a ON a.pid = l.pid
+    WHERE l.locktype = 'advisory' AND l.granted AND l.mode = 'ExclusiveLock' AND l.objsubid = 2
+        AND l.classid = %s::oid AND l.objid = %s::oid
+        AND l.database = (SELECT oid FROM pg_database WHERE datname = current_database())
+"""
+"""Who holds the lock of a session."""
+
+BARRIER: Final = f"""
+    INSERT INTO @lines (log, at, line) SELECT %(log)s, %(at)s, ''
+    WHERE (SELECT {_end("g.log")} FROM @logs g WHERE g.log = %(log)s) = %(at)s
+"""
+
+PURGE: Final = """
+    WITH old AS (
+        SELECT log FROM @logs WHERE replaced < now() - interval '1 day'
+        ORDER BY log LIMIT 10 FOR UPDATE SKIP LOCKED
+    ), gone AS (DELETE FROM @lines l USING old WHERE l.log = old.log)
+    DELETE FROM @logs g USING old WHERE g.log = old.log
+"""
+"""Removes what is left of logs that were replaced over a day ago."""
+
+_FOUND: Final = """
+    FROM @sessions s LEFT JOIN LATERAL (
+        SELECT e.at + octet_length(e.line) AS size, e.written FROM @lines e
+        WHERE e.log = s.log ORDER BY e.at DESC LIMIT 1
+    ) f ON true
+"""
+_FACTS: Final = (
+    "s.name, coalesce(f.size, 0), extract(epoch FROM coalesce(f.written, s.made))::float8"
+)
+
+FOUND: Final = f"SELECT {_FACTS} {_FOUND} WHERE s.name = %s"
+
+LIST: Final = f"SELECT {_FACTS} {_FOUND} WHERE s.name >= %(start)s AND s.name < %(stop)s"
+
+ENDS: Final = f"""
+    SELECT {_FACTS}, {_range("s.log", "0", "%(head)s::bigint")},
+        {_range("s.log", "greatest(0, f.size - %(tail)s::bigint)", "f.size")}
+    {_FOUND} WHERE s.name >= %(start)s AND s.name < %(stop)s
+"""
+
+
+def between(prefix: str) -> dict[str, str]:
+    """The bounds of all texts that begin with a prefix, in the order of their bytes in UTF-8."""
+    return {"start": prefix, "stop": prefix + "\U0010ffff"}
