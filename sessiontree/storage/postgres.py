@@ -29,6 +29,7 @@ from sessiontree.storage.place import (
     Found,
     check_name,
     missing_library,
+    name_in,
     no_session,
 )
 from sessiontree.storage.postgres_connections import (
@@ -86,6 +87,7 @@ class PostgresPlace:
         self._schema = schema
         self._tables = Tables(
             settings.url,
+            address.options,
             Connections(settings),
             Statements(schema),
             zlib.crc32(f"sessiontree {schema}".encode()) & 0x7FFFFFFE,
@@ -94,6 +96,12 @@ class PostgresPlace:
         self.contents: Contents = PostgresContents(self._tables, self._make_tables)
         self._files = ContentFiles(self.contents, f"{self.url}/")
         self._is_checked = False
+
+    def address(self, name: str) -> str:
+        return self._tables.address(name)
+
+    def name(self, address: str) -> str:
+        return name_in(address)
 
     def log(
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
@@ -109,8 +117,7 @@ class PostgresPlace:
         return log
 
     def blobs(self, name: str) -> BlobPlace:
-        path = f"{self.url}/{name}"
-        return BlobPlace(self._files, path, "os", path + BLOBS)
+        return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
 
     def create(self, name: str, blocks: Iterable[bytes]) -> None:
         if not _is_text(check_name(name, self.url)):
@@ -213,9 +220,9 @@ class PostgresPlace:
             connection.execute(b"SELECT pg_advisory_xact_lock(%s, %s)", key)
         except refusals.LockNotAvailable:
             raise SessionBusyError(
-                f"{self.url}/{name} is held by another writer; close that session or end that "
+                f"{self.address(name)} is held by another writer; close that session or end that "
                 "process",
-                f"{self.url}/{name}",
+                self.address(name),
             ) from None
         state = connection.execute(self._sql(STATE), {"name": name, "session": row[0]}).fetchone()
         if state is None:
@@ -226,10 +233,10 @@ class PostgresPlace:
         self._tables.connections.close()
 
     def _missing(self, name: str) -> SessionNotFoundError:
-        return SessionNotFoundError(no_session(name, self.url), f"{self.url}/{name}")
+        return SessionNotFoundError(no_session(name, self.url), self.address(name))
 
     def _taken(self, name: str) -> SessionExistsError:
-        path = f"{self.url}/{name}"
+        path = self.address(name)
         return SessionExistsError(f"{path} is there already; choose another name", path)
 
     def _sql(self, text: str) -> bytes:

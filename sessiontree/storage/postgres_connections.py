@@ -94,8 +94,14 @@ def settings_of(address: Address) -> Settings:
         raise UsageError(f"notify={notify} in {address.shown} is neither on nor off")
     seconds = _number(options.pop("timeout", "30"), "timeout", address.shown)
     most = int(_number(options.pop("connections", str(_MOST)), "connections", address.shown))
+    for secret in ("password", "sslpassword"):
+        if secret in options:
+            raise UsageError(
+                f"{secret} is in the options of {address.shown}, which are shown; write the "
+                "password in front of the @, in PGPASSWORD, or in ~/.pgpass"
+            )
     password = urlsplit(address.base).password or ""
-    secrets = {password, unquote(password), options.get("password", "")} - {""}
+    secrets = {password, unquote(password)} - {""}
     return Settings(
         *(address.shown, address.base, options, schema, notify == "on", seconds, max(most, 1)),
         tuple(sorted(secrets, key=len, reverse=True)),

@@ -48,7 +48,7 @@ class Guard:
         self._tables = tables
         self._connections = tables.connections
         self._session = name
-        self._name = f"{tables.url}/{name}"
+        self._name = tables.address(name)
         self._start()
 
     def _start(self) -> None:

@@ -89,7 +89,7 @@ class PostgresLog:
         self._session = session
         self._contents = contents
         self.blobs = blobs
-        self.name = f"{tables.url}/{session}"
+        self.name = tables.address(session)
         self.readonly = readonly
         self.ended = ""
         self._failed = ""

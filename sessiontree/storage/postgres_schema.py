@@ -16,6 +16,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sessiontree.errors import NewerFormatError, StorageError
+from sessiontree.storage.place import address_of
 
 if TYPE_CHECKING:
     from sessiontree.storage.postgres_connections import Connections
@@ -91,7 +92,8 @@ class Tables(NamedTuple):
     """The tables of a place.
 
     Attributes:
-        url: the address of the place, without a password.
+        url: the address of the place, without a password and options.
+        options: the options of the address.
         connections: the connections to its server.
         sql: makes statements for its tables.
         space: sets its advisory locks apart from those of others.
@@ -99,10 +101,15 @@ class Tables(NamedTuple):
     """
 
     url: str
+    options: tuple[tuple[str, str], ...]
     connections: Connections
     sql: Statements
     space: int
     notify: bool
+
+    def address(self, name: str) -> str:
+        """The address of a session."""
+        return address_of(self.url, name, self.options)
 
     @property
     def followers(self) -> int:

@@ -108,7 +108,7 @@ class InPostgres:
         return self._place.log(name)
 
     def again(self, log: Log) -> Log:
-        return self._place.log(log.name.removeprefix(f"{self._place.url}/"))
+        return self._place.log(self._place.name(log.name))
 
 
 SLOW: Final = (
