@@ -252,8 +252,7 @@ def decode_leniently(line: bytes) -> Any:
     if is_cut or bare[-1] not in _ENDS.get(bare[:1], b""):  # the slow decoders would say so too
         return None
     try:
-        text = line.decode("utf-8", "replace")
-        return json.loads(text, parse_constant=_refuse_constant, parse_int=_whole_number)
+        return _decode_text(line.decode("utf-8", "replace"))
     except ValueError:
         return None
     except RecursionError:
@@ -274,6 +273,10 @@ def _whole_number(digits: str) -> int | float:
     except ValueError:  # Python refuses thousands of digits; infinity, as for 1e999
         return float(digits)
 
+
+_decode_text: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, parse_int=_whole_number
+).decode
 
 RESERVED: Final = frozenset(
     {"type", "version", "format", "uuid", "parentUuid", "lane", "timestamp", "spilled", "crc"}

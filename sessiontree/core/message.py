@@ -441,8 +441,8 @@ _DEEPEST_INDENTED: Final = 12  # levels
 _INDENTED: Final = (
     orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 )
-_OTHERWISE: Final = re.compile(rb"null|\de[-\d]")
-"""What orjson may write in another way than Python: NaN as null, and numbers with an exponent."""
+_OTHERWISE: Final = re.compile(rb"null|\de[-\d]|0\.0000")
+"""What orjson may write in another way than Python: NaN as null, and very small or large numbers."""
 
 
 def indented_text(value: Any) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree.context.fold import Fold
@@ -261,6 +261,8 @@ SCALARS = (
 )
 
 
+@example(1e-05)
+@example([9.9e-05, 1e16, 1e-7])
 @given(
     st.recursive(
         SCALARS,
