@@ -442,7 +442,7 @@ _INDENTED: Final = (
     orjson.OPT_INDENT_2 | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
 )
 _OTHERWISE: Final = re.compile(rb"null|\de[-\d]|0\.0000")
-"""What orjson may write in another way than Python: NaN as null, and very small or large numbers."""
+"""What orjson may write in another way than Python: NaN as null, and numbers far from one."""
 
 
 def indented_text(value: Any) -> str:
