@@ -12,8 +12,12 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.aio.recorder import AsyncStreamAccumulator as AsyncStreamAccumulator
     from sessiontree.aio.session import AsyncSession as AsyncSession
     from sessiontree.aio.store import AsyncStore as AsyncStore
+    from sessiontree.catalog.copies import CopyResult as CopyResult
+    from sessiontree.catalog.copies import copy as copy
     from sessiontree.catalog.listing import SessionInfo as SessionInfo
     from sessiontree.catalog.search_file import SearchHit as SearchHit
+    from sessiontree.catalog.union import SyncResult as SyncResult
+    from sessiontree.catalog.union import sync as sync
     from sessiontree.context.compaction import estimate_tokens as estimate_tokens
     from sessiontree.context.context import Context as Context
     from sessiontree.context.resolved import ResolvedHandle as ResolvedHandle
@@ -38,9 +42,11 @@ if TYPE_CHECKING:  # `as` marks a name as public for type checkers
     from sessiontree.operations.compact import CompactionPlan as CompactionPlan
     from sessiontree.operations.compare import Comparison as Comparison
     from sessiontree.operations.compare import Side as Side
+    from sessiontree.operations.copy import CopiedSession as CopiedSession
     from sessiontree.operations.labels import Label as Label
     from sessiontree.operations.rows import TreeRow as TreeRow
     from sessiontree.operations.stats import Stats as Stats
+    from sessiontree.operations.sync import SyncedSession as SyncedSession
     from sessiontree.operations.turns import SessionOutline as SessionOutline
     from sessiontree.operations.turns import Subagent as Subagent
     from sessiontree.operations.turns import Turn as Turn
@@ -59,8 +65,12 @@ _HOMES = {
     "AsyncSession": "aio.session",
     "AsyncStreamAccumulator": "aio.recorder",
     "AsyncStore": "aio.store",
+    "CopyResult": "catalog.copies",
+    "copy": "catalog.copies",
     "SessionInfo": "catalog.listing",
     "SearchHit": "catalog.search_file",
+    "SyncResult": "catalog.union",
+    "sync": "catalog.union",
     "estimate_tokens": "context.compaction",
     "Context": "context.context",
     "ResolvedHandle": "context.resolved",
@@ -84,9 +94,11 @@ _HOMES = {
     "CompactionPlan": "operations.compact",
     "Comparison": "operations.compare",
     "Side": "operations.compare",
+    "CopiedSession": "operations.copy",
     "Label": "operations.labels",
     "TreeRow": "operations.rows",
     "Stats": "operations.stats",
+    "SyncedSession": "operations.sync",
     "SessionOutline": "operations.turns",
     "Subagent": "operations.turns",
     "Turn": "operations.turns",

@@ -76,6 +76,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "export": ("copy:export", "Write a session for people to read: Markdown, or a page."),
         "resume": ("resume:resume", "Continue a session in its agent, or in another agent."),
         "convert": ("copy:convert_command", "Write a file that another program can open."),
+        "copy": ("unite:copy", "Copy sessions to another place, byte for byte."),
+        "sync": ("unite:sync", "Unite two copies of a session that both went on."),
     },
     "Manage sessions": {
         "trash": ("store:trash", "Move sessions to the trash, or empty the trash."),

@@ -79,6 +79,8 @@ OWN: Final[dict[str, tuple[str, ...]]] = {
     "convert to codex": ("convert", "FILE", "--to", "codex", "-o", "new.jsonl"),
     "convert to gemini": ("convert", "FILE", "--to", "gemini", "-o", "new.jsonl"),
     "convert to atif": ("convert", "FILE", "--to", "atif", "-o", "new.json"),
+    "copy": ("copy", "FILE", "copied.jsonl"),
+    "sync": ("sync", "FILE", "grown.jsonl"),
     "resume in claude-code": ("resume", "./FILE", "--in", "claude-code", "--cwd", "."),
     "resume in codex": ("resume", "./FILE", "--in", "codex", "--cwd", "."),
     "trash": ("trash", "FILE", "--store", "."),

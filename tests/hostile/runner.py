@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
 from tests.hostile import commands, corpus
+
+GROWN: Final = "grown.jsonl"
+"""Another copy of the session, for commands that take two."""
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,8 @@ class Runner:
         for command, words in wanted.items():
             shutil.rmtree(work, ignore_errors=True)
             shutil.copytree(source, work)
+            if GROWN in words:
+                _grow(work / file, work / GROWN)
             found[command] = self._cost(work, [word.replace("FILE", file) for word in words])
         return found
 
@@ -87,6 +92,14 @@ class Runner:
         self._server.stdin.write(json.dumps([str(folder), *words]) + "\n")
         self._server.stdin.flush()
         return Cost(**json.loads(self._server.stdout.readline()))
+
+
+def _grow(file: Path, grown: Path) -> None:
+    """Make another copy of a session: with its lines in another order, and one more entry."""
+    header, *lines = file.read_bytes().splitlines(keepends=True)
+    half = len(lines) // 2
+    own = b'{"type":"message","uuid":"grown","parentUuid":"h","message":{"role":"user"}}\n'
+    grown.write_bytes(b"".join([header, *lines[half:], *lines[:half], own]))
 
 
 def commands_for(name: str) -> Mapping[str, tuple[str, ...]]:

@@ -1,0 +1,159 @@
+"""Copies of sessions from one store to another, byte for byte, with the same names."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.catalog.location import check_apart, source_at, target_at
+from sessiontree.errors import FileError, SessionTreeError, UsageError
+from sessiontree.operations.copy import CopiedSession, SessionCopy
+from sessiontree.storage.files import SUFFIX
+from sessiontree.storage.fs import DISK, FileSystem
+
+PathLike = str | os.PathLike[str]
+
+POLL_SECONDS: Final = 0.5
+"""How often a mirror looks for changes."""
+
+
+class CopyResult(msgspec.Struct, frozen=True):
+    """What `copy` did.
+
+    Attributes:
+        sessions: the sessions that are in the target now, in the order of their names.
+        skipped: the files that are no sessions of sessiontree, each with the reason.
+        problems: what is wrong: the sessions that were not copied, and damage that was.
+    """
+
+    sessions: list[CopiedSession]
+    skipped: list[str]
+    problems: list[str]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing was written."""
+        return all(one.is_unchanged for one in self.sessions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape that `copy --json` prints."""
+        return {
+            "sessions": [one.as_dict() for one in self.sessions],
+            "written": sum(one.written for one in self.sessions),
+            "blobs": sum(one.blobs for one in self.sessions),
+            "skipped": self.skipped,
+            "problems": self.problems,
+        }
+
+
+def copy(
+    source: PathLike,
+    target: PathLike,
+    *,
+    each: Callable[[CopiedSession], object] | None = None,
+    fs: FileSystem = DISK,
+) -> CopyResult:
+    """Copy a session, or all sessions of a store, byte for byte: logs, blobs and archives.
+
+    A copy that was cut short is continued by the next call. The source is never locked; a session
+    that grows meanwhile is copied up to a whole line. What was written is read back and compared.
+    The sessions in the trash are left out, unless the trash is the source.
+
+    Args:
+        source: the path or address of a session, or of a store: a folder, or a place.
+        target: where to copy it. A name that ends in `.jsonl` is that of a session; any other is a
+            store, in which the copies have the names of the originals.
+        each: called with each session as soon as it is copied.
+
+    Returns:
+        What was done. A session of a store that cannot be copied hides no other.
+
+    Raises:
+        SessionNotFoundError: there is nothing to copy.
+        SessionExistsError: the target of one session is there, and is no earlier copy of it.
+        UsageError: source and target are the same, or a store is to become a session.
+        SessionTreeError: a session, given by its own path or address, cannot be copied.
+    """
+    return Mirror(source, target, fs=fs).go(each)
+
+
+class Mirror:
+    """A copy of a session or a store that is brought up to date again and again.
+
+    Raises:
+        SessionNotFoundError, UsageError: as `copy` raises them.
+    """
+
+    def __init__(self, source: PathLike, target: PathLike, *, fs: FileSystem = DISK) -> None:
+        self._fs = fs
+        self._source = source_at(os.fspath(source))
+        self._target = target_at(os.fspath(target))
+        check_apart(self._source, self._target)
+        if self._source.is_store and not self._target.is_store:
+            raise UsageError(
+                f"{self._source.file} is a store, and {self._target.file} the name of one session; "
+                f"give a folder, or an address that does not end in {SUFFIX}"
+            )
+        self._copies: dict[str, SessionCopy] = {}
+        self._seen: dict[str, object] = {}
+
+    def go(self, each: Callable[[CopiedSession], object] | None = None) -> CopyResult:
+        """Copy what is new; see `copy`."""
+        result = CopyResult([], [], [])
+        if not self._source.is_store:
+            self._copy("", result, each)
+            return result
+        states = self._source.states(result.problems.append)
+        for name in sorted(states):
+            if self._seen.get(name) == states[name]:
+                continue
+            try:
+                self._copy(name, result, each)
+            except FileError as error:
+                (result.problems if name in self._copies else result.skipped).append(str(error))
+            except SessionTreeError as error:
+                result.problems.append(str(error))
+            self._seen[name] = states[name]
+        return result
+
+    def _copy(
+        self, name: str, result: CopyResult, each: Callable[[CopiedSession], object] | None
+    ) -> None:
+        source, target = self._places(name)
+        copy = self._copies.get(name) or SessionCopy(self._fs, source, target)
+        self._target.make_room(self._fs, target)
+        done = copy.go()
+        self._copies[name] = copy
+        result.sessions.append(done)
+        result.problems.extend(done.problems)
+        if each is not None:
+            each(done)
+
+    def _places(self, name: str) -> tuple[str, str]:
+        """The paths or addresses of a session and its copy; a session by itself has no name."""
+        source, target = self._source, self._target
+        there = target.at(name or source.base) if target.is_store else target.file
+        return source.at(name) if name else source.file, there
+
+    def watch(
+        self, stop: threading.Event, each: Callable[[CopiedSession], object] | None = None
+    ) -> Iterator[CopyResult]:
+        """Copy what is new, again and again, until `stop` is set; yield each pass that did it.
+
+        The first pass is always yielded. A problem is reported when it is new.
+        """
+        told: set[str] = set()
+        is_first = True
+        while True:
+            result = self.go(each)
+            new = [problem for problem in result.problems if problem not in told]
+            if is_first or new or not result.is_unchanged:
+                yield msgspec.structs.replace(result, problems=new)
+            told.update(new)
+            is_first = False
+            if stop.wait(POLL_SECONDS):
+                return

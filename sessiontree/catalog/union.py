@@ -1,0 +1,172 @@
+"""Sync: unite two copies of a session, or all sessions of two stores."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgspec
+
+from sessiontree.catalog.copies import PathLike
+from sessiontree.catalog.location import Location, check_apart, source_at
+from sessiontree.core.callback import check_never_awaited
+from sessiontree.errors import SessionExistsError, SessionTreeError, UsageError
+from sessiontree.operations.copy import SessionCopy
+from sessiontree.operations.sync import SyncedSession, check_kind, sync_session
+from sessiontree.storage.backends import open_log
+from sessiontree.storage.fs import DISK, FileSystem
+
+Each = Callable[[SyncedSession], object]
+
+
+class SyncResult(msgspec.Struct, frozen=True):
+    """What `sync` did.
+
+    Attributes:
+        sessions: the sessions, in the order of their names in the first store, then in the second.
+        skipped: the files that cannot be united, each with the reason and the next step.
+        problems: what is wrong: sessions that were not united, and damage.
+    """
+
+    sessions: list[SyncedSession]
+    skipped: list[str]
+    problems: list[str]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing was written."""
+        return all(one.is_unchanged for one in self.sessions)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape that `sync --json` prints."""
+        return {
+            "sessions": [one.as_dict() for one in self.sessions],
+            "skipped": self.skipped,
+            "problems": self.problems,
+        }
+
+
+def sync(
+    a: PathLike, b: PathLike, *, each: Each | None = None, fs: FileSystem = DISK
+) -> SyncResult:
+    """Unite two copies of a session that both went on, or all sessions of two stores.
+
+    Each copy gets the lines that it lacks, with their blobs; nothing is rewritten. Then both have
+    the same entries, and the same leaf on each lane: where both went on, the leaf with the later
+    timestamp, and of equal ones that with the greater uuid. The other one stays the end of a
+    branch. Names, labels and metadata that both changed are settled in the same way. The result
+    does not depend on the order of the two; a second call changes nothing.
+
+    In stores, sessions with the same id are united. A session that only one of them has is copied
+    to the other one, with the same name.
+
+    Args:
+        a, b: the paths or addresses of two sessions, or of two stores.
+        each: called with each session as soon as it is done.
+
+    Returns:
+        What was done. A session of a store that cannot be united hides no other.
+
+    Raises:
+        SessionNotFoundError: one of them is not there.
+        UsageError: they are the same, or two different sessions, or a session and a store.
+        CorruptionError: an entry is different in the two copies of a session; nothing was written.
+        SessionTreeError: a session, given by its own path or address, cannot be united.
+    """
+    check_never_awaited("each", each)
+    one, other = source_at(os.fspath(a)), source_at(os.fspath(b))
+    check_apart(one, other)
+    if one.is_store != other.is_store:
+        raise UsageError(
+            f"one of {one.file} and {other.file} is a session, and the other one a store; give "
+            "two sessions or two stores"
+        )
+    result = SyncResult([], [], [])
+    if not one.is_store:
+        _done(sync_session(fs, one.file, other.file), result, each)
+        return result
+    _Stores(fs, one, other, result, each).unite()
+    return result
+
+
+def _done(session: SyncedSession, result: SyncResult, each: Each | None) -> None:
+    result.sessions.append(session)
+    result.problems.extend(session.problems)
+    if each is not None:
+        each(session)
+
+
+class _Stores(NamedTuple):
+    """Two stores that are united."""
+
+    fs: FileSystem
+    one: Location
+    other: Location
+    result: SyncResult
+    each: Each | None
+
+    def unite(self) -> None:
+        ours, theirs = self._by_id(self.one), self._by_id(self.other)
+        for id in dict.fromkeys([*ours, *theirs]):
+            names = ours.get(id, []), theirs.get(id, [])
+            for pair in self._pairs(id, *names):
+                try:
+                    self._unite(id, *pair)
+                except SessionTreeError as error:
+                    self.result.problems.append(str(error))
+
+    def _by_id(self, store: Location) -> dict[str, list[str]]:
+        """The names of the sessions of a store, by their ids."""
+        found: dict[str, list[str]] = {}
+        for name in store.states(self.result.problems.append):
+            try:
+                id = self._id_of(store.at(name))
+            except SessionTreeError as error:
+                self.result.skipped.append(str(error))
+                continue
+            found.setdefault(id, []).append(name)
+        return found
+
+    def _id_of(self, file: str) -> str:
+        with contextlib.closing(open_log(self.fs, file, readonly=True)) as log:
+            return check_kind(log).session_id
+
+    def _pairs(
+        self, id: str, ours: list[str], theirs: list[str]
+    ) -> list[tuple[str | None, str | None]]:
+        """Which names belong together: the only ones of an id, else those that are the same."""
+        if len(ours) <= 1 and len(theirs) <= 1 and id:
+            return [(next(iter(ours), None), next(iter(theirs), None))]
+        same: list[tuple[str | None, str | None]] = [(n, n) for n in ours if n in theirs]
+        left = [name for name in (*ours, *theirs) if (name, name) not in same]
+        if left:
+            named = f"with the id {id}" if id else "without an id"
+            self.result.problems.append(
+                f"several sessions {named} are in {self.one.file} or {self.other.file}, so it is "
+                f"not clear which belong together: {', '.join(left)}; give them one by one"
+            )
+        return same
+
+    def _unite(self, id: str, ours: str | None, theirs: str | None) -> None:
+        if ours is not None and theirs is not None:
+            done = sync_session(self.fs, self.one.at(ours), self.other.at(theirs))
+            _done(done, self.result, self.each)
+        elif ours is not None:
+            self._copy(id, self.one, self.other, ours)
+        elif theirs is not None:
+            self._copy(id, self.other, self.one, theirs)
+
+    def _copy(self, id: str, source: Location, target: Location, name: str) -> None:
+        target.make_room(self.fs, target.at(name))
+        try:
+            copied = SessionCopy(self.fs, source.at(name), target.at(name)).go()
+        except SessionExistsError as error:
+            raise UsageError(
+                f"{source.at(name)} cannot be copied to {target.file}: another session has its "
+                "name there; rename one of the two"
+            ) from error
+        a, b = (copied.source, copied.target)[:: 1 if source is self.one else -1]
+        done = SyncedSession(id, a, b, 0, 0, copied.blobs, copied.target, copied.problems)
+        _done(done, self.result, self.each)

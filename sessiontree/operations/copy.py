@@ -1,0 +1,392 @@
+"""Copy: a session, byte for byte, from one path or address to another.
+
+The log is copied up to a whole line, and its blobs and parts with it. A copy that was cut short is
+continued; a target that is something else is left as it is.
+
+Invariants: the source is only read, and never locked; a blob is in the target before the line that
+needs it; the target has, at any moment, nothing or the first lines of the source; what was written
+is read back and compared.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from sessiontree.core.blob import Blob
+from sessiontree.core.codec import check_seal
+from sessiontree.core.damage import more_like_it
+from sessiontree.core.entry import decode_leniently
+from sessiontree.core.runs import parts
+from sessiontree.engine.opening import foreign_refusal, sniff_file
+from sessiontree.errors import (
+    BlobUnreadableError,
+    CorruptionError,
+    SessionExistsError,
+    SessionNotFoundError,
+    UsageError,
+)
+from sessiontree.storage.atomic import UNFINISHED
+from sessiontree.storage.backends import blobs_of, create_log, open_log
+from sessiontree.storage.files import BLOBS, LOCK, SUFFIX
+from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.lines import Backwards, whole_lines
+from sessiontree.storage.log import Log, Moved
+
+_AT_ONCE: Final = 4 * 1024 * 1024
+"""The bytes of lines that are written at once."""
+
+_BLOCK: Final = 256 * 1024
+
+
+class CopiedSession(msgspec.Struct, frozen=True):
+    """What `copy` did for one session.
+
+    Attributes:
+        source, target: the paths or addresses.
+        size: the bytes of the log that source and target have in common now.
+        written: how many of them were written by this call.
+        blobs: the number of blobs that were written.
+        parts: the suffixes of the other files that were written, such as `.v1`.
+        problems: what is wrong with the source, in words; the rest was copied.
+    """
+
+    source: str
+    target: str
+    size: int
+    written: int
+    blobs: int
+    parts: list[str]
+    problems: list[str]
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Whether nothing was written."""
+        return not (self.written or self.blobs or self.parts)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape that `copy --json` prints."""
+        keys: dict[str, Any] = msgspec.to_builtins(self)
+        return keys
+
+
+class _Known(NamedTuple):
+    """What an earlier call compared: up to `end` these two logs have the same bytes."""
+
+    source: tuple[int, int]
+    target: tuple[int, int]
+    end: int
+    blobs: frozenset[Blob]
+
+
+class SessionCopy:
+    """The copy of one session, which can be brought up to date again and again.
+
+    Args:
+        fs: the file system of paths.
+        source: the path or address of the session.
+        target: that of the copy; its folder exists.
+    """
+
+    def __init__(self, fs: FileSystem, source: str, target: str) -> None:
+        self._fs = fs
+        self.source = source
+        self.target = target
+        self._known: _Known | None = None
+
+    def go(self) -> CopiedSession:
+        """Copy what the target lacks.
+
+        Raises:
+            UsageError: source and target are the same.
+            SessionExistsError: the target is something else than the beginning of the source.
+            ForeignFormatError, NotASessionError: the source is not a session of sessiontree.
+            CorruptionError: what was written is read back with other bytes.
+            StorageError: the system refused; a second call goes on.
+        """
+        with contextlib.closing(open_log(self._fs, self.source, readonly=True)) as source:
+            if self._known is None:
+                _check_kind(source)
+            run = _Run(self._fs, source, self.target, self._known)
+            copied, self._known = run.go()
+            return msgspec.structs.replace(copied, source=self.source)
+
+
+def _check_kind(source: Log) -> None:
+    start = sniff_file(source)
+    if start.format is not None:
+        raise foreign_refusal(start.format, source.name)
+
+
+class _Run:
+    """One pass over a session."""
+
+    def __init__(self, fs: FileSystem, source: Log, target: str, known: _Known | None) -> None:
+        self._fs = fs
+        self._source = source
+        self._file = target
+        self._known = known
+        self._end = _whole_end(source)
+        self._findings: dict[str, tuple[int, str, int]] = {}
+        self._problems: list[str] = []
+
+    def go(self) -> tuple[CopiedSession, _Known]:
+        source, end = self._source, self._end
+        if left := source.size() - end:
+            self._problems.append(
+                f"{source.name}: the last {left:,} bytes are no whole line and were not copied"
+            )
+        known = self._known.blobs if self._known else frozenset()
+        blobs, had = self._copy_blobs(known)
+        with contextlib.closing(self._opened_target()) as target:
+            if target.identity == source.identity:
+                raise UsageError(f"{source.name} and {self._file} are the same session")
+            start = 0
+            if self._known is not None and (source.identity, target.identity) == self._known[:2]:
+                start = self._known.end
+            written = self._copy_lines(target, start)
+            copied_parts = self._copy_parts(target)
+            identity = target.identity
+        for offset, cause, count in self._findings.values():
+            more = more_like_it(count)
+            self._problems.append(f"{source.name} (byte {offset}): {cause}{more}; copied as it is")
+        copied = CopiedSession(
+            source=source.name,
+            target=self._file,
+            size=end,
+            written=written,
+            blobs=blobs,
+            parts=copied_parts,
+            problems=self._problems,
+        )
+        return copied, _Known(source.identity, identity, end, had)
+
+    def _opened_target(self) -> Log:
+        """The target, made with the first lines where there is none."""
+        self._made = 0
+        try:
+            return open_log(self._fs, self._file)
+        except SessionNotFoundError:
+            pass
+        first = next(self._lines(0, _AT_ONCE), b"")
+        with contextlib.suppress(SessionExistsError):  # another program was faster
+            create_log(self._fs, self._file, iter([first]))
+            self._made = len(first)
+        return open_log(self._fs, self._file)
+
+    def _lines(self, start: int, at_once: int = _AT_ONCE) -> Iterator[bytes]:
+        """The whole lines of the source from an offset on, many at once."""
+        waiting: list[bytes] = []
+        size, end = 0, start
+        for _, block in whole_lines(self._source.read, start, self._end):
+            waiting.append(block)
+            size += len(block)
+            end += len(block)
+            if size >= at_once:
+                yield b"".join(waiting)
+                waiting, size = [], 0
+        if end < self._end:  # a last line without its LF
+            waiting.append(self._source.read(end, self._end - end))
+        if waiting:
+            yield b"".join(waiting)
+
+    def _copy_lines(self, target: Log, start: int) -> int:
+        """Append what the target lacks, and compare all; the number of bytes that were written."""
+        written = self._made
+        self._check_lines(start)
+        while True:
+            same = self._same_until(target, start)
+            if same == self._end:
+                break
+            try:
+                written += self._go_on(target, same)
+            except Moved:  # another program copies the same session, or it is something else
+                if target.was_replaced():
+                    target.reopen()
+                    start = 0
+        if written:
+            self._read_back(start)
+        return written
+
+    def _same_until(self, target: Log, start: int) -> int:
+        """Where the target ends, which has the bytes of the source up to there.
+
+        Another program may copy the same session, and be further already.
+
+        Raises:
+            SessionExistsError: it has other bytes, or more.
+        """
+        size = target.size()
+        end = self._end if size <= self._end else _whole_end(self._source)
+        offset = start
+        while offset < min(size, end):
+            length = min(_BLOCK, min(size, end) - offset)
+            ours, theirs = self._source.read(offset, length), target.read(offset, length)
+            if ours != theirs:
+                pairs = enumerate(zip(ours, theirs, strict=False))
+                raise self._differs(offset + next((at for at, (x, y) in pairs if x != y), 0))
+            offset += length
+        if size > end:
+            raise self._differs(end)
+        return min(size, self._end)
+
+    def _differs(self, offset: int) -> SessionExistsError:
+        return SessionExistsError(
+            f"{self._file} is there already and is no earlier copy of {self._source.name}: they "
+            f"differ from byte {offset} on. It was left as it is: choose another name, or unite "
+            "both with sync, if they are copies of one session that both went on",
+            self._file,
+        )
+
+    def _go_on(self, target: Log, end: int) -> int:
+        """Append the rest of the source to a target that ends at `end`."""
+        source = self._source
+        begins_line = end == 0 or source.read(end - 1, 1) == b"\n"
+        if not begins_line and (source.read(end, 1) != b"\n" or end + 1 == self._end):
+            return self._write_anew(target, end)
+        start, written = end, 0
+        for block in self._lines(end if begins_line else end + 1):
+            with target.alone():
+                target.append(block, start)
+            added = len(block) + (0 if begins_line else 1)
+            begins_line = True
+            start += added
+            written += added
+        return written
+
+    def _write_anew(self, target: Log, end: int) -> int:
+        """Replace a target that ends inside a line, where the system stopped a copy."""
+        with target.hold():
+            if not target.still_ends_at(end):
+                raise Moved
+            target.rewrite(self._lines(0))
+        target.reopen()
+        return self._end - end
+
+    def _read_back(self, start: int) -> None:
+        """Read the target again from an offset on, and compare its bytes with the source.
+
+        Raises:
+            CorruptionError: they differ.
+        """
+        with contextlib.closing(open_log(self._fs, self._file, readonly=True)) as target:
+            hashes = [hashlib.sha256(), hashlib.sha256()]
+            for log, hashed in zip((self._source, target), hashes, strict=True):
+                for offset in range(start, self._end, _BLOCK):
+                    hashed.update(log.read(offset, min(_BLOCK, self._end - offset)))
+            if hashes[0].digest() == hashes[1].digest():
+                return
+        raise CorruptionError(
+            f"{self._file} was written, and is read with other bytes than {self._source.name}; "
+            "check the medium, remove the copy and copy again",
+            self._file,
+            0,
+        )
+
+    def _check_lines(self, start: int) -> None:
+        """Note lines with a wrong checksum."""
+        for offset, block in whole_lines(self._source.read, start, self._end):
+            for lines, count in parts(block):
+                if count > 1:  # lines too short for an entry
+                    offset += count * len(lines[0])
+                    continue
+                for line in lines:
+                    check_seal(line[:-1], offset, self._note)
+                    offset += len(line)
+
+    def _note(self, kind: str, offset: int, cause: str) -> None:
+        first, said, count = self._findings.get(kind, (offset, cause, 0))
+        self._findings[kind] = first, said, count + 1
+
+    def _copy_blobs(self, known: frozenset[Blob]) -> tuple[int, frozenset[Blob]]:
+        """Copy the blobs that the target lacks; their number, and all that it has now."""
+        source = self._source.blobs.open()
+        wanted = frozenset(source.blobs()) - known
+        if not wanted:
+            return 0, known
+        target = blobs_of(self._fs, self._file)
+        there = frozenset(target.blobs())
+        new = sorted(wanted - there)
+        lost = {error.sha256: error for error in target.link_from(source, new)}
+        for error in lost.values():
+            if isinstance(error, BlobUnreadableError):
+                raise error
+        self._problems += [f"not copied: {error}" for error in lost.values()]
+        copied = [blob for blob in new if blob.sha256 not in lost]
+        for blob in (*copied, *sorted(wanted & there)):
+            if not target.is_whole(blob):
+                raise CorruptionError(
+                    f"the blob {blob.sha256} of {self._file} is read with other bytes than it was "
+                    "written with; check the medium, remove it and copy again",
+                    self._file,
+                    0,
+                )
+        return len(copied), known | frozenset(copied) | (wanted & there)
+
+    def _copy_parts(self, target: Log) -> list[str]:
+        """Copy what is kept beside the log: originals of version 1, and archives."""
+        copied: list[str] = []
+        there = set(target.parts())
+        for suffix in filter(_is_part, self._source.parts()):
+            if self._source.part_size(suffix) < 0:
+                continue
+            if suffix in there:
+                state = self._state_of_part(target, suffix)
+                if state == "same":
+                    continue
+                if state == "other":
+                    self._problems.append(
+                        f"{target.part_name(suffix)} is there already and is no copy of "
+                        f"{self._source.part_name(suffix)}; it was left as it is"
+                    )
+                    continue
+            target.write_part(suffix, self._source.read_part(suffix))
+            copied.append(suffix)
+        return copied
+
+    def _state_of_part(self, target: Log, suffix: str) -> str:
+        """Whether a part of the target is the `same`, the `beginning` of it, or an `other`."""
+        sizes = target.part_size(suffix), self._source.part_size(suffix)
+        if sizes[0] < 0 or sizes[0] > sizes[1]:
+            return "other"
+        ours = _pieces(self._source.read_part(suffix), sizes[0])
+        theirs = _pieces(target.read_part(suffix), sizes[0])
+        if any(x != y for x, y in zip_longest(ours, theirs)):
+            return "other"
+        return "same" if sizes[0] == sizes[1] else "beginning"
+
+
+def _pieces(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    """The first bytes of blocks, in pieces of one length."""
+    waiting = b""
+    for block in blocks:
+        waiting += block
+        while len(waiting) >= _BLOCK and size:
+            piece, waiting = waiting[: min(_BLOCK, size)], waiting[_BLOCK:]
+            size -= len(piece)
+            yield piece
+        if not size:
+            return
+    if waiting[:size]:
+        yield waiting[:size]
+
+
+def _is_part(suffix: str) -> bool:
+    """Whether a name beside a log is that of a part of the session."""
+    if suffix in (LOCK, BLOBS) or suffix.endswith(UNFINISHED):
+        return False
+    return SUFFIX not in suffix and not f"{suffix}.".startswith(".zst.")
+
+
+def _whole_end(log: Log) -> int:
+    """Where the last whole line of a log ends; it may lack its LF, if it is a JSON object."""
+    size = log.size()
+    if not size or log.read(size - 1, 1) == b"\n":
+        return size
+    start, rest = Backwards(log.read).line_before(size)
+    return size if isinstance(decode_leniently(rest), dict) else start
