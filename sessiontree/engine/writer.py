@@ -51,6 +51,9 @@ from sessiontree.storage.log import Log, Moved
 _PATH_BOUND: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are valid only on the path they were made for."""
 
+_ATTEMPTS: Final = 20
+"""How often an append to a log is tried that moves while it is held."""
+
 Draft = tuple[str, Mapping[str, Any], str]
 """An entry to write: its type, its fields and its uuid."""
 
@@ -240,7 +243,7 @@ class EntryWriter:
             except Moved:
                 with reader.log.hold():
                     self.catch_up()
-                    offset = reader.log.append(block, reader.view.size)
+                    offset = self._append_at_end(block)
             entry = stored(Entry(type, uuid, parent, lane, timestamp), line, offset)
             reader.view.appended(offset + len(block))
             cursor.move(entry)
@@ -493,16 +496,24 @@ class EntryWriter:
     def _put_all(self, entries: list[Entry]) -> None:
         lines = [entry.line for entry in entries]
         block = b"\n".join([*lines, b""])
-        try:
-            offset = self.log.append(block, self.reader.view.size)
-        except Moved:  # a file of version 1 is migrated now
-            self.catch_up()
-            offset = self.log.append(block, self.reader.view.size)
+        offset = self._append_at_end(block)
         view = self.reader.view
         for entry, line in zip(entries, lines, strict=True):
             moved(entry, offset)
             offset += len(line) + 1
         view.appended(offset)
+
+    def _append_at_end(self, block: bytes) -> int:
+        """Append a block while the log is held; return its offset.
+
+        The log may move even so: a file of version 1 is migrated now, or the connection to the
+        server that kept others out was lost.
+        """
+        for _ in range(_ATTEMPTS):
+            with contextlib.suppress(Moved):
+                return self.log.append(block, self.reader.view.size)
+            self.catch_up()
+        return self.log.append(block, self.reader.view.size)
 
     def catch_up(self) -> None:
         """Read what others wrote, and note where they moved this lane's leaf."""

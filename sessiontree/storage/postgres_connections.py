@@ -441,10 +441,9 @@ def is_alive(connection: ServerConnection) -> bool:
         return False
     look = select.poll()
     look.register(connection.pgconn.socket, select.POLLIN)
-    if not look.poll(0):
-        return True
     try:
-        connection.pgconn.consume_input()
+        while look.poll(0):  # first why it is closed, then that it is
+            connection.pgconn.consume_input()
     except psycopg.Error:
         connection.close()
     return not connection.closed

@@ -204,6 +204,8 @@ class PostgresLog:
         guard = self._guard
         if at < 0:
             raise Moved
+        if guard.is_held and not guard.is_alive():
+            self._take_again()
         if guard.depth and guard.held != (self._log, at):
             if guard.held is None:
                 raise self._vanished()
@@ -212,8 +214,6 @@ class PostgresLog:
         if at and at != self._ended and self.read(at - 1, 1) != b"\n":
             begun = 1
             block = b"\n" + block
-        if guard.kept and not guard.is_alive():
-            self._take_again()
         self._put(block, at)
         self._ended = guard.written = stop = at + len(block)
         self._pages.grow(at, stop, block)
@@ -290,13 +290,16 @@ class PostgresLog:
         state = self._state()
         if state is None:
             raise self._vanished()
+        guard = self._guard
         if state != (self._log, at):
+            if guard.kept and guard.held != state:
+                self._take_again()
             raise Moved
-        if self._guard.is_held:
+        if guard.is_held:
             if self._is_free():
                 self._take_again()
         elif not self._is_free():
-            self._guard.check_patience(self._number, started)
+            guard.check_patience(self._number, started)
 
     def _is_free(self) -> bool:
         """Whether nobody holds the session."""
@@ -380,20 +383,20 @@ class PostgresLog:
         """Hold the session again, after the connection of the lock was lost.
 
         Raises:
-            StorageError: another writer appended meanwhile.
+            ReadOnlyError: the session was kept, and another writer appended meanwhile.
         """
         guard = self._guard
         before = guard.held
         guard.acquire(self._number, exclusive=guard.kept)
-        if guard.held == before:
+        if not guard.kept or guard.held == before:
             return
-        why = "the connection that kept other writers out was lost, and another writer appended"
-        if guard.kept:
-            self.ended = f"{why}; open the session again"
-            guard.kept = False
-            guard.let_go()
-            self.check_writable()
-        raise StorageError(f"{self.name}: {why}; nothing was written: try again", self.name)
+        self.ended = (
+            "the connection that kept other writers out was lost, and another writer appended; "
+            "open the session again"
+        )
+        guard.kept = False
+        guard.let_go()
+        self.check_writable()
 
     def ends_at(self, size: int) -> bool:
         guard = self._guard

@@ -63,9 +63,7 @@ class Server:
         if os.getuid() == 0:  # which the server refuses to be
             who = f"--reuid={_USER} --regid={_USER} --clear-groups"
             command = ["setpriv", *who.split(), *command]
-        subprocess.run(
-            *(command,), check=True, stdout=subprocess.DEVNULL, cwd="/", timeout=_PATIENCE
-        )
+        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)
 
     def start(self, **settings: str) -> None:
         """Start it, once the processes of an earlier run are gone."""
@@ -76,7 +74,7 @@ class Server:
         while True:
             try:
                 arguments = ["-w", "-l", str(self._log), "-o", options, "start"]
-                self._run("pg_ctl", "-s", "-D", str(self._data), *arguments)
+                self._run("pg_ctl", "-D", str(self._data), *arguments)
             except subprocess.CalledProcessError:
                 if time.monotonic() > deadline:
                     raise
@@ -84,8 +82,9 @@ class Server:
                 return
 
     def stop(self) -> None:
-        """Stop it at once."""
-        self._run("pg_ctl", "-s", "-D", str(self._data), "-m", "immediate", "stop")
+        """Stop it at once, unless it is not running."""
+        if (self._data / "postmaster.pid").exists():
+            self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
 
     def kill(self) -> None:
         """Kill its first process; the others end when they notice."""
