@@ -395,6 +395,7 @@ LATE: Final = {
     },
     "storage.backends": {
         "storage.memory": "few sessions have an address",
+        "storage.objects": "few sessions have an address",
         "storage.postgres": "few sessions are in a database",
     },
     "storage.log": {

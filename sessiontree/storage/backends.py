@@ -37,7 +37,7 @@ def place_of(url: str) -> tuple[Place, str]:
         UsageError: it is not the address of a place, or a library that it needs is not installed.
     """
     found = address(url)
-    key = found.shown, found.options
+    key = found.shown, found.shown_options
     with _lock:
         place = _places.get(key)
         if place is None:
@@ -55,6 +55,10 @@ def _opener(scheme: str) -> Callable[[Address], Place]:
         from sessiontree.storage import postgres
 
         return postgres.open_place
+    if scheme == "s3":
+        from sessiontree.storage import objects
+
+        return objects.open_place
     raise UsageError(f"there is no kind of place with the scheme {scheme}")
 
 
@@ -97,6 +101,7 @@ def check_new(fs: FileSystem, file: str) -> None:
     if is_address(file):
         place, name = place_of(file)
         if place.find(check_name(name, place.url)) is not None:
+            file = place.address(name)
             raise SessionExistsError(f"{file} is there already; choose another name", file)
     else:
         real_path(path_of(file))  # refuses what cannot be the name of a file

@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 SCHEMES: Final = ("postgresql", "s3", "memory")
 """Those of addresses of places; `file` is a path."""
 
+SECRETS: Final = ("access_key_id", "secret_access_key", "session_token")
+"""The options of an address that are never shown."""
+
 _ALIASES: Final = {"postgres": "postgresql"}
 
 
@@ -161,6 +164,11 @@ class Address(NamedTuple):
         """The base without a password."""
         return without_password(self.base)
 
+    @property
+    def shown_options(self) -> tuple[tuple[str, str], ...]:
+        """The options without those that are secret."""
+        return tuple(option for option in self.options if option[0] not in SECRETS)
+
 
 def address_of(base: str, name: str, options: tuple[tuple[str, str], ...] = ()) -> str:
     """The address of a session, or of the start of names: the inverse of `address`."""
@@ -246,7 +254,9 @@ def without_secret(url: str) -> str:
     """A text that may be a URL, without what may be its password."""
     scheme, colon, rest = url.partition("://")
     user, at, host = rest.rpartition("@")
-    return f"{scheme}{colon}{user.partition(':')[0]}{at}{host}"
+    host, question, query = host.partition("?")
+    options = [each for each in query.split("&") if each.partition("=")[0] not in SECRETS]
+    return f"{scheme}{colon}{user.partition(':')[0]}{at}{host}{question}{'&'.join(options)}"
 
 
 @contextlib.contextmanager

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import functools
 import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, Protocol
+from unittest.mock import patch
+
+import pytest
 
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.place import Place
+from tests.places import servers
 from tests.places.server import server
 
 
@@ -35,7 +42,39 @@ def postgres(folder: Path) -> Iterator[str]:
     running.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
 
-KINDS: Final[dict[str, Kind]] = {"memory": memory, "postgres": postgres}
+def objects(folder: Path) -> Iterator[str]:
+    """A bucket in memory."""
+    from obstore.store import MemoryStore
+
+    store = MemoryStore()
+    with patch("sessiontree.storage.objects.open_store", lambda address: store):
+        yield f"s3://test-{next(_NUMBERS)}"
+
+
+@functools.cache
+def _moto() -> str:
+    """The endpoint of moto's server, which runs until the tests end."""
+    running = contextlib.ExitStack()
+    atexit.register(running.close)
+    return running.enter_context(servers.moto())
+
+
+def s3(folder: Path) -> Iterator[str]:
+    """A bucket of a server that answers as S3 does."""
+    if not servers.has_moto():
+        pytest.skip(servers.NO_MOTO)
+    bucket = f"test-{next(_NUMBERS)}"
+    servers.make_bucket(_moto(), bucket)
+    with servers.credentials(_moto()):
+        yield f"s3://{bucket}"
+
+
+KINDS: Final[dict[str, Kind]] = {
+    "memory": memory,
+    "postgres": postgres,
+    "objects": objects,
+    "s3": s3,
+}
 
 
 @contextmanager

@@ -1,0 +1,358 @@
+"""The calls to object storage: each is one request, with the errors of the library made ours.
+
+A request that was refused wrote nothing, and raises `Taken` or a `StorageError`. A write whose
+answer was lost raises `Unsure`: it may stand, or may still arrive. The library itself repeats
+requests that the server refused for the moment (503), and reads that failed.
+
+Invariants: no message has a credential in it; a forked process sends nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+
+from sessiontree.errors import StorageError, UsageError
+from sessiontree.storage.place import Address, missing_library
+
+if TYPE_CHECKING:
+    from obstore.store import ObjectStore
+
+PAGE: Final = 1000
+"""The keys that a server lists in one answer."""
+
+_PART: Final = 8 * 1024 * 1024
+"""The bytes of a part of an upload."""
+
+
+class Taken(Exception):
+    """The object is not as the writer took it to be; nothing was written."""
+
+
+class Unsure(Exception):
+    """The answer to a write was lost: it may stand, not stand, or arrive later."""
+
+
+class Stored(NamedTuple):
+    """An object as a listing has it; `modified` counts from 1970, by the server's clock."""
+
+    key: str
+    size: int
+    etag: str
+    modified: float
+
+
+class Got(NamedTuple):
+    """Bytes of an object.
+
+    Attributes:
+        content: the bytes that were asked for.
+        size: the bytes of the whole object.
+        etag: names the version of the object.
+        by: who wrote it, as given to the write; empty if nothing was.
+        modified: when, as in `Stored`.
+    """
+
+    content: bytes
+    size: int
+    etag: str
+    by: str
+    modified: float
+
+
+OPTIONS: Final = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
+"""Options of an address that the library takes."""
+
+
+def open_store(address: Address) -> ObjectStore:
+    """The store of the bucket of an address; what it does not say comes from the environment.
+
+    Raises:
+        UsageError: the address has an option that is not known, or no bucket.
+    """
+    with missing_library("objects"):
+        from obstore.store import S3Store
+    given = dict(address.options)
+    given.pop("blobs", None)  # which says where blobs are kept, and is not for the server
+    timeout = given.pop("timeout", "30")
+    if unknown := sorted(set(given) - set(OPTIONS)):
+        raise UsageError(
+            f"{address.shown}: there is no option {unknown[0]}; there are: "
+            f"{', '.join((*OPTIONS, 'timeout'))}"
+        )
+    bucket = address.base.partition("://")[2]
+    if not bucket or "@" in bucket:
+        raise UsageError(f"{address.shown} names no bucket; write s3://bucket/prefix")
+    if not re.fullmatch(r"[0-9]{1,4}", timeout):
+        raise UsageError(f"{address.shown}: the timeout is a number of seconds, not {timeout!r}")
+    endpoint = given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
+    options: dict[str, Any] = dict(given)
+    return S3Store(
+        bucket,
+        client_options={
+            "allow_http": endpoint.startswith("http://"),
+            "timeout": timedelta(seconds=int(timeout)),
+        },
+        retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=2 * int(timeout))},
+        **options,
+    )
+
+
+class Bucket:
+    """The objects of a bucket.
+
+    Args:
+        url: the address of the bucket, without a password.
+        store: the store of the library.
+
+    Attributes:
+        requests: how many requests of each kind were sent.
+    """
+
+    def __init__(self, url: str, store: ObjectStore) -> None:
+        self.url = url
+        self.requests: Counter[str] = Counter()
+        self._store = store
+        self._lock = threading.Lock()
+
+    def _sending(self, kind: str) -> ObjectStore:
+        """Count a request, and return the store to send it to."""
+        if _is_forked:
+            raise UsageError(
+                f"{self.url} was used before this process was forked, and object storage does not "
+                'work in a forked process; start processes with "spawn" or "forkserver"'
+            )
+        global _is_used
+        _is_used = True
+        with self._lock:
+            self.requests[kind] += 1
+        return self._store
+
+    def create(self, key: str, content: bytes, by: str = "") -> str:
+        """Make an object unless there is one; return its etag.
+
+        Raises:
+            Taken: there is one.
+            Unsure: the answer was lost.
+        """
+        return self._put(key, content, "create", by)
+
+    def replace(self, key: str, content: bytes, etag: str, by: str = "") -> str:
+        """Write an object if it still is the version `etag`; raises as `create` does."""
+        return self._put(key, content, {"e_tag": etag}, by)
+
+    def write(self, key: str, content: bytes) -> str:
+        """Make or replace an object; raises as `create` does, but for `Taken`."""
+        return self._put(key, content, "overwrite", "")
+
+    def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
+        import obstore
+        from obstore import exceptions
+
+        store = self._sending("put")
+        attributes = {"by": by} if by else None
+        try:
+            done = obstore.put(
+                store, key, content, mode=mode, attributes=attributes, use_multipart=False
+            )
+        except (exceptions.AlreadyExistsError, exceptions.PreconditionError) as error:
+            raise Taken from error
+        except FileNotFoundError as error:
+            if mode in ("create", "overwrite"):
+                raise self._failed("write", key, error) from error
+            raise Taken from error  # the version to replace is gone
+        except Exception as error:
+            if _is_conflict(error):
+                raise Taken from error
+            if _is_definite(error):
+                raise self._failed("write", key, error) from error
+            raise Unsure(_cause(error)) from error
+        return done["e_tag"] or ""
+
+    def get(self, key: str, start: int = 0, end: int | None = None) -> Got:
+        """Read an object, or its bytes from `start` to `end`.
+
+        A range that begins behind the end of the object is empty.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        import obstore
+
+        store = self._sending("get")
+        try:
+            got = obstore.get(store, key, options={} if end is None else {"range": (start, end)})
+            content = bytes(got.bytes())
+        except FileNotFoundError as error:
+            if "NoSuchBucket" in str(error):
+                raise self._failed("read", key, error) from error
+            raise
+        except Exception as error:
+            if end is not None and _is_behind(error):
+                return Got(b"", 0, "", "", 0.0)
+            raise self._failed("read", key, error) from error
+        found = got.meta
+        attributes: Mapping[str, str] = got.attributes
+        by = attributes.get("by", "")
+        return Got(content, found["size"], found["e_tag"] or "", by, _seconds(found))
+
+    def head(self, key: str) -> Stored | None:
+        """What there is at a key, without its bytes."""
+        import obstore
+
+        store = self._sending("head")
+        try:
+            return _stored(obstore.head(store, key))
+        except FileNotFoundError:
+            return None
+        except Exception as error:
+            raise self._failed("look at", key, error) from error
+
+    def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+        """The objects below a folder whose keys come after one, in the order of the keys."""
+        import obstore
+
+        store = self._sending("list")
+        try:
+            is_first = True
+            for page in obstore.list(
+                store, prefix=folder or None, offset=after or None, chunk_size=PAGE
+            ):
+                if not is_first:
+                    self._sending("list")
+                is_first = False
+                yield from map(_stored, page)
+        except Exception as error:
+            raise self._failed("list", folder, error) from error
+
+    def copy(self, source: str, target: str) -> None:
+        """Make or replace an object with the bytes of another, on the server.
+
+        Raises:
+            FileNotFoundError: there is no such object.
+        """
+        import obstore
+
+        store = self._sending("copy")
+        try:
+            obstore.copy(store, source, target)
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise self._failed("copy", source, error) from error
+
+    def remove(self, keys: Iterable[str]) -> None:
+        """Remove objects, those that are there."""
+        import obstore
+
+        for each in keys:
+            store = self._sending("delete")
+            try:
+                obstore.delete(store, each)
+            except FileNotFoundError:
+                continue
+            except Exception as error:
+                raise self._failed("remove", each, error) from error
+
+    def upload(self, key: str, source: IO[bytes]) -> None:
+        """Make or replace an object with the rest of a file, part by part where it is long."""
+        import obstore
+
+        store = self._sending("put")
+        try:
+            first = source.read(_PART)
+            more = source.read(1) if len(first) == _PART else b""
+            if more:
+                parts = _parts(first, more, source)
+                obstore.put(store, key, parts, chunk_size=_PART, max_concurrency=4)
+            else:
+                obstore.put(store, key, first, use_multipart=False)
+        except Exception as error:
+            raise self._failed("write", key, error) from error
+
+    def _failed(self, verb: str, key: str, error: Exception) -> StorageError:
+        if isinstance(error, StorageError):
+            return error
+        where = f"{self.url}/{key}"
+        return StorageError(f"cannot {verb} {where}: {_cause(error)}; {_step(error)}", where)
+
+
+def _parts(first: bytes, more: bytes, source: IO[bytes]) -> Iterator[bytes]:
+    yield first
+    block = more + source.read(_PART - 1)
+    while block:
+        yield block
+        block = source.read(_PART)
+
+
+def _seconds(found: Any) -> float:
+    return float(found["last_modified"].timestamp())
+
+
+def _stored(found: Any) -> Stored:
+    return Stored(found["path"], found["size"], found["e_tag"] or "", _seconds(found))
+
+
+_CODE: Final = re.compile(r"<Code>([^<]{1,80})</Code>")
+_STATUS: Final = re.compile(r"status code: (\d{3})")
+_WIRE: Final = re.compile(r"HTTP error: ([^\n]{1,200})")
+
+
+def _code(error: Exception) -> str:
+    found = _CODE.search(str(error))
+    return found[1] if found else ""
+
+
+def _status(error: Exception) -> int:
+    found = _STATUS.search(str(error))
+    return int(found[1]) if found else 0
+
+
+def _cause(error: Exception) -> str:
+    """What went wrong, in a few words: what the server says may have an access key in it."""
+    if code := _code(error) or (f"status {status}" if (status := _status(error)) else ""):
+        return f"the server answered {code}"
+    found = _WIRE.search(str(error))
+    return found[1] if found else str(error).partition("\n")[0][:200]
+
+
+def _step(error: Exception) -> str:
+    if _status(error) in (401, 403):
+        return "check the credentials and what they may do in the bucket"
+    if _code(error) == "NoSuchBucket":
+        return "make the bucket, or check the address"
+    if _status(error) in (429, 503):
+        return "the server is overloaded; try again later"
+    return "check the endpoint and the network, and try again"
+
+
+def _is_definite(error: Exception) -> bool:
+    """Whether the server refused a write, so that it was not done."""
+    return 400 <= _status(error) < 500 and _status(error) != 408
+
+
+def _is_conflict(error: Exception) -> bool:
+    """Whether another write to the same key was under way; S3 asks to look again then."""
+    return _status(error) in (409, 412)
+
+
+def _is_behind(error: Exception) -> bool:
+    return _status(error) == 416 or "StartTooLarge" in str(error)
+
+
+_is_used = False
+_is_forked = False
+
+
+def _note_fork() -> None:
+    global _is_forked
+    _is_forked = _is_used
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_note_fork)

@@ -1,0 +1,468 @@
+"""Sessions on object storage: `s3://bucket/prefix/project/name.jsonl?endpoint=…&region=…`.
+
+The credentials come from the environment (`AWS_…`), or from the options `access_key_id` and
+`secret_access_key`, which no message shows. The bucket is the base, so the name of a session is its
+whole path.
+
+A session NAME is there if the object `NAME/head` is there and not empty. That object names the
+generation in force, whose objects `generation` describes, and has the first bytes of the session.
+Blobs and other parts are objects `NAME.…`.
+
+Invariants: to make a session is to create its head, if it is absent or empty. Nothing is written to
+a server that overwrites where it was asked to create. A head is never deleted, because no server
+deletes on a condition: a second program would delete the head of a new session of the same name.
+
+What a removal leaves: the head, empty; the object of 512 bytes that ends the log, so that a program
+that still has the session open gets an error; and the keys of blocks of the last day, empty, for
+one that has not yet seen the end. A program that lost its network for longer than a day and then
+writes to a removed session is told so, because it looks after it wrote. What such a writer leaves
+lies in a generation that no head names, so it never comes up in another session.
+
+A move copies all, then ends the log at the old place, then makes the new one visible; each step may
+be done twice, so a second call finishes what a first one began.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import secrets
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import IO, Final
+from weakref import WeakValueDictionary
+
+from sessiontree.errors import (
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+)
+from sessiontree.storage import object_marks
+from sessiontree.storage.bucket import PAGE, Bucket, Stored, Taken, Unsure, open_store
+from sessiontree.storage.contents import ContentFiles, remove_beside
+from sessiontree.storage.files import BLOBS
+from sessiontree.storage.fs import Durability
+from sessiontree.storage.generation import Generation, sessions_side_by_side, side_by_side
+from sessiontree.storage.log import BlobPlace, Moved
+from sessiontree.storage.object_log import (
+    Head,
+    Lost,
+    ObjectLog,
+    Opened,
+    Standing,
+    head_key,
+    standing,
+    stored,
+    surely,
+)
+from sessiontree.storage.place import Address, Ends, Found, address_of, check_name, name_in
+
+_DAY: Final = 24 * 3600.0
+
+_HEADS: Final = 4000
+"""The heads of listed sessions that are kept in memory."""
+
+_PROBE: Final = ".sessiontree-probe/"
+"""Begins the keys of the objects that ask what a server can do."""
+
+
+def open_place(address: Address) -> ObjectPlace:
+    """Open the place of an address.
+
+    Raises:
+        UsageError: it names no bucket, has an unknown option, or the library is missing.
+    """
+    store = open_store(address)
+    return ObjectPlace(Bucket(address.shown, store), address.shown_options)
+
+
+class ObjectContents:
+    """Contents as objects, whose keys are theirs; see `Contents`."""
+
+    def __init__(self, bucket: Bucket) -> None:
+        self._bucket = bucket
+
+    def put(self, key: str, source: IO[bytes]) -> None:
+        self._bucket.upload(key, source)
+
+    def size(self, key: str) -> int | None:
+        found = self._bucket.head(key)
+        return None if found is None else found.size
+
+    def read(self, key: str, offset: int, size: int) -> bytes:
+        if size <= 0:
+            return b""
+        return self._bucket.get(key, offset, offset + size).content
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        # The server lists by folders, so what comes before the prefix is skipped by name.
+        folder = prefix.rpartition("/")[0]
+        for found in self._bucket.list(folder, prefix):
+            if not found.key.startswith(prefix):
+                return
+            if not _session_of(found):
+                yield found.key
+
+    def copy(self, source: str, target: str) -> None:
+        self._bucket.copy(source, target)
+
+    def remove(self, key: str) -> None:
+        self._bucket.remove([key])
+
+
+class ObjectPlace:
+    """Sessions in a bucket; see `Place`.
+
+    Attributes:
+        bucket: its objects.
+    """
+
+    def __init__(self, bucket: Bucket, options: tuple[tuple[str, str], ...] = ()) -> None:
+        self.bucket = bucket
+        self._options = options
+        self.url = url = bucket.url
+        self.contents = ObjectContents(self.bucket)
+        self._files = ContentFiles(self.contents, f"{url}/")
+        self._sessions: WeakValueDictionary[str, Opened] = WeakValueDictionary()
+        self._lock = threading.Lock()
+        self._is_probed = False
+        self._refusal = ""
+        self._heads: dict[str, tuple[str, Standing | None]] = {}
+
+    def address(self, name: str) -> str:
+        return address_of(self.url, name, self._options)
+
+    def name(self, address: str) -> str:
+        return name_in(address)
+
+    def opened(self, name: str) -> Opened:
+        """What the logs of a session share in this process."""
+        with self._lock:
+            found = self._sessions.get(name)
+            if found is None:
+                found = self._sessions[name] = Opened(self.bucket, name, self.address(name))
+            return found
+
+    def log(
+        self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
+    ) -> ObjectLog:
+        return ObjectLog(self, check_name(name, self.url), readonly=readonly)
+
+    def blobs(self, name: str) -> BlobPlace:
+        return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
+
+    def check_server(self) -> None:
+        """Check, once, that the server keeps writers apart.
+
+        Raises:
+            StorageError: it does not.
+        """
+        with self._lock:
+            if not self._is_probed:
+                self._refusal = self._probe()
+                self._is_probed = True
+        if self._refusal:
+            raise StorageError(self._refusal, self.url)
+
+    def _probe(self) -> str:
+        """Why nothing may be written here; empty if it may."""
+        key = _PROBE + secrets.token_hex(8)
+        why = ""
+        try:
+            etag = self.bucket.create(key, b"1")
+            with contextlib.suppress(Taken):
+                self.bucket.create(key, b"2")
+                why = "overwrites an object that was to be created only if it is absent"
+            if not why:
+                self.bucket.replace(key, b"3", etag)
+                with contextlib.suppress(Taken):
+                    self.bucket.replace(key, b"4", etag)
+                    why = "overwrites an object that is not the version it was asked to replace"
+        except Taken:
+            why = "does not replace an object by its version (If-Match)"
+        except Unsure as error:
+            raise StorageError(
+                f"cannot write to {self.url}: {error}; try again", self.url
+            ) from error
+        finally:
+            with contextlib.suppress(StorageError):
+                self.bucket.remove([key])
+        return why and (
+            f"the server of {self.url} {why}, so it cannot keep two writers apart, and nothing "
+            "was written; use a server with conditional writes; reading is possible"
+        )
+
+    def create(self, name: str, blocks: Iterable[bytes]) -> None:
+        check_name(name, self.url)
+        self.check_server()
+        id = secrets.token_hex(8)
+        first = stored(self.bucket, name, id, blocks)
+        try:
+            self._make_head(name, Head(id).encoded(first))
+        except SessionExistsError:
+            self.bucket.remove(each.key for each in self.bucket.list(f"{name}/{id}"))
+            raise
+
+    def _make_head(self, name: str, content: bytes) -> str:
+        """Make the head of a session, unless there is one; return its version.
+
+        Raises:
+            SessionExistsError: there is one.
+        """
+        key = head_key(name)
+        before = ""
+
+        def make() -> str:
+            if before:
+                return self.bucket.replace(key, content, before)
+            return self.bucket.create(key, content)
+
+        while True:
+            try:
+                return surely(make)
+            except Taken:
+                got = self.bucket.get(key)
+            if got.content == content:  # the answer was lost
+                return got.etag
+            if got.content or before == got.etag:
+                path = self.address(name)
+                raise SessionExistsError(f"{path} is there already; choose another name", path)
+            before = got.etag
+
+    def find(self, name: str) -> Found | None:
+        try:
+            generation, head = self.opened(name).current()
+        except SessionNotFoundError:
+            return None
+        return Found(name, generation.end, max(generation.modified, head.modified))
+
+    def list(self, prefix: str = "") -> Iterator[Found]:
+        for found, _ in self._list(prefix):
+            yield found
+
+    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
+        def read(one: tuple[Found, Generation]) -> Ends:
+            found, generation = one
+            start = max(0, found.size - tail)
+            return Ends(found, generation.read(0, head), generation.read(start, found.size - start))
+
+        yield from sessions_side_by_side(read, self._list(prefix))
+
+    def _list(self, prefix: str) -> Iterator[tuple[Found, Generation]]:
+        """The sessions, each with its generation in force, from one listing."""
+        listing = self._keys(prefix)
+        for name, keys in groupby(listing, _session_of):
+            if not name:
+                continue
+            found = [*keys]
+            head = next((each for each in found if each.key == head_key(name)), None)
+            if head is None or not head.size or not name.startswith(prefix):
+                continue
+            with contextlib.suppress(SessionNotFoundError):
+                generation = self._listed(name, head, found)
+                modified = max(generation.modified, head.modified)
+                yield Found(name, generation.end, modified), generation
+
+    def _keys(self, prefix: str) -> Iterator[Stored]:
+        """All objects whose keys begin with a text, without long runs of merged blocks."""
+        folder = prefix.rpartition("/")[0]
+        after = prefix if prefix and not prefix.endswith("/") else ""
+        while True:
+            skip = ""
+            merged: dict[str, int] = {}
+            run = 0
+            for found in self.bucket.list(folder, after):
+                if not found.key.startswith(prefix):
+                    if found.key > prefix:
+                        return
+                    continue
+                place, _, name = found.key.rpartition("/")
+                within, _, kind = place.rpartition("/")
+                if kind == "merged":
+                    end = name.removesuffix(".jsonl").partition("-")[2]
+                    merged[within] = max(merged.get(within, 0), int(end) if end.isdigit() else 0)
+                is_covered = kind == "log" and name < f"{merged.get(within, 0):020}"
+                run = run + 1 if is_covered else 0
+                if run > PAGE:
+                    skip = f"{place}/{merged[within] - 1:020}.jsonl"
+                    break
+                if not is_covered:
+                    yield found
+            if not skip:
+                return
+            after = skip
+
+    def _listed(self, name: str, head: Stored, keys: Sequence[Stored]) -> Generation:
+        """The generation in force of a session, as a listing has it."""
+        cached = self._heads.get(name)
+        if cached is None or cached[0] != head.etag:
+            if len(self._heads) >= _HEADS:
+                self._heads.clear()
+            cached = self._heads[name] = head.etag, standing(self.bucket, head.key)
+        found = cached[1]
+        if found is None or found.head.arriving:
+            raise SessionNotFoundError(name, name)
+        session = self.opened(name)
+        generation = session.generation(found.head.generation, found.first)
+        generation.fill(keys)
+        mark = generation.mark
+        return session.current()[0] if mark is not None and mark.ends else generation
+
+    def move(self, source: str, target: str) -> None:
+        path = self.address(check_name(target, self.url))
+        session = self.opened(source)
+        self.check_server()
+        with session.threads.lock:
+            old = standing(self.bucket, head_key(source))
+            if old is None or old.head.arriving:
+                raise session.missing()
+            moved = _moved_id(old.head.generation, target)
+            place, is_there = self._reserve(target, moved, path)
+            if not is_there:
+                self._move(session, old, target, moved, place)
+            self._clear_away(session, source, old)
+
+    def _move(self, session: Opened, old: Standing, target: str, moved: str, place: str) -> None:
+        """Copy a session, end it, and let the copy be seen."""
+        source = session.name
+        generation, has_ended = self._to_move(session, old, moved)
+        try:
+            if not has_ended:
+                self._check_idle(session)
+                session.claim_end(generation)
+            content = self._copied(generation, target, moved)
+            keys = [*self.contents.keys(f"{source}.")]
+            side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
+            if not has_ended:
+                mark = object_marks.end("moved", moved)
+                session.put(generation, generation.end, mark.encoded())
+        except Lost:
+            raise session.lost() from None
+        except BaseException:
+            session.give_back()
+            raise
+        with contextlib.suppress(Taken):  # another call finished it
+            surely(lambda: self.bucket.replace(head_key(target), content, place))
+
+    def _check_idle(self, session: Opened) -> None:
+        if session.keeper is not None:
+            raise session.busy(object_marks.claim(kept=True, count=0))
+
+    def _reserve(self, target: str, moved: str, path: str) -> tuple[str, bool]:
+        """Take a name for a session that is being moved there.
+
+        Returns:
+            The version of its head, and whether the session is there already.
+
+        Raises:
+            SessionExistsError: there is another session, or another is being moved there.
+        """
+        there = standing(self.bucket, head_key(target))
+        if there is None:
+            return self._make_head(target, Head(moved, arriving=True).encoded(b"")), False
+        if there.head.generation == moved:
+            return there.etag, not there.head.arriving
+        raise SessionExistsError(f"{path} is there already; choose another name", path)
+
+    def _to_move(self, session: Opened, old: Standing, moved: str) -> tuple[Generation, bool]:
+        """The generation to move, and whether a move to the same place has ended it already."""
+        generation = session.generation(old.head.generation, old.first)
+        generation.refresh()
+        mark = generation.mark
+        if mark is not None and mark.kind == "moved" and mark.next == moved:
+            return generation, True
+        return session.current()[0], False
+
+    def _copied(self, generation: Generation, target: str, moved: str) -> bytes:
+        """Copy the objects of a generation, and return the head of the copy."""
+        blocks = (generation.read(at, 1024 * 1024) for at in range(0, generation.end, 1024 * 1024))
+        first = stored(self.bucket, target, moved, blocks)
+        return Head(moved).encoded(first)
+
+    def remove(self, name: str) -> None:
+        session = self.opened(name)
+        self.check_server()
+        with session.threads.lock:
+            old = standing(self.bucket, head_key(name))
+            if old is None or old.head.arriving:
+                raise session.missing()
+            self._check_idle(session)
+            self._end(session)
+            remove_beside(self.contents, name)
+            self._clear_away(session, name, old)
+
+    def _end(self, session: Opened) -> None:
+        """End the log of a session that is removed, unless it has ended already."""
+        while True:
+            try:
+                generation, _ = session.current(even_moved=True)
+            except SessionNotFoundError:
+                return
+            with contextlib.suppress(Moved):
+                mark = object_marks.end("removed")
+                if generation.mark is None or not generation.mark.ends:
+                    session.put(generation, generation.end, mark.encoded())
+                return
+
+    def _clear_away(self, session: Opened, name: str, old: Standing) -> None:
+        """Remove the content of a session whose log has ended, then its head."""
+        session.claim = None
+        self.clear(name, set(), is_over=True)
+        remove_beside(self.contents, name)
+        with contextlib.suppress(Taken):
+            surely(lambda: self.bucket.replace(head_key(name), b"", old.etag))
+
+    def clear(self, name: str, kept: set[str], *, is_over: bool = False) -> None:
+        """Remove the content of generations that were replaced for more than a day.
+
+        Args:
+            name: the session.
+            kept: the generations that are left as they are.
+            is_over: whether its log has ended, so that all content goes. Keys of the last day then
+                stay, empty.
+        """
+        everything = [each for each in self.bucket.list(name) if each.key != head_key(name)]
+        now = max((each.modified for each in everything), default=0.0)
+        for id, found in groupby(everything, lambda each: each.key[len(name) + 1 :].split("/")[0]):
+            keys = [*found]
+            newest = max(each.modified for each in keys)
+            if id in kept or not (is_over or now - newest > _DAY):
+                continue
+            # From its start on, so that what is left is never taken for a whole log.
+            gone = [each.key for each in keys if "/log/" not in each.key]
+            blocks = [each for each in keys if "/log/" in each.key]
+            if blocks and blocks[-1].size == object_marks.SIZE:
+                del blocks[-1]  # which ends the log
+            for each in blocks:
+                if not is_over or now - each.modified > _DAY:
+                    gone.append(each.key)
+                elif each.size:
+                    self._empty(each.key)
+            self.bucket.remove(gone)
+
+    def _empty(self, key: str) -> None:
+        surely(lambda: self.bucket.write(key, b""))
+
+    def close(self) -> None:
+        """Do nothing: the library closes connections that are idle."""
+
+
+def _moved_id(generation: str, target: str) -> str:
+    """The generation that a moved session gets, the same whenever the move is tried."""
+    return hashlib.sha256(f"{generation} {target}".encode()).hexdigest()[:16]
+
+
+def _session_of(found: Stored) -> str:
+    """The name of the session of a key; empty if it is not of a log."""
+    folder, _, name = found.key.rpartition("/")
+    if name == "head":
+        return folder
+    if name != "start":
+        folder = folder.rpartition("/")[0]
+    above, _, id = folder.rpartition("/")
+    return above if _is_id(id) else ""
+
+
+def _is_id(text: str) -> bool:
+    return len(text) == 16 and all(digit in "0123456789abcdef" for digit in text)
