@@ -27,12 +27,14 @@ class CopyResult(msgspec.Struct, frozen=True):
     Attributes:
         sessions: the sessions that are in the target now, in the order of their names.
         skipped: the files that are no sessions of sessiontree, each with the reason.
-        problems: what is wrong: the sessions that were not copied, and damage that was.
+        problems: what could not be copied.
+        damage: what is wrong with the lines of the sessions, which were copied as they are.
     """
 
     sessions: list[CopiedSession]
     skipped: list[str]
     problems: list[str]
+    damage: list[str]
 
     @property
     def is_unchanged(self) -> bool:
@@ -47,6 +49,7 @@ class CopyResult(msgspec.Struct, frozen=True):
             "blobs": sum(one.blobs for one in self.sessions),
             "skipped": self.skipped,
             "problems": self.problems,
+            "damage": self.damage,
         }
 
 
@@ -103,7 +106,7 @@ class Mirror:
 
     def go(self, each: Callable[[CopiedSession], object] | None = None) -> CopyResult:
         """Copy what is new; see `copy`."""
-        result = CopyResult([], [], [])
+        result = CopyResult([], [], [], [])
         if not self._source.is_store:
             self._copy("", result, each)
             return result
@@ -130,6 +133,7 @@ class Mirror:
         self._copies[name] = copy
         result.sessions.append(done)
         result.problems.extend(done.problems)
+        result.damage.extend(done.damage)
         if each is not None:
             each(done)
 

@@ -27,12 +27,14 @@ class SyncResult(msgspec.Struct, frozen=True):
     Attributes:
         sessions: the sessions, in the order of their names in the first store, then in the second.
         skipped: the files that cannot be united, each with the reason and the next step.
-        problems: what is wrong: sessions that were not united, and damage.
+        problems: what could not be done.
+        damage: what is wrong with the lines of the sessions.
     """
 
     sessions: list[SyncedSession]
     skipped: list[str]
     problems: list[str]
+    damage: list[str]
 
     @property
     def is_unchanged(self) -> bool:
@@ -45,6 +47,7 @@ class SyncResult(msgspec.Struct, frozen=True):
             "sessions": [one.as_dict() for one in self.sessions],
             "skipped": self.skipped,
             "problems": self.problems,
+            "damage": self.damage,
         }
 
 
@@ -83,7 +86,7 @@ def sync(
             f"one of {one.file} and {other.file} is a session, and the other one a store; give "
             "two sessions or two stores"
         )
-    result = SyncResult([], [], [])
+    result = SyncResult([], [], [], [])
     if not one.is_store:
         _done(sync_session(fs, one.file, other.file), result, each)
         return result
@@ -94,6 +97,7 @@ def sync(
 def _done(session: SyncedSession, result: SyncResult, each: Each | None) -> None:
     result.sessions.append(session)
     result.problems.extend(session.problems)
+    result.damage.extend(session.damage)
     if each is not None:
         each(session)
 
@@ -168,5 +172,7 @@ class _Stores(NamedTuple):
                 "name there; rename one of the two"
             ) from error
         a, b = (copied.source, copied.target)[:: 1 if source is self.one else -1]
-        done = SyncedSession(id, a, b, 0, 0, copied.blobs, copied.target, copied.problems)
+        done = SyncedSession(
+            id, a, b, 0, 0, copied.blobs, copied.target, copied.problems, copied.damage
+        )
         _done(done, self.result, self.each)

@@ -61,6 +61,7 @@ def _out_copies(result: CopyResult, *, as_json: bool) -> None:
         out_json(result)
         return
     tell_each("Skipped", result.skipped)
+    tell_each("Damage", result.damage)
     tell_each("Problem", result.problems)
     unchanged = sum(one.is_unchanged for one in result.sessions)
     new = len(result.sessions) - unchanged
@@ -92,6 +93,7 @@ def sync(a: str, b: str, as_json: bool) -> None:
         out_json(result)
     else:
         tell_each("Skipped", result.skipped)
+        tell_each("Damage", result.damage)
         tell_each("Problem", result.problems)
         unchanged = sum(one.is_unchanged for one in result.sessions)
         new = len(result.sessions) - unchanged

@@ -21,6 +21,7 @@ same bytes; it comes after all that it settles, so it settles that once, for all
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
@@ -129,11 +130,12 @@ def parents_first(tree: TreeIndex, rows: list[int]) -> list[int]:
 def settled(one: United, other: United) -> list[bytes]:
     """The lines that both copies get at their ends, with LF; none where both agree."""
     found: list[bytes] = []
+    ancestry = _Ancestry()
     ours, theirs = one.leaves(), other.leaves()
     tails = {lane: place.uuid for lane, place in ours.items()}
     for lane in sorted(ours, key=lambda name: name or ""):
         if ours[lane].uuid != theirs[lane].uuid:
-            line, tails[lane] = _branch(lane, ours[lane], theirs[lane])
+            line, tails[lane] = _branch(lane, ours[lane], theirs[lane], ancestry)
             found.append(line)
     tail = tails[None]
     for fields, about in _settled_facts(one.facts(), other.facts()):
@@ -142,30 +144,62 @@ def settled(one: United, other: United) -> list[bytes]:
     return found
 
 
-def _branch(lane: str | None, one: Place, other: Place) -> tuple[bytes, str]:
+def _branch(lane: str | None, one: Place, other: Place, ancestry: _Ancestry) -> tuple[bytes, str]:
     """The entry that makes one of two leaves that of both copies, and its uuid."""
-    ends = _standing(one), _standing(other)
+    ends = ancestry.standing(one), ancestry.standing(other)
     winner = max(ends, key=lambda place: _age(place.entry))
-    if ends[0].uuid != ends[1].uuid:
+    if ends != (one, other):  # an annotation may be below an entry that the other one went on from
         for above, below in (ends, ends[::-1]):
-            if _is_above(above.uuid, below):
+            if ancestry.is_above(above.uuid, below):
                 winner = below
     about = [one.entry, other.entry]
     united = {"united": sorted(entry.uuid for entry in about)}
     return _made({"type": "branch", "metadata": united}, about, winner.uuid, lane)
 
 
-def _standing(place: Place) -> Place:
-    """The nearest entry, from this one up, that is no annotation."""
-    tree, row = place.copy.tree, place.row
-    while tree.type_of(row) in ANNOTATIONS and tree.parents[row] != NO_ROW:
-        row = tree.parents[row]
-    return Place(place.copy, row)
+class _Ancestry:
+    """Tells which entries are above others; many answers cost one look at the whole tree."""
 
+    def __init__(self) -> None:
+        self._standing: dict[tuple[int, int], int] = {}
+        self._spans: dict[int, tuple[array[int], array[int]]] = {}
 
-def _is_above(uuid: str, place: Place) -> bool:
-    tree = place.copy.tree
-    return any(tree.uuids[row] == uuid for row in tree.rows_up(place.row))
+    def standing(self, place: Place) -> Place:
+        """The nearest entry, from this one up, that is no annotation."""
+        tree, row = place.copy.tree, place.row
+        passed: list[int] = []
+        while tree.type_of(row) in ANNOTATIONS and tree.parents[row] != NO_ROW:
+            known = self._standing.get((id(tree), row))
+            passed.append(row)
+            row = tree.parents[row] if known is None else known
+        self._standing.update(((id(tree), one), row) for one in passed)
+        return Place(place.copy, row)
+
+    def is_above(self, uuid: str, place: Place) -> bool:
+        """Whether the entry with a uuid is an ancestor of another one."""
+        tree = place.copy.tree
+        row = tree.row(uuid)
+        if row in (NO_ROW, place.row):
+            return False
+        begins, ends = self._spans.get(id(tree)) or self._span(tree)
+        return begins[row] < begins[place.row] < ends[row]
+
+    def _span(self, tree: TreeIndex) -> tuple[array[int], array[int]]:
+        """For each row its number in a walk from the top, and the number after its descendants."""
+        begins, ends = array("i", bytes(4 * len(tree))), array("i", bytes(4 * len(tree)))
+        number = 0
+        waiting = tree.roots()
+        while waiting:
+            row = waiting.pop()
+            if row < 0:
+                ends[~row] = number
+                continue
+            begins[row] = number
+            number += 1
+            waiting.append(~row)
+            waiting += tree.children(row)
+        self._spans[id(tree)] = begins, ends
+        return begins, ends
 
 
 def _age(entry: Entry) -> tuple[datetime, str]:

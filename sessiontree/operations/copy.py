@@ -53,7 +53,8 @@ class CopiedSession(msgspec.Struct, frozen=True):
         written: how many of them were written by this call.
         blobs: the number of blobs that were written.
         parts: the suffixes of the other files that were written, such as `.v1`.
-        problems: what is wrong with the source, in words; the rest was copied.
+        problems: what could not be copied, in words; the rest was.
+        damage: what is wrong with the source, in words; lines were copied as they are.
     """
 
     source: str
@@ -63,6 +64,7 @@ class CopiedSession(msgspec.Struct, frozen=True):
     blobs: int
     parts: list[str]
     problems: list[str]
+    damage: list[str]
 
     @property
     def is_unchanged(self) -> bool:
@@ -134,11 +136,12 @@ class _Run:
         self._end = _whole_end(source)
         self._findings: dict[str, tuple[int, str, int]] = {}
         self._problems: list[str] = []
+        self._damage: list[str] = []
 
     def go(self) -> tuple[CopiedSession, _Known]:
         source, end = self._source, self._end
         if left := source.size() - end:
-            self._problems.append(
+            self._damage.append(
                 f"{source.name}: the last {left:,} bytes are no whole line and were not copied"
             )
         known = self._known.blobs if self._known else frozenset()
@@ -154,7 +157,7 @@ class _Run:
             identity = target.identity
         for offset, cause, count in self._findings.values():
             more = more_like_it(count)
-            self._problems.append(f"{source.name} (byte {offset}): {cause}{more}; copied as it is")
+            self._damage.append(f"{source.name} (byte {offset}): {cause}{more}; copied as it is")
         copied = CopiedSession(
             source=source.name,
             target=self._file,
@@ -163,6 +166,7 @@ class _Run:
             blobs=blobs,
             parts=copied_parts,
             problems=self._problems,
+            damage=self._damage,
         )
         return copied, _Known(source.identity, identity, end, had)
 
@@ -330,24 +334,30 @@ class _Run:
 
     def _copy_parts(self, target: Log) -> list[str]:
         """Copy what is kept beside the log: originals of version 1, and archives."""
-        copied: list[str] = []
-        there = set(target.parts())
-        for suffix in filter(_is_part, self._source.parts()):
-            if self._source.part_size(suffix) < 0:
+        wanted = (suffix for suffix in self._source.parts() if _is_part(suffix))
+        found = [suffix for suffix in wanted if self._source.part_size(suffix) >= 0]
+        return [suffix for suffix in found if self._copy_part(target, suffix)]
+
+    def _copy_part(self, target: Log, suffix: str) -> bool:
+        """Copy one part, unless it is there; whether it was written."""
+        for is_last in (False, True):
+            state = self._state_of_part(target, suffix) if suffix in target.parts() else "absent"
+            if state == "same":
+                return False
+            if state == "other":
+                self._problems.append(
+                    f"{target.part_name(suffix)} is there already and is no copy of "
+                    f"{self._source.part_name(suffix)}; it was left as it is"
+                )
+                return False
+            try:
+                target.write_part(suffix, self._source.read_part(suffix))
+            except SessionExistsError:  # another program copies the same session
+                if is_last:
+                    raise
                 continue
-            if suffix in there:
-                state = self._state_of_part(target, suffix)
-                if state == "same":
-                    continue
-                if state == "other":
-                    self._problems.append(
-                        f"{target.part_name(suffix)} is there already and is no copy of "
-                        f"{self._source.part_name(suffix)}; it was left as it is"
-                    )
-                    continue
-            target.write_part(suffix, self._source.read_part(suffix))
-            copied.append(suffix)
-        return copied
+            return True
+        return False
 
     def _state_of_part(self, target: Log, suffix: str) -> str:
         """Whether a part of the target is the `same`, the `beginning` of it, or an `other`."""

@@ -65,7 +65,8 @@ class SyncedSession(msgspec.Struct, frozen=True):
         blobs: the number of blobs that were copied.
         copied_to: the path or address that the session was copied to, where only one of two stores
             had it; else None.
-        problems: what is wrong with the copies, in words; the rest was done.
+        problems: what could not be done, in words; the rest was.
+        damage: what is wrong with the lines of the copies, in words.
     """
 
     id: str
@@ -76,6 +77,7 @@ class SyncedSession(msgspec.Struct, frozen=True):
     blobs: int
     copied_to: str | None
     problems: list[str]
+    damage: list[str]
 
     @property
     def is_unchanged(self) -> bool:
@@ -92,6 +94,7 @@ class SyncedSession(msgspec.Struct, frozen=True):
             "blobs": self.blobs,
             "copiedTo": self.copied_to,
             "problems": self.problems,
+            "damage": self.damage,
         }
 
 
@@ -165,7 +168,8 @@ def sync_session(fs: FileSystem, a: str, b: str) -> SyncedSession:
         counts = _Counts()
         if not plan.is_empty:
             _unite(one, other, plan, counts)
-        problems = [*counts.problems, *_lost_blobs(plan, one), *_lost_lines(one, other)]
+        problems = [*counts.problems, *_lost_blobs(plan, one)]
+        damage = list(_damage(one, other))
     return SyncedSession(
         id=str(one.view.header.get("id") or ""),
         a=a,
@@ -175,6 +179,7 @@ def sync_session(fs: FileSystem, a: str, b: str) -> SyncedSession:
         blobs=counts.blobs,
         copied_to=None,
         problems=problems,
+        damage=damage,
     )
 
 
@@ -483,9 +488,10 @@ def _lost_blobs(plan: _Plan, side: _Side) -> Iterator[str]:
         yield f"{side.file}: neither copy has the blob {lost[0].sha256}{more}"
 
 
-def _lost_lines(one: _Side, other: _Side) -> Iterator[str]:
+def _damage(one: _Side, other: _Side) -> Iterator[str]:
     """What is wrong with the lines of both copies."""
     for side in (one, other):
+        side.view.tree()  # reads the end of a line that was cut off
         damage = side.view.damage
         if damage:
             more = f", and {len(damage) - 1:,} more findings" if len(damage) > 1 else ""

@@ -171,9 +171,7 @@ def test_an_end_that_is_no_whole_line_is_left_out_and_reported(chat: str, other:
         file.write(b'{"type":"mess')
     result = copy(chat, there)
     assert content(there) == whole
-    assert ["the last 13 bytes are no whole line" in problem for problem in result.problems] == [
-        True
-    ]
+    assert ["the last 13 bytes are no whole line" in found for found in result.damage] == [True]
 
 
 def test_a_last_line_without_its_newline_is_copied_and_gone_on_from(chat: str, other: str) -> None:
@@ -193,8 +191,9 @@ def test_a_line_with_a_wrong_checksum_is_copied_as_it_is_and_reported(
     Path(chat).write_bytes(content(chat).replace(b"hello", b"hallo"))
     result = copy(chat, other)
     assert content(f"{other}/chat.jsonl") == content(chat)
-    assert len(result.problems) == 1
-    assert "wrong crc" in result.problems[0]
+    assert result.problems == []
+    assert len(result.damage) == 1
+    assert "wrong crc" in result.damage[0]
 
 
 def test_a_blob_that_is_damaged_is_reported_and_not_copied(chat: str, other: str) -> None:

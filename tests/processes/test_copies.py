@@ -1,0 +1,303 @@
+"""Programs that copy and unite sessions are killed, run at once, and meet programs that append."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.operations.copy import SessionCopy
+from sessiontree.operations.sync import sync_session
+from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.fs import DISK, Disk
+from tests.support.children import forked, read_line, read_rest, running, tell, together, uuids_in
+from tests.support.conversation import assistant, user
+
+LARGE: Final = "large content " * 20
+CHUNK: Final = 400
+"""The bytes that a copy writes at once in these tests, so that it takes several steps."""
+
+
+class Killing(Disk):
+    """The disk, on which the process is killed at the n-th call that changes something.
+
+    With `half`, a write that meets this gets half of its bytes out.
+    """
+
+    def __init__(self, left: int, *, half: bool) -> None:
+        self._left = left
+        self._half = half
+
+    def _step(self) -> bool:
+        self._left -= 1
+        if self._left == 0 and not self._half:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return self._left == 0
+
+    def open(self, path: str, flags: int) -> int:
+        if flags & os.O_CREAT:
+            self._step()
+        return super().open(path, flags)
+
+    def write(self, fd: int, block: bytes) -> int:
+        if self._step():
+            os.write(fd, block[: len(block) // 2])
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().write(fd, block)
+
+    def sync(self, fd: int) -> None:
+        self._step()
+        super().sync(fd)
+
+    def sync_folder(self, path: str) -> None:
+        self._step()
+        super().sync_folder(path)
+
+    def replace(self, source: str, target: str) -> None:
+        self._step()
+        super().replace(source, target)
+
+    def link(self, source: str, target: str) -> None:
+        self._step()
+        super().link(source, target)
+
+    def unlink(self, path: str) -> None:
+        self._step()
+        super().unlink(path)
+
+    def make_folder(self, path: str) -> None:
+        self._step()
+        super().make_folder(path)
+
+
+STEPS: Final = 150
+"""More calls than any work here makes."""
+
+
+def killed_at_each_step(
+    work: Callable[[Disk], object], begin: Callable[[], object], check: Callable[[], object]
+) -> int:
+    """Kill a process at each step of some work, and check what it left; the number of kills."""
+    kills = 0
+    for half in (False, True):
+        for step in range(1, STEPS):
+            begin()
+            child = forked(partial(work, Killing(step, half=half)))
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            assert status in (0, -signal.SIGKILL)
+            check()
+            kills += status != 0
+            if status == 0 and not half:  # else this step was no write
+                break
+    return kills
+
+
+@pytest.fixture
+def chat(tmp_path: Path) -> Path:
+    file = tmp_path / "chat.jsonl"
+    with Session.create(file, cwd="/p", spill_over=100, durability="os") as session:
+        session.append_message(user("hello"))
+        session.append_message(assistant(LARGE))
+        session.append_message(user("go on"))
+        session.append_message(assistant(LARGE + "again"))
+    Path(f"{file}.v1").write_bytes(b"the original\n")
+    return file
+
+
+def blobs_in(file: Path) -> dict[str, bytes]:
+    return {
+        blob.sha256: Blobs(DISK, str(file)).read(*blob) for blob in Blobs(DISK, str(file)).blobs()
+    }
+
+
+@pytest.mark.slow
+def test_a_copy_that_is_killed_at_any_step_has_the_first_lines_and_is_finished_by_another(
+    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.operations.copy._AT_ONCE", CHUNK)
+    folder = tmp_path / "copies"
+    there = folder / "chat.jsonl"
+    whole = chat.read_bytes()
+
+    def begin() -> None:
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+
+    def work(disk: Disk) -> None:
+        SessionCopy(disk, str(chat), str(there)).go()
+
+    def check() -> None:
+        if there.exists():
+            left = there.read_bytes()
+            assert whole.startswith(left)
+            assert left
+            uuids, damage = uuids_in(there)
+            assert len(uuids) >= left.count(b"\n")
+            assert {found.kind for found in damage} <= {"torn"}
+            with Session.open(there, readonly=True) as session:
+                assert len(session.context().messages) == len(uuids) - 1  # with their blobs
+        SessionCopy(DISK, str(chat), str(there)).go()
+        assert there.read_bytes() == whole
+        assert blobs_in(there) == blobs_in(chat)
+        assert Path(f"{there}.v1").read_bytes() == b"the original\n"
+
+    assert killed_at_each_step(work, begin, check) > 20
+    assert chat.read_bytes() == whole
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_sync_that_is_killed_at_any_step_ends_the_same_when_it_runs_again(
+    chat: Path, tmp_path: Path, order: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.operations.sync._APPEND", CHUNK)
+    first, files = tmp_path / "first", [tmp_path / "now" / name for name in ("a.jsonl", "b.jsonl")]
+    first.mkdir()
+    for name in ("a.jsonl", "b.jsonl"):
+        SessionCopy(DISK, str(chat), str(first / name)).go()
+        with Session.open(first / name, spill_over=100, durability="os") as session:
+            session.append_message(user(f"{name} {LARGE}"))
+            session.rename(f"named in {name}")
+            with session.lane("l") as lane:
+                lane.append_message(user(f"lane of {name}"))
+                lane.append_message(user(f"more of {name} {LARGE}"))
+
+    def begin() -> None:
+        shutil.rmtree(tmp_path / "now", ignore_errors=True)
+        shutil.copytree(first, tmp_path / "now")
+
+    def work(disk: Disk) -> None:
+        sync_session(disk, *(str(files[at]) for at in order))
+
+    begin()
+    work(Disk())
+    before = [(first / file.name).read_bytes() for file in files]
+    wanted = [entries(file) for file in files]
+    assert wanted[0] == wanted[1]
+
+    def check() -> None:
+        for file, old in zip(files, before, strict=True):
+            assert file.read_bytes().startswith(old)
+            with Session.open(file, readonly=True) as session:
+                for entry in session.entries():
+                    assert entry.get("message", 0) is not None  # reads its blob
+        sync_session(DISK, *map(str, files))
+        assert [entries(file) for file in files] == wanted
+        assert sync_session(DISK, *map(str, files)).is_unchanged
+
+    assert killed_at_each_step(work, begin, check) > 20
+
+
+def entries(file: Path) -> tuple[object, ...]:
+    """What a session is: its entries, and the leaf of each lane."""
+    with Session.open(file, readonly=True) as session, session.lane("l") as lane:
+        lines = sorted(entry.line for entry in session.entries())
+        assert len(set(lines)) == len(lines)
+        return lines, session.leaf.uuid, lane.leaf.uuid, session.name
+
+
+WRITER: Final = """
+import sys
+from sessiontree import Session
+path, count = sys.argv[1], int(sys.argv[2])
+with Session.open(path, spill_over=100, durability="os") as session:
+    print("ready", flush=True)
+    sys.stdin.readline()
+    for number in range(count):
+        text = f"{path} {number} " * (1 + 20 * (number % 3 == 0))
+        print(session.append_message({"role": "user", "content": text}).uuid, flush=True)
+"""
+
+UNITER: Final = """
+import sys
+import sessiontree
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(int(sys.argv[3])):
+    sessiontree.sync(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_programs_that_unite_and_append_at_once_lose_nothing_and_write_nothing_twice(
+    chat: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.jsonl"
+    shutil.copy(chat, other)
+    shutil.copytree(f"{chat}.blobs", f"{other}.blobs")
+    with (
+        running(WRITER, chat, 150) as one,
+        running(WRITER, other, 150) as two,
+        running(UNITER, chat, other, 12) as three,
+        running(UNITER, other, chat, 12) as four,
+    ):
+        children = one, two, three, four
+        for child in children:
+            assert read_line(child) == "ready"
+        for child in children:
+            tell(child)
+        acknowledged = [*read_rest(one), *read_rest(two)]
+        for child in children:
+            assert child.wait() == 0
+    sync_session(DISK, str(chat), str(other))
+    assert sync_session(DISK, str(other), str(chat)).is_unchanged
+    assert len(acknowledged) == 300
+    found = []
+    for file in (chat, other):
+        uuids, damage = uuids_in(file)
+        assert damage == []
+        assert len(set(uuids)) == len(uuids)
+        assert set(acknowledged) <= set(uuids)
+        found.append(set(uuids))
+    assert found[0] == found[1]
+    with Session.open(chat, readonly=True) as a, Session.open(other, readonly=True) as b:
+        assert a.leaf == b.leaf
+
+
+@pytest.mark.slow
+def test_programs_that_copy_the_same_session_at_once_make_one_copy(
+    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.operations.copy._AT_ONCE", CHUNK)
+    with Session.open(chat, durability="os") as session:
+        for number in range(60):
+            session.append_message(user(f"{number}"))
+    there = tmp_path / "there.jsonl"
+    copies = [partial(SessionCopy(DISK, str(chat), str(there)).go) for _ in range(4)]
+    together(*copies)
+    assert there.read_bytes() == chat.read_bytes()
+    assert blobs_in(there) == blobs_in(chat)
+
+
+COPIER: Final = """
+import sys
+import sessiontree
+print("ready", flush=True)
+sys.stdin.readline()
+for _ in range(30):
+    sessiontree.copy(sys.argv[1], sys.argv[2])
+"""
+
+
+@pytest.mark.slow
+def test_a_session_that_grows_is_copied_up_to_a_whole_line(chat: Path, tmp_path: Path) -> None:
+    there = tmp_path / "there.jsonl"
+    with running(WRITER, chat, 300) as writer, running(COPIER, chat, there) as copier:
+        for child in (writer, copier):
+            assert read_line(child) == "ready"
+        for child in (writer, copier):
+            tell(child)
+        assert copier.wait() == 0
+        assert len(read_rest(writer)) == 300
+    assert chat.read_bytes().startswith(there.read_bytes())
+    assert there.read_bytes().endswith(b"\n")
+    assert uuids_in(there)[1] == []
+    SessionCopy(DISK, str(chat), str(there)).go()
+    assert there.read_bytes() == chat.read_bytes()
