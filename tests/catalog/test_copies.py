@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -285,3 +285,24 @@ def test_a_mirror_copies_what_is_new_and_reads_nothing_else(other: str, tmp_path
     with store.create(cwd="/q", id="three"):
         assert len(mirror.go().sessions) == 1
     assert sorted(found.id for found in Store(other).list()) == ["one", "three", "two"]
+
+
+def test_a_session_that_goes_through_all_kinds_of_places_comes_back_the_same(
+    chat: str, tmp_path: Path
+) -> None:
+    with ExitStack() as places:
+        last = chat
+        for kind in KINDS:
+            with suppress(pytest.skip.Exception):  # its server is not installed
+                place, _ = places.enter_context(opened(kind, tmp_path / kind))
+                there = place.address("team/p/chat.jsonl")
+                assert copy(last, there).problems == []
+                last = there
+        assert last != chat
+        back = str(tmp_path / "back.jsonl")
+        copy(last, back)
+        assert (content(back), blobs(back), parts(back)) == (
+            content(chat),
+            blobs(chat),
+            parts(chat),
+        )

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import signal
+import time
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 import pytest
 
+import sessiontree
 from sessiontree import Session
 from sessiontree.operations.copy import SessionCopy
 from sessiontree.operations.sync import sync_session
+from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, Disk
+from tests.places.kinds import opened
 from tests.support.children import forked, read_line, read_rest, running, tell, together, uuids_in
 from tests.support.conversation import assistant, user
 
@@ -301,3 +307,75 @@ def test_a_session_that_grows_is_copied_up_to_a_whole_line(chat: Path, tmp_path:
     assert uuids_in(there)[1] == []
     SessionCopy(DISK, str(chat), str(there)).go()
     assert there.read_bytes() == chat.read_bytes()
+
+
+SERVED: Final = """
+import sys, time
+import sessiontree
+from sessiontree.operations import copy, sync
+copy._AT_ONCE = sync._APPEND = 2000
+print("ready", flush=True)
+sys.stdin.readline()
+getattr(sessiontree, sys.argv[1])(sys.argv[2], sys.argv[3])
+print("done", flush=True)
+"""
+
+
+def killed_soon(name: str, one: object, other: object, chance: random.Random) -> bool:
+    """Run a copy or a sync in a process, and kill it after a while; whether it had not ended."""
+    with running(SERVED, name, one, other) as child:
+        assert read_line(child) == "ready"
+        tell(child)
+        time.sleep(0.1 * chance.random() ** 2)
+        child.kill()
+        return "done" not in read_rest(child)
+
+
+def content(file: str) -> bytes:
+    with closing(open_log(DISK, file, readonly=True)) as log:
+        return log.read(0, log.size())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["postgres", "s3"])
+def test_programs_that_are_killed_between_a_file_and_a_server_are_finished_by_others(
+    kind: str, chat: Path, tmp_path: Path
+) -> None:
+    chance = random.Random(kind)
+    with Session.open(chat, spill_over=100, durability="os") as session:
+        for number in range(40):
+            session.append_message(user(f"{number} " * (200 if number % 4 == 0 else 1)))
+    whole = chat.read_bytes()
+    kills = 0
+    with opened(kind, tmp_path / "place") as (place, _):
+        for number in range(8):
+            there = place.address(f"copied/{number}.jsonl")
+            kills += killed_soon("copy", chat, there, chance)
+            if place.find(f"copied/{number}.jsonl") is not None:
+                left = content(there)
+                assert whole.startswith(left)
+                assert left.endswith(b"\n")
+            copied = sessiontree.copy(chat, there)
+            assert copied.problems == copied.damage == []
+            assert content(there) == whole
+        assert chat.read_bytes() == whole
+        for number in range(8):
+            mine, there = tmp_path / f"{number}.jsonl", place.address(f"copied/{number}.jsonl")
+            sessiontree.copy(chat, mine)
+            for file in (str(mine), there):
+                with Session.open(file, spill_over=100) as session:
+                    for count in range(30):
+                        session.append_message(user(f"{file} {count} " * (1 + 20 * (count % 2))))
+            before = mine.read_bytes(), content(there)
+            kills += killed_soon("sync", mine, there, chance)
+            result = sessiontree.sync(there, mine)
+            assert result.problems == result.damage == []
+            after = mine.read_bytes(), content(there)
+            assert all(new.startswith(old) for old, new in zip(before, after, strict=True))
+            lines = [sorted(new.splitlines()) for new in after]
+            assert lines[0] == lines[1]
+            assert len(set(lines[0])) == len(lines[0])
+            assert after[0].splitlines()[-1] == after[1].splitlines()[-1]
+            assert sessiontree.sync(mine, there).is_unchanged
+            assert not list(blobs_of(DISK, there).verify())
+    assert kills > 0
