@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.listing import SessionInfo, moment
 from sessiontree.core.counts import Counts, EntryTally, Tally
 from sessiontree.core.entry import decode_object
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
@@ -31,6 +31,7 @@ from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.files import SUBAGENTS, Report, own_folder
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.move import make_folders
+from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import finder
@@ -76,7 +77,7 @@ class Counter:
         left = at_once
         for one in sessions:
             kept = self._kept.get(one.file)
-            if kept is not None and kept.stamp == _stamp([one.file, *kept.others]):
+            if kept is not None and kept.stamp == _stamp(one, kept.others):
                 yield one, kept.counts
                 continue
             if left is not None and left < one.bytes:
@@ -89,11 +90,11 @@ class Counter:
         """What a session adds up to; None if a part of it cannot be read."""
         try:
             others = _others(one)
-            stamp = _stamp([one.file, *others])
+            stamp = _stamp(one, others)
             counts = _counts_of(one, others, self._scanner)
         except (SessionTreeError, OSError):  # the list has reported it, or it is gone
             return None
-        if counts is not None and _is_settled(stamp) and _stamp([one.file, *others]) == stamp:
+        if counts is not None and _is_settled(stamp) and _stamp(one, others) == stamp:
             self._keep(one.file, _Kept(others, stamp, counts))
         return counts
 
@@ -157,8 +158,11 @@ def with_branches(one: SessionInfo, report: Report) -> SessionInfo:
         return one
 
 
-def _stamp(paths: Iterable[str]) -> Stamp:
-    return tuple(number for path in paths for number in _stamp_of(path))
+def _stamp(one: SessionInfo, others: Iterable[str]) -> Stamp:
+    """The sizes and the times of a session and of what is beside it."""
+    if is_address(one.file):  # its bytes only become more, but for a rewrite
+        return one.bytes, int(moment(one.modified) * 1e9)
+    return tuple(number for path in (one.file, *others) for number in _stamp_of(path))
 
 
 def _stamp_of(path: str) -> tuple[int, int]:
@@ -219,6 +223,8 @@ def _document(one: SessionInfo) -> bytes | None:
     Raises:
         TooMuchError: the document is too large.
     """
+    if is_address(one.file):
+        return None
     with open(one.file, "rb") as opened:
         if opened.read(len(_DOCUMENT)) != _DOCUMENT:
             return None

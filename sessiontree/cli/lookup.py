@@ -15,8 +15,8 @@ from sessiontree.catalog.root import HOME_VARIABLE
 from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
-from sessiontree.storage.files import Report, unreadable
-from sessiontree.storage.place import is_address
+from sessiontree.storage.files import SUFFIX, Report, unreadable
+from sessiontree.storage.place import is_address, name_in
 from sessiontree.store import Store
 
 
@@ -51,6 +51,11 @@ def places_at(named: Sequence[str] = ()) -> list[str]:
     if named:
         return [_place_at(place) for place in named]
     return [store_at(None).root, *agent_folders()]
+
+
+def is_folder(place: str) -> bool:
+    """Whether a place is a folder, or an address that is not that of one session."""
+    return os.path.isdir(place) or (is_address(place) and not name_in(place).endswith(SUFFIX))
 
 
 def _place_at(place: str) -> str:

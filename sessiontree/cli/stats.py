@@ -18,7 +18,7 @@ from sessiontree.catalog.spending import BY, By, Name, Row, Source, Spending, sp
 from sessiontree.catalog.totals import Totals, totals_of
 from sessiontree.cli import arguments
 from sessiontree.cli.inspect import without_scratch
-from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions
+from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, read_sessions
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, no_pager, screen, show
@@ -90,7 +90,7 @@ def stats(
         _out_spending(places_at(places), selection, how)
     elif list_prices:
         raise click.UsageError("--list-prices needs --by, for example --by model")
-    elif len(places) == 1 and selection.is_all and not os.path.isdir(places[0]):
+    elif len(places) == 1 and selection.is_all and not is_folder(places[0]):
         _out_session(places[0], as_json=as_json)
     else:
         _out_totals(places_at(places), selection, as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import webbrowser
 from importlib.util import find_spec
 from typing import Final
@@ -10,7 +9,7 @@ from typing import Final
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.lookup import places_at
+from sessiontree.cli.lookup import is_folder, places_at
 from sessiontree.cli.terminal import finish, out, tell
 from sessiontree.errors import SessionTreeError
 
@@ -49,7 +48,7 @@ def view(places: tuple[str, ...], port: int, no_browser: bool) -> None:
     from sessiontree.web.sessions import id_of
 
     door = open_door(port)
-    is_one = len(looked_in) == 1 and not os.path.isdir(looked_in[0])
+    is_one = len(looked_in) == 1 and not is_folder(looked_in[0])
     address = door.url_of(f"/s/{id_of(looked_in[0])}" if is_one else "/")
 
     def started() -> None:

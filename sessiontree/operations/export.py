@@ -22,7 +22,6 @@ index, 1 or 0, says whether the row is copied.
 from __future__ import annotations
 
 import json
-import os
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -65,7 +64,7 @@ from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
 from sessiontree.storage.backends import blobs_of, check_new, create_log
 from sessiontree.storage.blobs import Blobs
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import whole_path
 
 if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
@@ -355,11 +354,6 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
     return tree.row(uuid) if isinstance(uuid, str) else NO_ROW
 
 
-def _place_of(file: str) -> str:
-    """The address of a session, or its whole path."""
-    return file if is_address(file) else os.path.abspath(file)
-
-
 def _header(
     original: Original, lines: Lines, origin: Entry, settings: dict[str, Any]
 ) -> dict[str, Any]:
@@ -367,7 +361,7 @@ def _header(
     reader = original.reader
     parent_session: dict[str, Any] = {"id": reader.id}
     if original.file is not None:
-        parent_session["file"] = _place_of(original.file)
+        parent_session["file"] = whole_path(original.file)
     parent_session["uuid"] = origin.uuid
     cut_above = lines.above is not None
     if lines.above is not None and lines.above.offset == reader.header.offset:

@@ -13,6 +13,7 @@ Invariants: an address that is shown has no password; a content is never half th
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -188,6 +189,11 @@ def is_address(text: str) -> bool:
     """Whether a text is a URL of a place, and not a path."""
     scheme, colon, _ = text.partition("://")
     return bool(colon) and (scheme in SCHEMES or scheme in _ALIASES)
+
+
+def whole_path(file: str) -> str:
+    """The absolute path of a session, or its address."""
+    return file if is_address(file) else os.path.abspath(file)
 
 
 def path_of(text: str) -> str:

@@ -14,6 +14,7 @@ from sessiontree.core.entry import MAIN
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.place import whole_path
 from sessiontree.store import Store
 
 _SHORT = 8
@@ -37,7 +38,7 @@ def label(file: str, uuid: str, text: str) -> str:
 
 def fork(file: str, uuid: str) -> str:
     """Copy the path to an entry into a new session of the store."""
-    return f"copied the path to {_named(uuid)} into {Store().fork(os.path.abspath(file), uuid)}"
+    return f"copied the path to {_named(uuid)} into {Store().fork(whole_path(file), uuid)}"
 
 
 def export(file: str, uuid: str, target: str) -> str:
@@ -58,7 +59,7 @@ def export(file: str, uuid: str, target: str) -> str:
 
 def trash(file: str) -> str:
     """Move a session to the trash of the store."""
-    Store().trash(os.path.abspath(file))
+    Store().trash(whole_path(file))
     return "moved to the trash; 'sessiontree restore' brings it back"
 
 

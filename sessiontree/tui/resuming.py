@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 from sessiontree.catalog.destination import AGENTS
 from sessiontree.catalog.listing import facts_of
 from sessiontree.errors import SessionTreeError
+from sessiontree.storage.place import whole_path
 from sessiontree.tui.asking import Ask
 from sessiontree.tui.view import View
 
@@ -35,7 +35,7 @@ def ask_to_resume(view: View, file: str, *, runs: bool) -> None:
         if agent not in AGENTS:
             view.tell(f"there is no agent {agent}; the agents are {', '.join(AGENTS)}", "failure")
             return
-        view.app.exit(Resume(os.path.abspath(file), agent, runs))
+        view.app.exit(Resume(whole_path(file), agent, runs))
 
     verb = "Resume" if runs else "Print the command to resume"
     question = f"{verb} in ({', '.join(AGENTS)})"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 
 from sessiontree.catalog.listing import SessionInfo
+from sessiontree.storage.place import whole_path
 
 ENTRY = "{uuid}"
 """What stands for the uuid of the entry; the page puts in only one without special characters."""
@@ -13,7 +13,7 @@ ENTRY = "{uuid}"
 
 def commands_for(one: SessionInfo) -> list[dict[str, str]]:
     """The commands, each with what it does. Another agent's file is never written."""
-    path = os.path.abspath(one.file)
+    path = whole_path(one.file)
     if any(not character.isprintable() for character in path):
         return []
     file = shlex.quote(path)

@@ -24,8 +24,10 @@ from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.page.document import Document
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
+from sessiontree.storage.backends import place_of
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.part import Part
+from sessiontree.storage.place import is_address
 from sessiontree.web.head import start_of
 from sessiontree.web.quick import with_news
 from sessiontree.web.state import State, change, state_of
@@ -148,7 +150,7 @@ class Viewed:
             if now == stamps or self._is_idle:
                 continue
             stamps = now
-            if not os.path.exists(self.file):
+            if not now or now[0][0] != self.file:
                 self._note(_GONE)
             elif self._took > _SOON:
                 self._show_news()
@@ -266,6 +268,10 @@ def folders_of(file: str) -> list[str]:
 
 def stamps_of(file: str) -> list[tuple[str, int, int, int]]:
     """What changes with the files of a session."""
+    if is_address(file):
+        place, name = place_of(file)
+        kept = place.find(name)
+        return [] if kept is None else [(file, 0, kept.size, int(kept.modified * 1e9))]
     paths = [file]
     with suppress(OSError):
         folder = folders_of(file)[1]

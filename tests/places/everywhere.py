@@ -10,9 +10,12 @@ or at its path, fails: it is about files. All others hold in each kind of place,
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 import pytest
 
@@ -24,6 +27,8 @@ from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import Log
 from sessiontree.storage.place import Place, is_address
 from tests.places.kinds import opened
+
+_PATIENCE: Final = 60
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -42,7 +47,24 @@ def everywhere(
             monkeypatch.setattr(module, "create_log", moved.create_log)
         monkeypatch.setattr(export, "check_new", moved.check_new)
         monkeypatch.setattr(export, "blobs_of", moved.blobs_of)
+        with _ended():
+            yield
+
+
+@contextmanager
+def _ended() -> Iterator[None]:
+    """End a test that waits for ever for a change of its file."""
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise TimeoutError(f"the test took {_PATIENCE} s")
+
+    before = signal.signal(signal.SIGALRM, end)
+    signal.alarm(_PATIENCE)
+    try:
         yield
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 class _Moved:

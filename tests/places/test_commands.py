@@ -48,6 +48,14 @@ def test_a_list_and_a_search_take_an_address(url: str) -> None:
     assert [hit["title"] for hit in hits] == ["The first"]
 
 
+def test_the_sessions_of_a_store_are_counted_and_counted_again_when_they_grow(url: str) -> None:
+    for turns in (1, 2):
+        summed = json.loads(run("stats", url, "--json"))
+        assert (summed["sessions"], summed["turns"]) == (1, turns)
+        with Store(url).open("aaaa") as session:
+            session.append_message(user("again"))
+
+
 def test_a_session_is_named_by_its_address_or_its_id(url: str) -> None:
     file = Store(url).find("aaaa").file
     for words in ([file], ["aaaa", "--store", url], ["The first", "--store", url]):
