@@ -85,12 +85,13 @@ class PostgresPlace:
         self.url = settings.url
         schema = sql.Identifier(settings.schema).as_string(None)
         self._schema = schema
+        space = zlib.crc32(f"sessiontree {schema}".encode()) & 0x7FFFFFFE
         self._tables = Tables(
             settings.url,
             address.options,
             Connections(settings),
-            Statements(schema),
-            zlib.crc32(f"sessiontree {schema}".encode()) & 0x7FFFFFFE,
+            Statements(schema, space),
+            space,
             settings.notify,
         )
         self.contents: Contents = PostgresContents(self._tables, self._make_tables)

@@ -18,16 +18,21 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.storage.place import Address, missing_library
+from sessiontree.storage.postgres_schema import LINE_TYPES
 
 with missing_library("postgres"):
     import psycopg
     from psycopg import errors as refusals
-    from psycopg.pq import TransactionStatus
+    from psycopg.generators import execute
+    from psycopg.pq import ExecStatus, TransactionStatus
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 R = TypeVar("R")
@@ -118,6 +123,11 @@ def _number(text: str, option: str, shown: str) -> float:
     return number
 
 
+LINE_OIDS: Final = [number for _, number in LINE_TYPES.values()]
+_LINE_FORMATS: Final = [1 if name == "line" else 0 for name in LINE_TYPES]
+"""Whether a value is in the server's binary form."""
+
+
 class Lost(StorageError):
     """The connection broke: whether the statement was carried out is unknown."""
 
@@ -134,8 +144,35 @@ class ServerConnection(psycopg.Connection[tuple[Any, ...]]):
         idle_since: when it was given back.
     """
 
-    seconds = 30.0
-    idle_since = 0.0
+    def __init__(self, *given: Any, **named: Any) -> None:
+        super().__init__(*given, **named)
+        self.seconds = 30.0
+        self.idle_since = 0.0
+        self._line_statements: dict[bytes, bytes] = {}
+
+    def insert(self, statement: bytes, values: list[bytes | None], *, is_direct: bool) -> int:
+        """Insert one line; return the number of rows inserted.
+
+        The same as `execute`, which takes three times as long on this side.
+        """
+        pgconn = self.pgconn
+        if not is_direct:
+            pgconn.send_query_params(statement, values, LINE_OIDS, _LINE_FORMATS)
+        else:
+            name = self._line_statements.get(statement)
+            if name is None:
+                name = b"sessiontree_%d" % len(self._line_statements)
+                pgconn.send_prepare(name, statement, LINE_OIDS)
+                self._result()
+                self._line_statements[statement] = name
+            pgconn.send_query_prepared(name, values, _LINE_FORMATS)
+        return self._result().command_tuples or 0
+
+    def _result(self) -> PGresult:
+        result = self.wait(execute(self.pgconn))[-1]
+        if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
+            raise refusals.error_from_result(result)
+        return result  # type: ignore[no-any-return]
 
     def wait(self, gen: Any, interval: float = 0.1, timeout: float | None = None) -> Any:
         try:
@@ -232,10 +269,7 @@ class Connections:
         return connection
 
     def give_back_held(self, connection: ServerConnection) -> None:
-        """End the transaction of a lock, and give its connection back."""
-        with contextlib.suppress(psycopg.Error):
-            if not connection.closed and connection.pgconn.transaction_status != _IDLE:
-                connection.execute(b"ROLLBACK")
+        """Give back the connection of a lock; a transaction that is not over is undone."""
         self._give_back(connection)
         self._free_held.release()
 
@@ -251,7 +285,7 @@ class Connections:
         if connection.closed:
             return
         if connection.pgconn.transaction_status != _IDLE:
-            connection.close()
+            connection.close()  # psycopg forgets all prepared statements after a ROLLBACK
             return
         connection.idle_since = now = time.monotonic()
         with self._lock:
@@ -333,23 +367,51 @@ class Connections:
             yield
         except refusals.UniqueViolation:
             raise
-        except (refusals.UndefinedTable, refusals.InvalidSchemaName):
-            raise NoTables from None
         except psycopg.Error as error:
-            if connection.closed:
-                url = self.settings.url
-                raise Lost(
-                    f"the connection to {url} was lost: {self.told(error)}; try again when the "
-                    "server can be reached",
-                    url,
-                ) from None
-            raise self.refused(error) from error
+            raise self._translated(error, connection) from error
+
+    def _translated(self, error: psycopg.Error, connection: ServerConnection) -> Exception:
+        if isinstance(error, (refusals.UndefinedTable, refusals.InvalidSchemaName)):
+            return NoTables()
+        if connection.closed:
+            url = self.settings.url
+            return Lost(
+                f"the connection to {url} was lost: {self.told(error)}; try again when the "
+                "server can be reached",
+                url,
+            )
+        return self.refused(error)
 
     def refused(self, error: psycopg.Error) -> StorageError:
         """The error for a statement that the server refused."""
         url = self.settings.url
         then = next((told for kind, told in _NEXT.items() if isinstance(error, kind)), _AGAIN)
         return StorageError(f"{url}: the server refused: {self.told(error)}; {then}", url)
+
+    def insert(self, statement: bytes, values: list[bytes | None]) -> int:
+        """Insert one line, by a statement with the parameters of `LINE_TYPES`; raises as `one`.
+
+        Returns:
+            The number of rows inserted.
+        """
+        if self._process != os.getpid():
+            self.check_process()
+        free = self._free
+        if not free.acquire(timeout=PATIENCE_SECONDS):
+            raise self._all_taken()
+        try:
+            connection = self._take()
+            connection.seconds = self.settings.seconds
+            try:
+                return connection.insert(statement, values, is_direct=self.is_direct is True)
+            except refusals.UniqueViolation:
+                raise
+            except psycopg.Error as error:
+                raise self._translated(error, connection) from error
+            finally:
+                self._give_back(connection)
+        finally:
+            free.release()
 
     def run(self, query: bytes, params: Params = None, *, slow: bool = False) -> list[Any]:
         """The rows of a statement that changes nothing; again where the connection was lost."""

@@ -6,6 +6,7 @@ transaction, so also with the process and with the connection.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
 from typing import Any, Final, NamedTuple
@@ -22,6 +23,7 @@ from sessiontree.storage.postgres_connections import (
 from sessiontree.storage.postgres_schema import HOLD, HOLDERS, Tables, key_of
 
 with missing_library("postgres"):
+    import psycopg
     from psycopg import errors as refusals
     from psycopg import sql
 
@@ -145,6 +147,9 @@ class Guard:
         """Let others write."""
         holder, self._holder, self.held = self._holder, None, None
         if holder is not None:
+            with contextlib.suppress(psycopg.Error):
+                if not holder.closed:
+                    holder.execute(b"COMMIT")
             self._connections.give_back_held(holder)
 
 

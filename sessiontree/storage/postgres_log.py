@@ -39,7 +39,7 @@ from sessiontree.storage.pages import Pages
 from sessiontree.storage.place import Contents, missing_library, no_session
 from sessiontree.storage.postgres_connections import Lost, NoTables, pauses
 from sessiontree.storage.postgres_lock import Guard, Held
-from sessiontree.storage.postgres_rows import new_log, rows_of
+from sessiontree.storage.postgres_rows import Row, new_log, rows_of
 from sessiontree.storage.postgres_schema import (
     BARRIER,
     FIND,
@@ -223,21 +223,22 @@ class PostgresLog:
 
     def _put(self, block: bytes, at: int) -> None:
         """Insert the rows of a block; raises as `append` does."""
-        statement, values = self._insertion(block, at)
+        rows = list(rows_of([block], at))
+        insert = self._insert_line if len(rows) == 1 else self._insert_lines
         is_unknown = False
-        started = time.monotonic()
-        for pause in pauses():
+        pausing = started = None
+        while True:
             try:
-                values["held"] = self._guard.is_held
-                if self._inserted(statement, values):
+                if insert(rows, at):
                     return
                 if is_unknown and self._stands(block, at):
                     return
+                started = started or time.monotonic()
                 self._find_why(at, started)
-            except Moved:
+            except refusals.UniqueViolation:
                 if is_unknown and self._stands(block, at):
                     return
-                raise
+                raise Moved from None
             except Lost as error:
                 is_unknown = True
                 if self._settled(block, at, error):
@@ -246,38 +247,42 @@ class PostgresLog:
                 if not is_unknown:
                     raise
                 raise self._fail(error) from error
-            time.sleep(pause)
+            pausing = pausing or pauses()
+            time.sleep(next(pausing))
 
-    def _inserted(self, statement: bytes, values: dict[str, Any]) -> bool:
-        connections = self._tables.connections
-        try:
-            with connections.one() as connection:
-                prepares = True if connections.is_direct else None
-                return connection.execute(statement, values, prepare=prepares).rowcount > 0
-        except refusals.UniqueViolation:
-            raise Moved from None
-
-    def _insertion(self, block: bytes, at: int) -> tuple[bytes, dict[str, Any]]:
-        """The statement that inserts a block, and its values."""
+    def _insert_line(self, rows: list[Row], at: int) -> bool:
+        """Insert a row at the end of the log; whether the log ended there, free to write."""
         tables = self._tables
-        rows = list(rows_of([block], at))
+        _, line, uuid, parent, lane = rows[0]
+        values = [
+            b"%d" % self._log,
+            b"%d" % at,
+            line,
+            None if uuid is None else uuid.encode(),
+            None if parent is None else parent.encode(),
+            None if lane is None else lane.encode(),
+            self._session.encode(),
+            b"%d" % self._key,
+            b"t" if self._guard.is_held else b"f",
+        ]
+        statement = tables.sql(_APPENDS[False, self._syncs, tables.notify])
+        return tables.connections.insert(statement, values) > 0
+
+    def _insert_lines(self, rows: list[Row], at: int) -> bool:
+        """Insert rows as `_insert_line` does one, all or none."""
+        tables = self._tables
+        names = ("offsets", "lines", "uuids", "parents", "lanes")
         values: dict[str, Any] = {
+            **dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)),
             "log": self._log,
             "at": at,
             "name": self._session,
-            "space": tables.space,
             "key": self._key,
-            "followers": tables.followers,
-            "channel": tables.channel(self._number),
-            "told": f"{self._log} {at}",
+            "held": self._guard.is_held,
         }
-        if len(rows) == 1:
-            _, values["line"], values["uuid"], values["parent"], values["lane"] = rows[0]
-        else:
-            names = ("offsets", "lines", "uuids", "parents", "lanes")
-            values.update(zip(names, map(list, zip(*rows, strict=True)), strict=True))
-        text = _APPENDS[len(rows) != 1, self._syncs, tables.notify]
-        return tables.sql(text), values
+        statement = tables.sql(_APPENDS[True, self._syncs, tables.notify])
+        with tables.connections.one() as connection:
+            return connection.execute(statement, values).rowcount > 0
 
     def _find_why(self, at: int, started: float) -> None:
         """Find why nothing was inserted, and return where it may be tried again.

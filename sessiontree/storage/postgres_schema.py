@@ -8,7 +8,8 @@ Invariants: the rows of a log are its bytes without a gap; two rows never have t
 that an insert at the end is a compare-and-swap; the columns beside `line` are hints for searches
 and never decide what is stored.
 
-Statements are texts in which `@` stands for the schema.
+Statements are texts in which `@` stands for the schema, and `&space` and `&followers` for the
+numbers that set apart its advisory locks.
 """
 
 from __future__ import annotations
@@ -74,17 +75,21 @@ class Statements:
 
     Args:
         schema: the name of the schema, as it is written between double quotes.
+        space: sets its advisory locks apart from those of others.
     """
 
-    def __init__(self, schema: str) -> None:
-        self._prefix = f"{schema}."
+    def __init__(self, schema: str, space: int) -> None:
+        self._stand_ins = {"@": f"{schema}.", "&space": str(space), "&followers": str(space ^ 1)}
         self._made: dict[str, bytes] = {}
 
     def __call__(self, text: str) -> bytes:
-        """The statement of a text in which `@` stands for the schema."""
+        """The statement of a text."""
         made = self._made.get(text)
         if made is None:
-            made = self._made[text] = text.replace("@", self._prefix).encode()
+            whole = text
+            for stand_in, value in self._stand_ins.items():
+                whole = whole.replace(stand_in, value)
+            made = self._made[text] = whole.encode()
         return made
 
 
@@ -118,7 +123,7 @@ class Tables(NamedTuple):
 
     def channel(self, session: int) -> str:
         """The channel on which the followers of a session are woken."""
-        return f"sessiontree_{self.space & 0xFFFFFFFF:x}_{session}"
+        return f"sessiontree_{self.space}_{key_of(session)}"
 
 
 def key_of(session: int) -> int:
@@ -193,37 +198,55 @@ FIND: Final = """
 """
 
 _ALLOWED: Final = f"""
-    pg_try_advisory_xact_lock_shared(%(space)s, %(key)s) <> %(held)s
+    pg_try_advisory_xact_lock_shared(&space, %(key)s) <> %(held)s
     AND (SELECT {_end("s.log")} FROM @sessions s
         WHERE s.name = %(name)s AND s.log = %(log)s) = %(at)s
     AND %(sync)s
 """
 
 _TOLD: Final = """
-    RETURNING CASE WHEN NOT pg_try_advisory_xact_lock(%(followers)s, %(key)s)
-        THEN pg_notify(%(channel)s, %(told)s) END
+    RETURNING CASE WHEN NOT pg_try_advisory_xact_lock(&followers, %(key)s)
+        THEN pg_notify('sessiontree_&space_' || %(key)s, %(log)s || ' ' || %(at)s) END
 """
 
 _SYNC: Final = """(current_setting('synchronous_commit') <> 'off'
     OR set_config('synchronous_commit', 'on', true) = 'on')"""
 _NO_SYNC: Final = "set_config('synchronous_commit', 'off', true) = 'off'"
 
+LINE_TYPES: Final = {
+    "log": ("bigint", 20),
+    "at": ("bigint", 20),
+    "line": ("bytea", 17),
+    "uuid": ("text", 25),
+    "parent": ("text", 25),
+    "lane": ("text", 25),
+    "name": ("text", 25),
+    "key": ("integer", 23),
+    "held": ("boolean", 16),
+}
+"""The parameters of a statement that appends one line, in order: their types, and the numbers of
+those, which no server changes."""
+
 
 def append_statement(*, many: bool, syncs: bool, tells: bool) -> str:
     """The statement that appends one line, or many, if the log ends there and nobody holds it.
 
     The snapshot may be older than the lock. Then the primary key refuses a row at an offset at
-    which another writer, or a rewrite, has put one.
+    which another writer, or a rewrite, has put one. The parameters of the one for a line are
+    numbered, as the server has them.
     """
-    columns = "INSERT INTO @lines (log, at, line, uuid, parent, lane)"
-    allowed = _ALLOWED.replace("%(sync)s", _SYNC if syncs else _NO_SYNC)
+    text = "INSERT INTO @lines (log, at, line, uuid, parent, lane) SELECT "
     if many:
-        rows = """SELECT %(log)s, r.* FROM unnest(%(offsets)b::bigint[], %(lines)b::bytea[],
-            %(uuids)s::text[], %(parents)s::text[], %(lanes)s::text[]) r"""
-        once = f"{columns} {rows} WHERE (SELECT {allowed})"
-        return once + (_TOLD if tells else "RETURNING NULL")
-    row = "SELECT %(log)s, %(at)s, %(line)b, %(uuid)s::text, %(parent)s::text, %(lane)s::text"
-    return f"{columns} {row} WHERE {allowed}" + (_TOLD if tells else "RETURNING NULL")
+        text += f"""%(log)s, r.* FROM unnest(%(offsets)b::bigint[], %(lines)b::bytea[],
+            %(uuids)s::text[], %(parents)s::text[], %(lanes)s::text[]) r
+            WHERE (SELECT {_ALLOWED})"""
+    else:
+        text += f"%(log)s, %(at)s, %(line)s, %(uuid)s, %(parent)s, %(lane)s WHERE {_ALLOWED}"
+    text += _TOLD if tells else "RETURNING NULL"
+    text = text.replace("%(sync)s", _SYNC if syncs else _NO_SYNC)
+    for number, (name, (type, _)) in enumerate(LINE_TYPES.items(), 1):
+        text = text.replace(f"%({name})s", f"%({name})s::{type}" if many else f"${number}")
+    return text
 
 
 HOLD: Final = f"""

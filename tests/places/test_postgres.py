@@ -11,7 +11,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
-import psycopg
 import pytest
 
 from sessiontree import Session
@@ -29,6 +28,7 @@ from sessiontree.storage.backends import place_of
 from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.pages import PAGE
 from sessiontree.storage.place import Place
+from sessiontree.storage.postgres_connections import ServerConnection
 from tests.places.proxy import Proxy, proxy
 from tests.places.server import Server, server
 from tests.support.children import forked
@@ -453,7 +453,7 @@ def _long_session(file: str) -> str:
     return first.uuid
 
 
-def test_the_context_of_a_compacted_session_takes_two_statements(
+def test_the_context_of_a_compacted_session_takes_two_round_trips(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = place.address("long.jsonl")
@@ -480,19 +480,19 @@ def test_a_far_parent_is_found_by_its_uuid(place: Place, monkeypatch: pytest.Mon
 
 
 def _counted(monkeypatch: pytest.MonkeyPatch) -> list[object]:
-    """The statements of this process from now on."""
+    """The round trips of this process from now on."""
     found: list[object] = []
-    execute: Callable[..., object] = psycopg.Cursor.execute
+    wait: Callable[..., object] = ServerConnection.wait
 
-    def counting(self: object, query: object, *args: object, **named: object) -> object:
-        found.append(query)
-        return execute(self, query, *args, **named)
+    def counting(*args: object, **named: object) -> object:
+        found.append(args)
+        return wait(*args, **named)
 
-    monkeypatch.setattr(psycopg.Cursor, "execute", counting)
+    monkeypatch.setattr(ServerConnection, "wait", counting)
     return found
 
 
-def test_an_append_is_one_statement(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_append_is_one_round_trip(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
     with Session.create(place.address("p/a.jsonl"), cwd="/p") as session:
         session.append_message(user("a"))
         statements = _counted(monkeypatch)

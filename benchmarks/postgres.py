@@ -1,0 +1,385 @@
+"""Sessions in PostgreSQL, beside bare statements, files, and the stores of others on one server.
+
+    python -m benchmarks.postgres SERVER [--jobs append writers resume list space] [--rounds N]
+
+SERVER is the address of a server on which databases may be made, such as
+`postgresql://postgres@127.0.0.1:5432`; it should sync (`fsync=on`). All that is compared writes to
+one database in turns, in one run. Times are the clock's, in milliseconds. Stores whose packages are
+not installed are left out: langgraph-checkpoint-postgres, openai-agents[sqlalchemy], and the
+example of claude-agent-sdk's source distribution, which must be on the path, with asyncpg.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import tempfile
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import psycopg
+
+from sessiontree import Session
+from sessiontree.storage.backends import place_of
+from sessiontree.storage.postgres_connections import ServerConnection
+
+_TEXT: Final = "x" * 300
+_TURN: Final = 20
+_MESSAGE: Final = {"role": "user", "content": _TEXT}
+
+Append = Callable[[], object]
+
+
+def main() -> None:
+    """Measure, and print a row for each."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("server")
+    parser.add_argument("--jobs", nargs="+", default=list(_JOBS), choices=list(_JOBS))
+    parser.add_argument("--rounds", type=int, default=30)
+    given = parser.parse_args()
+    with psycopg.connect(f"{given.server}/postgres", autocommit=True) as connection:
+        version = connection.execute("SHOW server_version").fetchone()
+        print(f"PostgreSQL {version and version[0]}, fsync {_setting(connection, 'fsync')}")
+        for job in given.jobs:
+            name = f"benchmark_{os.getpid()}_{job}"
+            connection.execute(f"CREATE DATABASE {name}".encode())
+            try:
+                _JOBS[job](f"{given.server}/{name}", given.rounds)
+            finally:
+                connection.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
+
+
+def _setting(connection: psycopg.Connection[Any], name: str) -> str:
+    row = connection.execute(b"SELECT current_setting(%s)", [name]).fetchone()
+    return str(row and row[0])
+
+
+def _row(label: str, times: list[float], extra: str = "") -> None:
+    """Print the median and the 99th percentile, in milliseconds."""
+    times = sorted(times)
+    high = times[min(len(times) - 1, len(times) * 99 // 100)]
+    print(f"{label:44} {median(times) * 1000:9.2f} {high * 1000:9.2f}  {extra}", flush=True)
+
+
+def _timed(call: Append) -> float:
+    started = time.perf_counter()
+    call()
+    return time.perf_counter() - started
+
+
+_BARE: Final = """
+    CREATE TABLE IF NOT EXISTS bare (log bigint, at bigint, line bytea, PRIMARY KEY (log, at));
+    CREATE TABLE IF NOT EXISTS same (log bigint, at bigint, line bytea, uuid text, parent text,
+        lane text, written timestamptz DEFAULT now(), PRIMARY KEY (log, at));
+    CREATE INDEX IF NOT EXISTS same_uuid ON same (log, uuid, at) WHERE uuid IS NOT NULL
+"""
+
+
+@contextmanager
+def bare(url: str, log: int = 1) -> Iterator[Append]:
+    """A prepared insert of a line into a table with a key, committed at once."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        line = _line()
+        at = 0
+
+        def append() -> None:
+            nonlocal at
+            insert = b"INSERT INTO bare VALUES (%s, %s, %b)"
+            connection.execute(insert, (log, at, line), prepare=True)
+            at += len(line)
+
+        yield append
+
+
+@contextmanager
+def same_columns(url: str, log: int = 1) -> Iterator[Append]:
+    """The same, with the columns and the index that sessiontree has."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        line = _line()
+        at = 0
+
+        def append() -> None:
+            nonlocal at
+            insert = b"INSERT INTO same VALUES (%s, %s, %b, %s, %s)"
+            values = (log, at, line, str(uuid.uuid4()), str(uuid.uuid4()))
+            connection.execute(insert, values, prepare=True)
+            at += len(line)
+
+        yield append
+
+
+def _line() -> bytes:
+    with Session.create(cwd="/p") as session:
+        return session.append_message(_MESSAGE).line + b"\n"
+
+
+@contextmanager
+def ours(url: str, name: str = "one") -> Iterator[Append]:
+    with Session.create(f"{url}/p/{name}.jsonl", cwd="/p") as session:
+        yield lambda: session.append_message(_MESSAGE)
+
+
+@contextmanager
+def langgraph(url: str) -> Iterator[Append]:
+    """A checkpoint with one message, which is the least that a step stores."""
+    saver_class = import_module("langgraph.checkpoint.postgres").PostgresSaver
+    base = import_module("langgraph.checkpoint.base")
+    uuid6 = import_module("langgraph.checkpoint.base.id").uuid6
+    with saver_class.from_conn_string(url) as saver:
+        saver.setup()
+        config: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+
+        def put() -> None:
+            nonlocal config
+            checkpoint = base.empty_checkpoint()
+            checkpoint["id"] = str(uuid6())
+            checkpoint["channel_values"] = {"messages": [_MESSAGE]}
+            versions = {"messages": f"{time.monotonic_ns():032}"}
+            checkpoint["channel_versions"] = versions
+            config = saver.put(config, checkpoint, {"source": "loop"}, versions)
+
+        yield put
+
+
+@contextmanager
+def openai_agents(url: str) -> Iterator[Append]:
+    session_class = import_module("agents.extensions.memory").SQLAlchemySession
+    with asyncio.Runner() as runner:
+        address = url.replace("postgresql://", "postgresql+asyncpg://")
+        session = session_class.from_url("one", url=address, create_tables=True)
+        yield lambda: runner.run(session.add_items([_MESSAGE]))
+        runner.run(session.engine.dispose())
+
+
+@contextmanager
+def claude_agent_sdk(url: str) -> Iterator[Append]:
+    named = import_module("examples.session_stores.postgres_session_store")
+    with asyncio.Runner() as runner:
+        pool = runner.run(_pool(url))
+        store = named.PostgresSessionStore(pool, "claude_lines")
+        runner.run(store.create_schema())
+        key = {"project_key": "p", "session_id": str(uuid.uuid4())}
+
+        def append() -> None:
+            line = {"type": "user", "uuid": str(uuid.uuid4()), "message": _MESSAGE}
+            runner.run(store.append(key, [line]))
+
+        yield append
+        runner.run(pool.close())
+
+
+async def _pool(url: str) -> Any:
+    return await import_module("asyncpg").create_pool(url, min_size=1)
+
+
+_STORES: Final[dict[str, Callable[[str], Any]]] = {
+    "bare insert and commit": bare,
+    "the same with all columns and indexes": same_columns,
+    "sessiontree, Session.append_message": ours,
+    "langgraph PostgresSaver.put": langgraph,
+    "openai-agents SQLAlchemySession.add_items": openai_agents,
+    "claude-agent-sdk PostgresSessionStore.append": claude_agent_sdk,
+}
+
+
+def _append(url: str, rounds: int) -> None:
+    """One writer: each store appends some times in turns."""
+    print(f"\nappend of a message of {len(_TEXT)} characters: median, p99 (ms), ratio to bare")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_BARE.encode())
+    with ExitStack() as stack:
+        stores: dict[str, Append] = {}
+        for label, store in _STORES.items():
+            with suppress(ImportError):
+                stores[label] = stack.enter_context(store(url))
+        times: dict[str, list[float]] = {label: [] for label in stores}
+        for append in stores.values():
+            for _ in range(_TURN):
+                append()
+        for _ in range(rounds):
+            for label, append in stores.items():
+                times[label] += [_timed(append) for _ in range(_TURN)]
+    first = median(next(iter(times.values())))
+    for label, found in times.items():
+        _row(label, found, f"{median(found) / first:.2f}")
+
+
+def _writers(url: str, rounds: int) -> None:
+    """Threads that append at once, each to a session of its own; and 50 to one."""
+    print("\nwriters at once, on as many sessions: median, p99 (ms), appends a second")
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(_BARE.encode())
+    for writers in (1, 8, 64, 1000):
+        each = max(5, 2000 // writers)
+        if writers <= 64:
+            kinds: dict[str, Any] = {"bare": bare, "sessiontree": ours}
+        else:  # more connections than a server has
+            kinds = {"sessiontree": ours}
+        for label, store in kinds.items():
+            opened: Any = [partial(store, url, _own(label, n, writers)) for n in range(writers)]
+            _run_writers(f"{label}, {writers:,} writers", opened, each)
+    name = f"{url}/p/shared.jsonl"
+    Session.create(name, cwd="/p").close()
+    _run_writers("sessiontree, 50 writers on one session", [partial(_shared, name)] * 50, 20)
+
+
+def _own(label: str, number: int, writers: int) -> Any:
+    return number + 10_000 * writers if label == "bare" else f"{writers}-{number}"
+
+
+@contextmanager
+def _shared(name: str) -> Iterator[Append]:
+    with Session.open(name) as session:
+        yield lambda: session.append_message(_MESSAGE)
+
+
+def _run_writers(label: str, stores: list[Callable[[], Any]], each: int) -> None:
+    times: list[float] = []
+    failures: list[BaseException] = []
+    ready = threading.Barrier(len(stores) + 1)
+    opening = threading.Semaphore(8)
+
+    def write(store: Callable[[], Any]) -> None:
+        try:
+            with ExitStack() as stack:
+                with opening:
+                    append = stack.enter_context(store())
+                    append()
+                ready.wait()
+                times.extend([_timed(append) for _ in range(each)])
+        except BaseException as error:
+            failures.append(error)
+            ready.abort()
+
+    threads = [threading.Thread(target=write, args=(store,)) for store in stores]
+    for thread in threads:
+        thread.start()
+    with suppress(threading.BrokenBarrierError):
+        ready.wait()
+    started = time.perf_counter()
+    for thread in threads:
+        thread.join()
+    took = time.perf_counter() - started
+    if failures:
+        raise failures[0]
+    _row(label, times, f"{len(times) / took:,.0f}/s")
+
+
+def _resume(url: str, rounds: int) -> None:
+    """Resume of sessions, from a file and from the server, in turns and in this process."""
+    print("\nresume: median, p99 (ms), round trips")
+    with tempfile.TemporaryDirectory() as folder:
+        files = {
+            "compacted, 200 MB": Path(folder) / "compacted.jsonl",
+            "36,000 entries": Path(folder) / "deep.jsonl",
+        }
+        _make_compacted(files["compacted, 200 MB"])
+        _make_deep(files["36,000 entries"])
+        for label, file in files.items():
+            place, name = place_of(f"{url}/{file.name}")
+            with open(file, "rb") as source:
+                place.create(name, iter(partial(source.read, 1 << 20), b""))
+            stored = place.address(name)
+            times: dict[str, list[float]] = {str(file): [], stored: []}
+            for _ in range(rounds):
+                for where, found in times.items():
+                    found.append(_timed(partial(_context, where)))
+            _row(f"{label}, a file", times[str(file)])
+            _row(f"{label}, PostgreSQL", times[stored], f"{_trips(stored)} round trips")
+
+
+def _context(where: str) -> None:
+    with Session.open(where) as session:
+        assert session.context().messages
+
+
+def _trips(where: str) -> int:
+    """The round trips of a resume, once connected."""
+    count = 0
+    wait: Callable[..., object] = ServerConnection.wait
+
+    def counting(*args: object, **named: object) -> object:
+        nonlocal count
+        count += 1
+        return wait(*args, **named)
+
+    ServerConnection.wait = counting  # type: ignore[method-assign]
+    try:
+        _context(where)
+    finally:
+        ServerConnection.wait = wait  # type: ignore[method-assign]
+    return count
+
+
+def _make_compacted(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os", spill_over=None) as session:
+        text = "the quick brown fox jumps over the lazy dog " * 220
+        with session.batch():
+            for number in range(20_000):
+                role = "assistant" if number % 2 else "user"
+                session.append_message({"role": role, "content": f"{number} {text}"})
+        session.compact("what was before", keep=10)
+        for number in range(10):
+            session.append_message({"role": "user", "content": f"{number} {text}"})
+
+
+def _make_deep(file: Path) -> None:
+    with Session.create(file, cwd="/p", durability="os") as session, session.batch():
+        for number in range(36_000):
+            role = "assistant" if number % 2 else "user"
+            session.append_message({"role": role, "content": f"{number} {_TEXT}"})
+
+
+def _list(url: str, rounds: int) -> None:
+    """A list of 10,000 sessions."""
+    print("\n10,000 sessions: median, p99 (ms)")
+    place, _ = place_of(url)
+    content = _line()
+    for number in range(10_000):
+        place.create(f"p{number % 100}/{number}.jsonl", [content, content])
+    assert len(list(place.list())) == 10_000
+    few = max(3, rounds // 5)
+    _row("list", [_timed(lambda: list(place.list())) for _ in range(few)])
+    _row("list of one project", [_timed(lambda: list(place.list("p7/"))) for _ in range(few)])
+    ends = [_timed(lambda: list(place.ends("", 4096, 16384))) for _ in range(few)]
+    _row("list with starts and ends", ends)
+
+
+def _space(url: str, rounds: int) -> None:
+    """The bytes that an entry takes."""
+    file = f"{url}/p/s.jsonl"
+    with Session.create(file, cwd="/p", durability="os") as session:
+        for _ in range(20):
+            with session.batch():
+                for number in range(1000):
+                    session.append_message({"role": "user", "content": f"{number} {_TEXT}"})
+        size = session.leaf.offset + len(session.leaf.line) + 1
+    with psycopg.connect(url, autocommit=True) as connection:
+        row = connection.execute(
+            "SELECT pg_total_relation_size('sessiontree.lines'), "
+            "pg_indexes_size('sessiontree.lines')"
+        ).fetchone()
+    assert row is not None
+    print(f"\nbytes an entry: {size / 20_000:.0f} in a file, {row[0] / 20_000:.0f} in PostgreSQL")
+    print(f"of them in indexes: {row[1] / 20_000:.0f}")
+
+
+_JOBS: Final[dict[str, Callable[[str, int], None]]] = {
+    "append": _append,
+    "writers": _writers,
+    "resume": _resume,
+    "list": _list,
+    "space": _space,
+}
+
+if __name__ == "__main__":
+    main()
