@@ -288,14 +288,13 @@ class Connections:
             connection.close()  # psycopg forgets all prepared statements after a ROLLBACK
             return
         connection.idle_since = now = time.monotonic()
+        idle = self._idle
         with self._lock:
-            self._idle.append(connection)
-            old = self._idle[:-_MOST_IDLE]
-            while len(self._idle) > 1 and now - self._idle[0].idle_since > _IDLE_SECONDS:
-                old.append(self._idle.pop(0))
-            self._idle = [one for one in self._idle if one not in old]
-        for one in old:
-            one.close()
+            idle.append(connection)
+            if len(idle) <= _MOST_IDLE and now - idle[0].idle_since < _IDLE_SECONDS:
+                return
+            old = idle.pop(0)  # one at a time, until all are in use
+        old.close()
 
     def _connect(self) -> ServerConnection:
         """Connect, again and again where the server was reached before, or is full."""
