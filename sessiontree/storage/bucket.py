@@ -146,9 +146,9 @@ class Bucket:
         """Write an object if it still is the version `etag`; raises as `create` does."""
         return self._put(key, content, {"e_tag": etag}, by)
 
-    def write(self, key: str, content: bytes) -> str:
+    def write(self, key: str, content: bytes, by: str = "") -> str:
         """Make or replace an object; raises as `create` does, but for `Taken`."""
-        return self._put(key, content, "overwrite", "")
+        return self._put(key, content, "overwrite", by)
 
     def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
         import obstore

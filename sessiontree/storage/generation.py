@@ -109,6 +109,7 @@ class Generation:
         self._blocks: list[Piece] = []
         self._is_listed = False
         self._cache = _Cache()
+        self._by: dict[int, str] = {}
         self._marks: dict[str, Mark | None] = {}
         self._lock = threading.RLock()
         self._read_to = -1
@@ -199,6 +200,17 @@ class Generation:
         self._add_blocks(self._bucket.list(f"{self.folder}/log", after))
 
     def _add_blocks(self, listing: Iterable[Stored]) -> None:
+        found = [*listing]
+        mark = self._mark_at(found[-1]) if found else None
+        if mark is None or not mark.ends:
+            self._follow(found)
+            return
+        with contextlib.suppress(_Gone, StorageError):  # its content may be removed by now
+            self._follow(found)
+        self.mark, self.mark_etag = mark, found[-1].etag
+
+    def _follow(self, listing: Iterable[Stored]) -> None:
+        """Add the blocks that follow each other, and note the mark behind them."""
         mark: Mark | None = None
         etag = ""
         for stored in listing:
@@ -255,11 +267,12 @@ class Generation:
         self._blocks.append(Piece(start, start + size, self.block_key(start)))
         self.end = start + size
 
-    def added(self, at: int, block: bytes) -> None:
-        """Note a block that stands at the end."""
+    def added(self, at: int, block: bytes, by: str) -> None:
+        """Note a block that stands at the end, and who wrote it."""
         with self._lock:
             if at == self.end and block:
                 self._add(at, len(block))
+                self._by[at] = by
                 self._cache.put(at, block)
                 self.modified = time.time()
                 self.mark, self.mark_etag = None, ""
@@ -288,8 +301,8 @@ class Generation:
         Raises:
             StorageError: they cannot be read.
         """
-        end = min(offset + size, self.end)
         for _ in range(_TRIES):
+            end = min(offset + size, self.end)
             if offset >= end:
                 return b""
             try:
@@ -347,6 +360,8 @@ class Generation:
         if len(got.content) != stop - start or got.size != piece.end - piece.start:
             raise _Gone
         self._cache.put(start, got.content)
+        if got.by:
+            self._by[piece.start] = got.by
         return got.content[at - start :]
 
     def merge(self, *, at_close: bool = False) -> None:
@@ -379,7 +394,10 @@ class Generation:
                 self._blocks = [block for block in self._blocks if block.start >= piece.end]
         for block in run:
             if block.end - block.start >= _WORTH_EMPTYING:
-                self._bucket.write(block.key, b"")
+                # It still says who wrote it: the writer may not know yet that it stands.
+                by = self._by.get(block.start) or self._bucket.get(block.key, 0, 1).by
+                self._bucket.write(block.key, b"", by)
+            self._by.pop(block.start, None)
 
     def _merged_object(self, run: list[Piece]) -> Piece:
         start, end = run[0].start, run[-1].end

@@ -18,8 +18,9 @@ Why an acknowledged block is never lost, and none is stored twice:
    owner seems dead, makes the owner's next write fail. So to judge a living owner dead costs it its
    claim, and no byte.
 4. An answer that is lost is settled by looking at the key: each block says who wrote it, by a name
-   that one append uses alone. Ours stands: it is kept. Another's stands: ours can never arrive.
-   Nothing stands: the same create is sent again, and whichever arrives second fails.
+   that one append uses alone, and says so also when it was merged and emptied. Ours stands: it is
+   kept. Another's stands: ours can never arrive. Nothing stands: the same create is sent again, and
+   whichever arrives second fails.
 5. A rewrite ends the generation with a barrier, by the same compare-and-swap. What was appended
    before it is in the new generation, or the rewrite fails; what is appended after it fails.
 6. Of a generation that was replaced, moved or removed, a key that was taken within the last day is
@@ -86,7 +87,7 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
 
 _JUST_SECONDS: Final = 0.02
-"""How long a listing stands for another one: an open asks for the size several times."""
+"""How long the first look after an opening, and the one after a size, take what that has listed."""
 
 _NAMES: Final = count()
 _PROCESS: Final = secrets.token_hex(8)
@@ -236,6 +237,7 @@ class Opened:
         threads: keeps the threads apart.
         depth: how often the thread that is alone holds the session.
         holder: that thread.
+        held_end: the end that it knows; what others add behind it, it has not read.
         keeper: the group of logs that keeps it until they close; None if none does.
         written: the end of the last write.
         claim: what holds the end for this process.
@@ -248,6 +250,7 @@ class Opened:
         self.threads = ThreadLock(self.path)
         self.depth = 0
         self.holder = 0
+        self.held_end = 0
         self.keeper: object = None
         self.written = 0
         self.claim: _Claim | None = None
@@ -389,11 +392,11 @@ class Opened:
         )
 
     def _saw(self, generation: Generation, offset: int, got: Got, mark: Mark | None) -> None:
-        """Note what another writer put at the end."""
+        """Note what another writer put at the end; an empty block tells that it was merged."""
         if mark is not None:
             generation.seen(mark, got.etag)
         elif got.content:
-            generation.added(offset, got.content)
+            generation.added(offset, got.content, got.by)
 
     def _wait(self, key: str, mark: Mark, etag: str) -> str:
         """Wait until a claim may be replaced; return the etag to replace.
@@ -516,7 +519,8 @@ class Opened:
                     self.claim = None
                     ahead = self._claim_at(generation, offset + len(block), kept=self._is_kept)
                     self.claim = claim
-                self.put(generation, offset, block, _fresh_name())
+                by = _fresh_name()
+                self.put(generation, offset, block, by)
             except BaseException as error:
                 if ahead is not None:
                     self.claim = claim if isinstance(error, WriteFailedError) else None
@@ -524,7 +528,7 @@ class Opened:
                 if isinstance(error, Lost):
                     raise self.lost() from None
                 raise
-            generation.added(offset, block)
+            generation.added(offset, block, by)
             if ahead is not None:
                 self.claim = ahead
 
@@ -595,12 +599,24 @@ class ObjectLog:
         self._owns = True
         self._failed = ""
         self._has_written = False
+        self._is_new = False  # nothing was asked since it was opened
+        self._is_sized = False  # nothing was asked since its size was
+        self._looked = 0.0
         self._open = False
         self.reopen()
 
     def reopen(self) -> None:
-        self._generation, head = self._session.current()
-        self._open = True
+        while True:
+            self._generation, head = self._session.current()
+            self._open = True
+            if not self._holds():
+                break
+            self._claim_end()
+            self._session.held_end = self._generation.end
+            if not self._is_over():
+                break
+        self._is_new, self._is_sized = True, False
+        self._looked = time.monotonic()
         if not self.readonly and head.head.generation != self._generation.id:
             self._mend(head)
 
@@ -629,7 +645,11 @@ class ObjectLog:
     def size(self) -> int:
         self._check_open()
         self._look()
-        return self._generation.end
+        self._is_sized = True
+        end = self._generation.end
+        if self._holds():
+            self._session.held_end = end
+        return end
 
     def _check_open(self) -> None:
         if not self._open:
@@ -640,17 +660,22 @@ class ObjectLog:
         session, generation = self._session, self._generation
         if self._holds():
             claim = session.claim
-            if claim is None or claim.offset != generation.end:
+            if claim is None or claim.generation is not generation:
                 self._claim_end()
-        elif time.monotonic() - generation.listed > _JUST_SECONDS:
+            elif claim.offset != generation.end:
+                session.claim = None
+                raise session.lost()
+            return
+        is_new, self._is_new = self._is_new, False
+        if not is_new or time.monotonic() - self._looked > _JUST_SECONDS:
             generation.refresh()
+            self._looked = time.monotonic()
 
     def _holds(self) -> bool:
         """Whether this thread holds the log, in a block or until it is closed."""
         session = self._session
-        return (session.depth > 0 and session.holder == threading.get_ident()) or (
-            session.keeper is self._group and not self.readonly
-        )
+        is_held = session.depth > 0 and session.holder == threading.get_ident()
+        return not self.readonly and (is_held or session.keeper is self._group)
 
     def _claim_end(self) -> None:
         try:
@@ -663,6 +688,7 @@ class ObjectLog:
             self.check_writable()
         session, generation = self._session, self._generation
         self._check_keeper()
+        self._is_new = self._is_sized = False
         if at != generation.end:
             generation.refresh()
         if at != generation.end or self._is_over():
@@ -671,6 +697,8 @@ class ObjectLog:
         if at and generation.read(at - 1, 1) != b"\n":
             block = b"\n" + block
             start += 1
+        if at != generation.end:  # its end was not there any more
+            raise Moved
         self._place.check_server()
         now, away = moment(), since(generation.verified)
         try:
@@ -683,7 +711,7 @@ class ObjectLog:
             generation.refresh(anew=True)
             raise Moved
         generation.verified = now
-        session.written = at + len(block)
+        session.written = session.held_end = at + len(block)
         self._has_written = True
         with session.changed:
             session.changed.notify_all()
@@ -716,6 +744,8 @@ class ObjectLog:
         with self.alone(), session.threads.inside():
             self.check_writable()
             self._check_keeper()
+            if session.depth == 0:
+                session.held_end = self._generation.end
             session.depth += 1
             session.holder = threading.get_ident()
             try:
@@ -726,6 +756,7 @@ class ObjectLog:
 
     def _held(self) -> None:
         """Hold on after an inner block, and let go after the outermost one."""
+        self._is_new = self._is_sized = False
         session = self._session
         if session.keeper is not None:
             return
@@ -755,7 +786,10 @@ class ObjectLog:
         if generation.end != size and self._holds():
             return False
         self._look()
-        return generation.end == size and not self.was_replaced()
+        is_end = generation.end == size and not self.was_replaced()
+        if is_end and self._holds():
+            self._session.held_end = size
+        return is_end
 
     still_ends_at = ends_at
 
@@ -776,8 +810,10 @@ class ObjectLog:
         claim = self._session.claim
         if claim is not None and claim.generation is generation:
             return False
-        if not self._is_over() and time.monotonic() - generation.listed > _JUST_SECONDS:
-            generation.refresh()
+        if not self._is_over():
+            is_sized, self._is_sized = self._is_sized, False
+            self._is_new = self._is_new or is_sized
+            self._look()  # under a hold this claims the end, so that the answer stays true
         mark = generation.mark
         if mark is not None and mark.kind in ("removed", "moved"):
             written = "" if self.readonly else "; nothing was written. Export it to a new place"
@@ -829,7 +865,7 @@ class ObjectLog:
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         session, old = self._session, self._generation
         self._place.check_server()
-        end = old.end
+        end = session.held_end
         kept = self._keep_as(kept_as) if kept_as else ""
         id = secrets.token_hex(8)
         first = stored(self._bucket, session.name, id, lines)

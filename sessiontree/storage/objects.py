@@ -60,6 +60,8 @@ from sessiontree.storage.place import Address, Ends, Found, address_of, check_na
 
 _DAY: Final = 24 * 3600.0
 
+_BLOCK: Final = 1024 * 1024
+
 _HEADS: Final = 4000
 """The heads of listed sessions that are kept in memory."""
 
@@ -331,13 +333,14 @@ class ObjectPlace:
             if not has_ended:
                 self._check_idle(session)
                 session.claim_end(generation)
-            content = self._copied(generation, target, moved)
+            end = generation.end  # another program that takes the claim over may add to it
+            content = self._copied(generation, end, target, moved)
             keys = [*self.contents.keys(f"{source}.")]
             side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
             if not has_ended:
                 mark = object_marks.end("moved", moved)
-                session.put(generation, generation.end, mark.encoded())
-        except Lost:
+                session.put(generation, end, mark.encoded())
+        except (Lost, Moved):
             raise session.lost() from None
         except BaseException:
             session.give_back()
@@ -374,9 +377,9 @@ class ObjectPlace:
             return generation, True
         return session.current()[0], False
 
-    def _copied(self, generation: Generation, target: str, moved: str) -> bytes:
-        """Copy the objects of a generation, and return the head of the copy."""
-        blocks = (generation.read(at, 1024 * 1024) for at in range(0, generation.end, 1024 * 1024))
+    def _copied(self, generation: Generation, end: int, target: str, moved: str) -> bytes:
+        """Copy the bytes of a generation up to its end, and return the head of the copy."""
+        blocks = (generation.read(at, min(_BLOCK, end - at)) for at in range(0, end, _BLOCK))
         first = stored(self.bucket, target, moved, blocks)
         return Head(moved).encoded(first)
 

@@ -36,7 +36,7 @@ from sessiontree.storage.objects import ObjectPlace
 
 NAME: Final = "p/s.jsonl"
 HEADER: Final = b"header\n"
-BLOCKS: Final = (b"a\n", b"bb\n", b"c" * 700 + b"\n")
+BLOCKS: Final = (b"a\n", b"bb\n", b"ccc\n")
 PATIENCE: Final = 20.0
 
 T = TypeVar("T")

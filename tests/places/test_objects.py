@@ -1,0 +1,859 @@
+"""Sessions on object storage: what a server, a network and other programs can do to them."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import itertools
+import multiprocessing
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import IO, Any, Final
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.errors import (
+    BlobError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+    UsageError,
+    WriteFailedError,
+)
+from sessiontree.storage import bucket as bucket_module
+from sessiontree.storage import generation, object_log, object_marks, objects
+from sessiontree.storage.backends import place_of
+from sessiontree.storage.bucket import Bucket, Got, Stored, Unsure
+from sessiontree.storage.log import Moved
+from sessiontree.storage.object_log import ObjectLog
+from sessiontree.storage.objects import ObjectPlace
+from sessiontree.storage.place import address
+from tests.places import servers
+from tests.places.gate import Gate, gate
+from tests.support.conversation import assistant, user
+
+NAME: Final = "p/s.jsonl"
+HEADER: Final = b"header\n"
+
+
+def store() -> Any:
+    from obstore.store import MemoryStore
+
+    return MemoryStore()
+
+
+def place_on(found: Any, made: type[Bucket] = Bucket) -> ObjectPlace:
+    """A place as a program of its own has it."""
+    return ObjectPlace(made("s3://bucket", found))
+
+
+def put(place: ObjectPlace, key: str, content: bytes) -> None:
+    place.contents.put(key, io.BytesIO(content))
+
+
+def keys(place: ObjectPlace, folder: str = "") -> list[str]:
+    return [found.key for found in place.bucket.list(folder)]
+
+
+def content(place: ObjectPlace, name: str = NAME) -> bytes:
+    log = place.log(name, readonly=True)
+    return log.read(0, log.size())
+
+
+def append(log: ObjectLog, block: bytes) -> int:
+    with log.alone():
+        return log.append(block, log.size())
+
+
+def folder_of(place: ObjectPlace, name: str = NAME) -> str:
+    return place.log(name, readonly=True)._generation.folder
+
+
+def requests(place: ObjectPlace) -> dict[str, int]:
+    found = dict(place.bucket.requests)
+    place.bucket.requests.clear()
+    return found
+
+
+# What a request costs
+
+
+def test_an_append_is_one_request_and_one_under_a_hold_is_two() -> None:
+    place = place_on(store())
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    end = log.size()
+    append(log, b"first\n")
+    requests(place)
+    with log.alone():
+        log.append(b"one\n", end + 6)
+    assert requests(place) == {"put": 1}
+    with log.hold():
+        assert log.still_ends_at(end + 10)
+        log.append(b"two\n", end + 10)
+    assert requests(place) == {"put": 2}
+    with log.hold(), log.hold():  # the block holds on after the append: claim, claim, block, free
+        assert log.still_ends_at(end + 14)
+        log.append(b"three\n", end + 14)
+    assert requests(place) == {"put": 4}
+    append(log, b"four\n")  # in the place of the free mark, whose version is known
+    assert requests(place)["put"] == 1
+    assert content(place) == HEADER + b"first\none\ntwo\nthree\nfour\n"
+
+
+def test_a_session_is_made_with_one_object_and_resumed_with_few_requests() -> None:
+    found = store()
+    place = place_on(found)
+    place.check_server()
+    requests(place)
+    place.create(NAME, [HEADER])
+    assert requests(place) == {"put": 1}
+    log = place.log(NAME)
+    for number in range(1000):
+        append(log, b"%06d\n" % number * 20)
+    log.close()
+    other = place_on(found)
+    again = other.log(NAME)
+    size = again.size()
+    again.read(0, 4096)
+    again.read(size - 32_768, 32_768)
+    again.read(size - 100_000, 70_000)
+    assert sum(requests(other).values()) <= 5
+    assert size == len(HEADER) + 1000 * 140
+
+
+def test_a_list_of_sessions_reads_each_head_once() -> None:
+    found = store()
+    place = place_on(found)
+    for number in range(20):
+        place.create(f"p/{number}.jsonl", [HEADER * number])
+    other = place_on(found)
+    assert {one.size for one in other.list()} == {len(HEADER) * number for number in range(20)}
+    assert requests(other) == {"list": 1, "get": 20}
+    assert len(list(other.list("p/"))) == 20
+    assert requests(other) == {"list": 1}
+
+
+def test_a_list_skips_long_runs_of_merged_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objects, "PAGE", 10)
+    found = store()
+    place = place_on(found)
+    for name in ("p/a.jsonl", "p/b.jsonl"):
+        place.create(name, [HEADER])
+        log = place.log(name)
+        for _ in range(200):
+            append(log, b"0123456\n")
+        log.close()
+    other = place_on(found)
+    assert [(one.name, one.size) for one in other.list()] == [
+        ("p/a.jsonl", len(HEADER) + 1600),
+        ("p/b.jsonl", len(HEADER) + 1600),
+    ]
+
+
+# What stands in the way
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("{}/log/notes.txt", "is not named after an offset"),
+        ("{}/log/00000000000000009999.jsonl", "begins behind the end of the log, which is at 7"),
+        ("{}/merged/5.jsonl", "is not named after the bytes that it has"),
+        (
+            "{}/merged/00000000000000000007-00000000000000000008.jsonl",
+            "has 5 bytes, which its name denies",
+        ),
+    ],
+)
+def test_a_foreign_object_in_the_way_is_named(key: str, told: str) -> None:
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    key = key.format(folder_of(place))
+    put(place, key, b"other")
+    with pytest.raises(StorageError, match=told) as raised:
+        place_on(found).log(NAME)
+    assert key in str(raised.value)
+    place.contents.remove(key)
+    assert content(place_on(found)) == HEADER
+
+
+@pytest.mark.parametrize(
+    ("head", "told"),
+    [
+        (b"hello", "is not the head of a session"),
+        (b"[]\n", "is not the head of a session"),
+        (b'{"generation":"0123456789abcdef","format":2}\n', "has the layout 2"),
+    ],
+)
+def test_a_head_that_is_none_or_newer_is_named(head: bytes, told: str) -> None:
+    place = place_on(store())
+    put(place, f"{NAME}/head", head)
+    with pytest.raises(StorageError, match=told):
+        place.log(NAME)
+    with pytest.raises(SessionExistsError):
+        place.create(NAME, [HEADER])
+
+
+def test_a_block_that_looks_like_a_mark_is_a_block() -> None:
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    blocks = [object_marks.end("barrier", "0" * 16).encoded(), b"x" * 511 + b"\n"]
+    for block in blocks:
+        append(log, block)
+        assert content(place_on(found)).endswith(block)
+    append(place_on(found).log(NAME), b"more\n")
+    assert content(place_on(found)) == HEADER + b"".join(blocks) + b"more\n"
+
+
+def test_a_blob_that_is_missing_is_told() -> None:
+    place = place_on(store())
+    objects_url = "s3://bucket"
+    from sessiontree.storage import backends
+
+    key = objects_url, ()
+    backends._places[key] = place
+    try:
+        with Session.create(f"{objects_url}/{NAME}", cwd="/p", spill_over=100) as session:
+            session.append_message(assistant("b" * 1000))
+        for each in [*place.contents.keys(f"{NAME}.blobs/")]:
+            place.contents.remove(each)
+        with Session.open(f"{objects_url}/{NAME}") as session:
+            assert [damage.kind for damage in session.verify()] == ["blob"]
+            with pytest.raises(BlobError):
+                _ = session.leaf["message"]
+    finally:
+        del backends._places[key]
+
+
+@pytest.mark.slow
+def test_a_very_long_line_is_kept_and_merged() -> None:
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    line = b"x" * 100_000_000 + b"\n"
+    append(log, line)
+    append(log, b"after\n")
+    log.close()
+    assert content(place_on(found)) == HEADER + line + b"after\n"
+    assert any("/merged/" in key for key in keys(place))
+
+
+class Late(Bucket):
+    """A server whose listings lack the newest object of a log."""
+
+    def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+        found = [*super().list(folder, after)]
+        yield from found[:-1] if folder.endswith("/log") else found
+
+
+def test_a_listing_that_lacks_the_newest_object_costs_and_doubles_nothing() -> None:
+    found = store()
+    first, second = place_on(found, Late), place_on(found, Late)
+    first.create(NAME, [HEADER])
+    logs = [first.log(NAME), second.log(NAME)]
+    expected = b""
+    for number, log in zip(range(20), itertools.cycle(logs), strict=False):
+        block = b"%d\n" % number
+        for _ in range(5):
+            with contextlib.suppress(Moved):
+                append(log, block)
+                expected += block
+                break
+        else:
+            raise AssertionError("it is appended after few tries")
+    assert content(place_on(found)) == HEADER + expected
+
+
+# Who holds the end
+
+
+def test_a_claim_of_a_process_that_died_is_taken_over_at_once() -> None:
+    found = store()
+    place, other = place_on(found), place_on(found)
+    place.create(NAME, [HEADER])
+    context = multiprocessing.get_context("spawn")
+    gone = context.Process(target=str)
+    gone.start()
+    gone.join()
+    log = place.log(NAME)
+    log.keep()
+    claim = log._session.claim
+    assert claim is not None
+    assert gone.pid is not None
+    dead = object_marks.claim(kept=True, count=0)
+    dead = type(dead)(**{**{f: getattr(dead, f) for f in dead.__struct_fields__}, "pid": gone.pid})
+    place.bucket.replace(log._generation.block_key(claim.offset), dead.encoded(), claim.etag)
+    append(other.log(NAME), b"mine\n")
+    assert content(place_on(found)) == HEADER + b"mine\n"
+    with pytest.raises(SessionBusyError, match="another one took it over"):
+        append(log, b"late\n")
+    assert content(place_on(found)) == HEADER + b"mine\n"
+
+
+def test_a_claim_that_is_kept_by_a_living_process_is_told_with_its_owner() -> None:
+    found = store()
+    place, other = place_on(found), place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    log.keep()
+    append(log, b"one\n")
+    with pytest.raises(SessionBusyError, match=rf"is held by .*process {os.getpid()} on "):
+        append(other.log(NAME), b"two\n")
+    with pytest.raises(SessionBusyError), other.log(NAME).hold():
+        other.log(NAME).size()
+    assert content(other) == HEADER + b"one\n"
+    log.close()
+    append(other.log(NAME), b"two\n")
+    assert content(place_on(found)) == HEADER + b"one\ntwo\n"
+
+
+def test_a_claim_of_another_machine_is_taken_over_when_it_is_silent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(object_marks, "fate", lambda mark: "")
+    monkeypatch.setattr(object_log, "SILENT_SECONDS", 0.2)
+    found = store()
+    place, other = place_on(found), place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    log.keep()
+    append(other.log(NAME), b"two\n")
+    with pytest.raises(SessionBusyError, match="took it over"):
+        append(log, b"one\n")
+    assert content(place_on(found)) == HEADER + b"two\n"
+
+
+def test_a_claim_of_another_machine_that_is_renewed_is_busy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(object_marks, "fate", lambda mark: "")
+    monkeypatch.setattr(object_log, "RENEWED_SECONDS", 0.0)
+    found = store()
+    place, other = place_on(found), place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    log.keep()
+    looks = itertools.count()
+    look = other.bucket.get
+
+    def renewing(key: str, start: int = 0, end: int | None = None) -> Got:
+        if next(looks) > 2:
+            log._session.renew()
+        return look(key, start, end)
+
+    monkeypatch.setattr(other.bucket, "get", renewing)
+    with pytest.raises(SessionBusyError, match="is held by"):
+        append(other.log(NAME), b"two\n")
+    append(log, b"one\n")
+    log.close()
+    assert content(place_on(found)) == HEADER + b"one\n"
+
+
+def test_a_stray_claim_of_a_writer_that_died_between_two_requests_is_passed() -> None:
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    stray = object_marks.free().encoded()
+    put(place, f"{folder_of(place)}/log/{len(HEADER) + 4:020}.jsonl", stray)
+    put(place, f"{folder_of(place)}/log/{len(HEADER) + 9:020}.jsonl", stray)
+    log = place_on(found).log(NAME)
+    assert append(log, b"one\n") == len(HEADER)
+    assert append(log, b"two!\n") == len(HEADER) + 4
+    assert append(log, b"three\n") == len(HEADER) + 9
+    assert content(place_on(found)) == HEADER + b"one\ntwo!\nthree\n"
+
+
+def test_a_forked_process_is_told_that_it_cannot_use_the_place(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    place = place_on(store())
+    place.create(NAME, [HEADER])
+    with monkeypatch.context() as forked:
+        forked.setattr(bucket_module, "_is_forked", True)  # as in the child
+        with pytest.raises(UsageError, match="does not work in a forked process"):
+            content(place)
+    assert content(place) == HEADER
+
+
+# Killed at each request
+
+
+class Killed(BaseException):
+    pass
+
+
+class Mortal(Bucket):
+    """A bucket whose program dies before, or just after, a write."""
+
+    left: int = 1_000_000
+    is_after = False
+
+    def _write(self, do: Callable[[], Any]) -> Any:
+        self.left -= 1
+        if self.left < 0 or (self.left == 0 and not self.is_after):
+            raise Killed
+        done = do()
+        if self.left == 0:
+            raise Killed
+        return done
+
+    def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
+        found: str = self._write(lambda: super(Mortal, self)._put(key, content, mode, by))
+        return found
+
+    def copy(self, source: str, target: str) -> None:
+        self._write(lambda: super(Mortal, self).copy(source, target))
+
+    def remove(self, keys: Iterable[str]) -> None:
+        for key in keys:
+            self._write(lambda key=key: super(Mortal, self).remove([key]))  # type: ignore[misc]
+
+    def upload(self, key: str, source: IO[bytes]) -> None:
+        self._write(lambda: super(Mortal, self).upload(key, source))
+
+
+BLOCKS: Final = [b"%d\n" % number * 10 for number in range(30)]
+
+
+def _filled(found: Any) -> None:
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    for block in BLOCKS:
+        append(log, block)
+    for key in ("1", "2"):
+        put(place, f"{NAME}.blobs/{key}", key.encode())
+
+
+def _kill_at_each_write(do: Callable[[ObjectPlace], object], check: Callable[[Any], object]) -> int:
+    """Do something, killed at each of its writes in turn; check what it left; return the kills."""
+    kills = 0
+    for is_after in (False, True):
+        for number in itertools.count(1):
+            found = store()
+            _filled(found)
+            place = place_on(found, Mortal)
+            place._is_probed = True
+            mortal = place.bucket
+            assert isinstance(mortal, Mortal)
+            mortal.left, mortal.is_after = number, is_after
+            try:
+                do(place)
+            except Killed:
+                kills += 1
+                mortal.left = -1  # it is dead: what `finally` still does does nothing
+                check(found)
+                continue
+            break
+    return kills
+
+
+@pytest.fixture
+def dead(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take all owners of claims for dead, as those are who were killed."""
+    monkeypatch.setattr(object_marks, "fate", lambda mark: "dead")
+    monkeypatch.setattr(generation, "_MANY", 8)
+    monkeypatch.setattr(generation, "_FAN", 2)
+    monkeypatch.setattr(generation, "_WORTH_EMPTYING", 1)
+
+
+FILLED: Final = HEADER + b"".join(BLOCKS)
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_writer_that_is_killed_at_any_write_loses_nothing() -> None:
+    told: list[bytes] = []
+
+    def write(place: ObjectPlace) -> None:
+        told.clear()
+        log = place.log(NAME)
+        for number in range(10):
+            block = b"more %d\n" % number
+            with log.hold(), log.hold():
+                append(log, block)
+            told.append(block)
+        log.close()
+
+    def check(found: Any) -> None:
+        left = content(place_on(found))
+        known = FILLED + b"".join(told)
+        assert left.startswith(known)
+        assert left[len(known) :] in (b"", b"more %d\n" % len(told))
+        append(place_on(found).log(NAME), b"next\n")
+        assert content(place_on(found)) == left + b"next\n"
+
+    assert _kill_at_each_write(write, check) > 60
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_rewrite_that_is_killed_at_any_write_is_done_or_not_done() -> None:
+    def rewrite(place: ObjectPlace) -> None:
+        log = place.log(NAME)
+        with log.hold():
+            log.size()
+            log.rewrite(iter([b"new\n", b"x" * 40_000 + b"\n"]), ".old")
+
+    def check(found: Any) -> None:
+        left = content(place_on(found))
+        assert left in (FILLED, b"new\n" + b"x" * 40_000 + b"\n")
+        append(place_on(found).log(NAME), b"next\n")
+        assert content(place_on(found)) == left + b"next\n"
+
+    assert _kill_at_each_write(rewrite, check) >= 12
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_move_that_is_killed_at_any_write_is_finished_by_a_second_one() -> None:
+    def move(place: ObjectPlace) -> None:
+        place.move(NAME, "q/t.jsonl")
+
+    def check(found: Any) -> None:
+        place = place_on(found)
+        try:
+            move(place)
+        except SessionNotFoundError:  # all was done
+            assert place.find(NAME) is None
+        assert content(place_on(found), "q/t.jsonl") == FILLED
+        assert [*place.contents.keys("q/t.jsonl.")] == ["q/t.jsonl.blobs/1", "q/t.jsonl.blobs/2"]
+        assert place.find(NAME) is None
+        assert [*place.contents.keys(f"{NAME}.")] == []
+
+    assert _kill_at_each_write(move, check) > 20
+
+
+@pytest.mark.usefixtures("dead")
+def test_a_removal_that_is_killed_at_any_write_is_finished_by_a_second_one() -> None:
+    def remove(place: ObjectPlace) -> None:
+        place.remove(NAME)
+
+    def check(found: Any) -> None:
+        place = place_on(found)
+        with contextlib.suppress(SessionNotFoundError):
+            remove(place)
+        assert place.find(NAME) is None
+        assert [*place.contents.keys(f"{NAME}.")] == []
+        place.create(NAME, [b"again\n"])
+        assert content(place_on(found)) == b"again\n"
+
+    assert _kill_at_each_write(remove, check) > 20
+
+
+# Removed, moved, replaced
+
+
+@pytest.mark.parametrize("how", ["removed", "moved"])
+def test_a_writer_of_a_session_that_is_gone_is_told(how: str) -> None:
+    found = store()
+    place, other = place_on(found), place_on(found)
+    place.create(NAME, [HEADER])
+    behind = place_on(found).log(NAME)
+    log = place.log(NAME)
+    append(log, b"one\n")
+    if how == "removed":
+        other.remove(NAME)
+    else:
+        other.move(NAME, "q/t.jsonl")
+    for each in (log, behind):
+        with pytest.raises(Moved), each.alone():
+            each.append(b"two\n", each._generation.end)
+        with pytest.raises(SessionNotFoundError, match=f"was {how} while it was open"):
+            each.was_replaced()
+    other.create(NAME, [b"new\n"])
+    with pytest.raises(Moved), log.alone():
+        log.append(b"two\n", log._generation.end)
+    assert content(place_on(found)) == b"new\n"
+    if how == "moved":
+        assert content(other, "q/t.jsonl") == HEADER + b"one\n"
+
+
+def test_of_a_removed_session_nothing_is_left_but_what_ends_it() -> None:
+    place = place_on(store())
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    for _ in range(100):
+        append(log, b"secret\n" * 100)
+    put(place, f"{NAME}.archive-2026-01-01", b"secret")
+    place.remove(NAME)
+    left = [found for found in place.bucket.list("") if found.size]
+    assert [found.size for found in left] == [object_marks.SIZE]
+    assert list(place.list()) == []
+
+
+def test_of_a_session_removed_after_a_day_no_key_of_a_block_is_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(objects, "_DAY", -1.0)
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    for _ in range(5):
+        append(log, b"one\n")
+    behind = place_on(found).log(NAME)
+    append(log, b"two\n")
+    place.remove(NAME)
+    assert len(keys(place)) == 2
+    monkeypatch.setattr(object_log, "since", lambda then: 4000.0)  # it was away for long
+    with pytest.raises(Moved), behind.alone():
+        behind.append(b"late\n", behind._generation.end)
+
+
+def test_an_old_generation_goes_with_a_rewrite_a_day_later(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    append(log, b"one\n")
+    first = log._generation.id
+    for _ in range(2):
+        with log.hold():
+            log.rewrite(iter([HEADER]))
+            log.reopen()
+    assert any(first in key for key in keys(place))
+    monkeypatch.setattr(objects, "_DAY", -1.0)
+    with log.hold():
+        log.rewrite(iter([HEADER, b"new\n"]))
+        log.reopen()
+    assert len([key for key in keys(place) if first in key]) == 1  # the barrier
+    assert content(place_on(found)) == HEADER + b"new\n"
+
+
+# The server and the network
+
+
+@pytest.fixture
+def guarded() -> Iterator[tuple[ObjectPlace, Gate]]:
+    """A session of a server behind a gate."""
+    if not servers.has_moto():
+        pytest.skip(servers.NO_MOTO)
+    from tests.places.kinds import _moto
+
+    with gate(_moto()) as found:
+        name = f"gate-{os.urandom(4).hex()}"
+        servers.make_bucket(_moto(), name)
+        url = (
+            f"s3://{name}?endpoint={found.endpoint}&region=us-east-1&timeout=1"
+            f"&access_key_id=AKIAKEY&secret_access_key={servers.SECRET}"
+        )
+        place, _ = place_of(url)
+        assert isinstance(place, ObjectPlace)
+        place.create(NAME, [HEADER])
+        yield place, found
+
+
+def _once(how: str, method: str, ending: str = "") -> Callable[[str, str], str]:
+    left = [1]
+
+    def answer(asked: str, path: str) -> str:
+        if asked == method and ending in path and left[0]:
+            left[0] -= 1
+            return how
+        return ""
+
+    return answer
+
+
+@pytest.mark.parametrize(
+    "how", ["lose", "drop", "503", pytest.param("hang", marks=pytest.mark.slow)]
+)
+def test_an_append_whose_answer_is_lost_is_kept_once(
+    guarded: tuple[ObjectPlace, Gate], how: str
+) -> None:
+    place, found = guarded
+    log = place.log(NAME)
+    found.how = _once(how, "PUT", "/log/")
+    end = append(log, b"one\n")
+    with log.hold(), log.hold():
+        log.size()
+        found.how = _once(how, "PUT", "/log/")
+        append(log, b"two\n")
+    append(log, b"one\n")
+    assert end == len(HEADER)
+    found.how = lambda method, path: ""
+    assert content(place) == HEADER + b"one\ntwo\none\n"
+
+
+@pytest.mark.slow
+def test_an_append_whose_outcome_cannot_be_found_out_ends_the_log(
+    guarded: tuple[ObjectPlace, Gate],
+) -> None:
+    place, found = guarded
+    log = place.log(NAME)
+    with log.alone():
+        end = log.size()
+        found.how = lambda method, path: "lose" if method == "PUT" else "drop"
+        with pytest.raises(WriteFailedError, match="is unknown") as raised:
+            log.append(b"one\n", end)
+        assert servers.SECRET not in str(raised.value)
+        assert "AKIAKEY" not in str(raised.value)
+        found.how = lambda method, path: ""
+        with pytest.raises(WriteFailedError, match="open the session again"):
+            log.append(b"two\n", end)
+    assert content(place_on_same(place)) == HEADER + b"one\n"
+
+
+def place_on_same(place: ObjectPlace) -> ObjectPlace:
+    """The same bucket as another program has it."""
+    return ObjectPlace(Bucket(place.url, place.bucket._store))
+
+
+def test_a_program_without_rights_is_told_and_may_try_again(
+    guarded: tuple[ObjectPlace, Gate],
+) -> None:
+    place, found = guarded
+    log = place.log(NAME)
+    found.how = lambda method, path: "403" if method == "PUT" else ""
+    with pytest.raises(StorageError, match=r"cannot write .*Code403; check the credentials"):
+        append(log, b"one\n")
+    found.how = lambda method, path: "403"
+    with pytest.raises(StorageError, match="Code403; check the credentials") as raised:
+        place_on_same(place).log(NAME)
+    assert servers.SECRET not in str(raised.value)
+    found.how = lambda method, path: ""
+    append(log, b"two\n")
+    assert content(place) == HEADER + b"two\n"
+
+
+@pytest.mark.slow
+def test_a_server_that_is_overloaded_for_long_is_told(guarded: tuple[ObjectPlace, Gate]) -> None:
+    place, found = guarded
+    found.how = lambda method, path: "503"
+    with pytest.raises(StorageError, match="Code503; the server is overloaded; try again later"):
+        place_on_same(place).log(NAME)
+    assert len(found.seen) < 40
+
+
+def test_a_failed_merge_is_no_error_of_the_append(guarded: tuple[ObjectPlace, Gate]) -> None:
+    place, found = guarded
+    log = place.log(NAME)
+    found.how = lambda method, path: "403" if "/merged/" in path and method == "PUT" else ""
+    for number in range(70):
+        append(log, b"%d\n" % number)
+    assert not [key for key in keys(place) if "/merged/" in key]
+    found.how = lambda method, path: ""
+    append(log, b"last\n")
+    assert len([key for key in keys(place) if "/merged/" in key]) == 1
+    assert content(place_on_same(place)).endswith(b"69\nlast\n")
+
+
+def test_a_bucket_that_is_not_there_is_told() -> None:
+    if not servers.has_moto():
+        pytest.skip(servers.NO_MOTO)
+    from tests.places.kinds import _moto
+
+    with servers.credentials(_moto()):
+        place, _ = place_of(f"s3://none-{os.urandom(4).hex()}")
+        with pytest.raises(StorageError, match="NoSuchBucket; make the bucket"):
+            place.create(NAME, [HEADER])
+
+
+def test_an_address_shows_no_secret_and_finds_its_place_without_it() -> None:
+    url = "s3://b/p/s.jsonl?endpoint=http://localhost:1&access_key_id=AKIA&secret_access_key=S3CRET"
+    found = address(url)
+    assert found.shown_options == (("endpoint", "http://localhost:1"),)
+    place, name = place_of(url)
+    shown = place.address(name)
+    assert "S3CRET" not in shown
+    assert "AKIA" not in shown
+    assert place_of(shown) == (place, name)
+    for wrong in ("s3://b?secret_access_key=S3CRET&nonsense=1", "s3://?secret_access_key=S3CRET"):
+        with pytest.raises(UsageError) as raised:
+            place_of(wrong)
+        assert "S3CRET" not in str(raised.value)
+    with pytest.raises(UsageError, match="a number of seconds"):
+        place_of("s3://b?timeout=long")
+
+
+class Overwriting(Bucket):
+    """A server that overwrites, though it was asked to create or to replace a version."""
+
+    ignored: tuple[str, ...] = ("create",)
+
+    def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
+        is_ignored = (mode if isinstance(mode, str) else "replace") in self.ignored
+        return super()._put(key, content, "overwrite" if is_ignored else mode, by)
+
+
+class Replacing(Overwriting):
+    ignored = ("replace",)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"),
+    [
+        (Overwriting, "overwrites an object that was to be created"),
+        (Replacing, "overwrites an object that is not the version"),
+    ],
+)
+def test_a_server_that_overwrites_is_refused_for_writing_and_can_be_read(
+    made: type[Bucket], told: str
+) -> None:
+    found = store()
+    place_on(found).create(NAME, [HEADER])
+    place = place_on(found, made)
+    log = place.log(NAME)
+    for write in (
+        lambda: append(log, b"one\n"),
+        lambda: place.create("p/other.jsonl", [HEADER]),
+        lambda: place.remove(NAME),
+        lambda: place.move(NAME, "p/t.jsonl"),
+    ):
+        with pytest.raises(StorageError, match=told):
+            write()
+    assert content(place) == HEADER
+    assert keys(place) == [f"{NAME}/head"]
+
+
+def test_a_lost_answer_of_a_creation_makes_one_session() -> None:
+    class Losing(Bucket):
+        def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
+            done = super()._put(key, content, mode, by)
+            if key.endswith("/head"):
+                raise Unsure("lost")
+            return done
+
+    place = place_on(store(), Losing)
+    place._is_probed = True
+    place.create(NAME, [HEADER])
+    assert content(place) == HEADER
+    with pytest.raises(SessionExistsError):
+        place.create(NAME, [b"other\n"])
+
+
+def test_a_session_of_the_engine_works_across_two_programs() -> None:
+    found = store()
+    from sessiontree.storage import backends
+
+    first, second = place_on(found), place_on(found)
+    backends._places["s3://bucket", ()] = first
+    try:
+        with Session.create(f"s3://bucket/{NAME}", cwd="/p") as session:
+            session.append_message(user("one"))
+            backends._places["s3://bucket", ()] = second
+            with Session.open(f"s3://bucket/{NAME}") as other:
+                other.append_message(user("two"))
+                session.append_message(user("three"))
+                session.label(session.leaf.uuid, "mine")
+                other.append_message(user("four"))
+                other.gc()
+                with session.batch():
+                    session.append_message(user("five"))
+                    session.append_message(user("six"))
+                other.refresh()
+                assert other.verify() == []
+                texts = [
+                    entry["message"]["content"] for entry in other.entries()
+                    if entry.type == "message"
+                ]  # fmt: skip
+        assert texts == ["one", "two", "three", "four", "five", "six"]
+    finally:
+        del backends._places["s3://bucket", ()]

@@ -1,0 +1,186 @@
+"""Programs that write to one session in a bucket are killed, at any moment.
+
+What must hold afterwards: each entry whose append returned is there once, no entry is there twice,
+and the session is sound.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.storage.backends import place_of
+from tests.places import servers
+from tests.support.files import Record
+
+WRITER: Final = """
+import itertools, random, sys
+from sessiontree import Session
+from sessiontree.errors import SessionBusyError
+from sessiontree.storage import generation
+from sessiontree.storage.backends import place_of
+
+url, name, count, rewrites = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "yes"
+generation._MANY, generation._FAN, generation._WORTH_EMPTYING = 8, 3, 200
+rng = random.Random(name)
+
+def acknowledge(uuid):
+    sys.stdout.write(uuid + "\\n")
+    sys.stdout.flush()
+
+with Session.open(url) as session:
+    numbers = range(count) if count else itertools.count()
+    for number in numbers:
+        text = f"{name}-{number} " + "x" * rng.choice([10, 300])
+        kind = rng.random()
+        if rewrites and kind < 0.1:
+            place, key = place_of(url)
+            log = place.log(key)
+            with log.hold():
+                if log.was_replaced():
+                    log.reopen()
+                log.rewrite(iter([log.read(0, log.size())]))
+            log.close()
+        elif rewrites and kind < 0.3:
+            with session.locked():
+                entries = [session.append_message({"role": "user", "content": text + str(n)})
+                           for n in range(2)]
+            for entry in entries:
+                acknowledge(entry.uuid)
+        elif rewrites and kind < 0.4:
+            session.label(session.leaf.uuid, f"l{name}-{number}")
+        else:
+            acknowledge(session.append_message({"role": "user", "content": text}).uuid)
+"""
+
+
+def writer(url: str, name: str, count: int, *, rewrites: bool) -> subprocess.Popen[str]:
+    command = [sys.executable, "-c", WRITER, url, name, str(count), "yes" if rewrites else "no"]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def check(url: str, acknowledged: list[str]) -> int:
+    """Check that a session has what was acknowledged, and nothing twice; return its entries."""
+    with Session.open(url, readonly=True) as session:
+        found = Counter(entry.uuid for entry in session.entries())
+        assert session.verify() == []
+    assert not [uuid for uuid, number in found.items() if number > 1], "an entry is there twice"
+    assert not [uuid for uuid in acknowledged if uuid not in found], "an entry is lost"
+    return len(found)
+
+
+@contextlib.contextmanager
+def bucket(kind: str, folder: Path) -> Iterator[str]:
+    """The address of a new bucket of a server."""
+    if kind == "moto" and not servers.has_moto():
+        pytest.skip(servers.NO_MOTO)
+    if kind == "seaweed" and not servers.program("weed"):
+        pytest.skip(servers.NO_WEED)
+    with servers.moto() if kind == "moto" else servers.seaweed(folder) as endpoint:
+        name = f"kills-{secrets.token_hex(4)}"  # a process opens a place once
+        servers.make_bucket(endpoint, name)
+        with servers.credentials(endpoint):
+            yield f"s3://{name}"
+
+
+def _kill(url: str, kills: int) -> tuple[list[str], int]:
+    """Kill writers, two of which run at a time; return what they acknowledged."""
+    Session.create(url, cwd="/p").close()
+    rng = random.Random(7)
+    running = [writer(url, f"w{number}", 0, rewrites=True) for number in range(2)]
+    acknowledged: list[str] = []
+    failed = 0
+    for number in range(kills):
+        time.sleep(0.7 + rng.random() / 2)
+        process = running.pop(0)
+        process.send_signal(signal.SIGKILL)
+        out, err = process.communicate()
+        acknowledged += [line for line in out.splitlines(keepends=False) if len(line) == 36]
+        if process.returncode != -signal.SIGKILL:
+            failed += 1
+            assert "SessionBusyError" in err, err
+        running.append(writer(url, f"k{number}", 0, rewrites=True))
+    for process in running:
+        process.kill()
+        acknowledged += process.communicate()[0].splitlines()
+    return [uuid for uuid in acknowledged if len(uuid) == 36], failed
+
+
+@pytest.mark.slow
+def test_a_few_writers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
+    with bucket("moto", tmp_path) as url:
+        acknowledged, _ = _kill(f"{url}/p/s.jsonl", 3)
+        check(f"{url}/p/s.jsonl", acknowledged)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["moto", "seaweed"])
+def test_two_hundred_writers_that_are_killed_lose_nothing(
+    kind: str, tmp_path: Path, record_property: Record
+) -> None:
+    with bucket(kind, tmp_path) as url:
+        acknowledged, failed = _kill(f"{url}/p/s.jsonl", 200)
+        entries = check(f"{url}/p/s.jsonl", acknowledged)
+        record_property("kills", 200)
+        record_property("acknowledged", len(acknowledged))
+        record_property("entries", entries)
+        record_property("writers that were refused", failed)
+        assert len(acknowledged) > 1000
+
+
+def _crowd(url: str, writers: int, each: int) -> int:
+    Session.create(url, cwd="/p").close()
+    processes = [writer(url, f"w{number}", each, rewrites=False) for number in range(writers)]
+    acknowledged: list[str] = []
+    for process in processes:
+        out, err = process.communicate()
+        assert process.returncode == 0, err
+        acknowledged += out.splitlines()
+    assert len(acknowledged) == writers * each
+    return check(url, acknowledged)
+
+
+@pytest.mark.slow
+def test_processes_that_write_to_one_session_lose_nothing(tmp_path: Path) -> None:
+    with bucket("moto", tmp_path) as url:
+        assert _crowd(f"{url}/p/s.jsonl", 3, 30) == 91
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["moto", "seaweed"])
+def test_eight_processes_write_five_hundred_entries_each_to_one_session(
+    kind: str, tmp_path: Path, record_property: Record
+) -> None:
+    with bucket(kind, tmp_path) as url:
+        started = time.monotonic()
+        assert _crowd(f"{url}/p/s.jsonl", 8, 500) == 4001
+        record_property("seconds", round(time.monotonic() - started))
+        place, name = place_of(f"{url}/p/s.jsonl")
+        found = place.find(name)
+        assert found is not None
+        assert found.size > 4000 * 200
+
+
+def test_nothing_is_written_to_a_server_that_overwrites(tmp_path: Path) -> None:
+    if not servers.program("rclone"):
+        pytest.skip(servers.NO_RCLONE)
+    with servers.rclone(tmp_path) as endpoint, servers.credentials(endpoint):
+        from sessiontree.errors import StorageError
+
+        with pytest.raises(StorageError, match="overwrites an object that was to be created"):
+            Session.create("s3://bucket/p/s.jsonl", cwd="/p")
+    left = [name for _, _, names in os.walk(tmp_path / "rclone") for name in names]
+    assert left == []
