@@ -97,6 +97,9 @@ def test_a_prompt_that_a_message_carries_or_that_was_not_sent_begins_no_turn_of_
     lines = [*BEFORE, *before, *AFTER[:2], *LATER.get(name, [])]
     prompts = prompts_of(written(tmp_path / "s.jsonl", lines))
     assert len(prompts) == len(set(prompts)) == (1 if name in NOT_SENT else 2) + ("/mcp" in prompts)
+    ((_, counts),) = Counter(None).counted(sessions_in([str(tmp_path)], Selection(), print))
+    assert counts is not None
+    assert counts.turns == len([prompt for prompt in prompts if prompt is not None])
 
 
 def test_several_prompts_sent_at_once_begin_a_turn_each(tmp_path: Path) -> None:
