@@ -264,16 +264,15 @@ class Store:
             StorageError: the root is not a folder, or cannot be read.
         """
         # slow to import, and a list needs none of it
-        from sessiontree.catalog.search_file import Wanted
+        from sessiontree.catalog import search
         from sessiontree.text.pattern import Pattern
 
         report = report or warn
-        return self._catalog.search(
+        roles = frozenset([role] if isinstance(role, str) else role)
+        return search.search(
             Pattern(pattern, regex=regex, ignore_case=ignore_case),
             self.paths(cwd=cwd, report=report),
-            Wanted(
-                frozenset([role] if isinstance(role, str) else role), tool, since, current, blobs
-            ),
+            search.Wanted(roles, tool, since, current, blobs),
             report,
             limit=limit,
             processes=processes,

@@ -245,7 +245,6 @@ LATE: Final = {
     "catalog.folder": {
         "catalog.empty": "few programs remove sessions",
         "catalog.move": "few programs move projects",
-        "catalog.search": "a list needs none of it",
         "storage.move": "few programs move sessions",
     },
     "catalog.listing": {
@@ -259,7 +258,6 @@ LATE: Final = {
     },
     "catalog.remote": {
         "catalog.empty": "few programs remove sessions",
-        "catalog.search": "a list needs none of it",
     },
     "catalog.search": {
         "catalog.search_turns": "slow to import, few need it",
@@ -409,7 +407,7 @@ LATE: Final = {
         "importing.backup": "few programs make backups",
         "catalog.homes": "few files are of version 1",
         "catalog.remote": "few stores have an address",
-        "catalog.search_file": "a list needs none of it",
+        "catalog.search": "a list needs none of it",
         "catalog.garbage": "few programs remove garbage",
         "engine.writer": "slow to import, and a list needs none of it",
         "operations.stats": "few programs use the trash",

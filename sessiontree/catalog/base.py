@@ -9,7 +9,7 @@ Invariants: nothing is ever overwritten; what cannot be listed is reported, and 
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -19,9 +19,6 @@ from sessiontree.storage.fs import FileSystem
 
 if TYPE_CHECKING:
     from sessiontree.catalog.empty import RemovedSession
-    from sessiontree.catalog.search import Wanted
-    from sessiontree.catalog.search_file import SearchHit
-    from sessiontree.text.pattern import Pattern
 
 PathLike = str | os.PathLike[str]
 
@@ -71,18 +68,6 @@ class Catalog(Protocol):
 
         None at all if no file has this ending.
         """
-
-    def search(
-        self,
-        pattern: Pattern,
-        files: Sequence[str],
-        wanted: Wanted,
-        report: Report,
-        *,
-        limit: int | None,
-        processes: int | None,
-    ) -> Generator[SearchHit, None, None]:
-        """The hits in files; see `catalog.search`."""
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         """Move the sessions of a working directory to another; see `Store.move_project`."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -20,9 +20,6 @@ from sessiontree.storage.rollouts import in_force
 
 if TYPE_CHECKING:
     from sessiontree.catalog.empty import RemovedSession
-    from sessiontree.catalog.search import Wanted
-    from sessiontree.catalog.search_file import SearchHit
-    from sessiontree.text.pattern import Pattern
 
 
 class Folder:
@@ -61,20 +58,6 @@ class Folder:
         if any(file.endswith(ending) for file in files):
             likely = [file for file in files if file.endswith(ending) or id_of_name(file) is None]
             yield from session_infos(likely, _ignore, self.facts)
-
-    def search(
-        self,
-        pattern: Pattern,
-        files: Sequence[str],
-        wanted: Wanted,
-        report: Report,
-        *,
-        limit: int | None,
-        processes: int | None,
-    ) -> Generator[SearchHit, None, None]:
-        from sessiontree.catalog.search import search  # slow to import, and a list needs none of it
-
-        return search(pattern, files, wanted, report, limit=limit, processes=processes)
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         from sessiontree.catalog.move import rename_project  # few programs move projects

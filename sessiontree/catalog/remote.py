@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -37,9 +37,6 @@ from sessiontree.storage.place import Ends, Place, is_address
 
 if TYPE_CHECKING:
     from sessiontree.catalog.empty import RemovedSession
-    from sessiontree.catalog.search import Wanted
-    from sessiontree.catalog.search_file import SearchHit
-    from sessiontree.text.pattern import Pattern
 
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_[0-9a-f]{8}")
 """What `Store.trash` puts before the name of a session."""
@@ -109,20 +106,6 @@ class Remote:
                 if name.endswith(ending) or id_of_name(name) is None
             ]
             yield from session_infos(likely, _ignore, self.facts)
-
-    def search(
-        self,
-        pattern: Pattern,
-        files: Sequence[str],
-        wanted: Wanted,
-        report: Report,
-        *,
-        limit: int | None,
-        processes: int | None,
-    ) -> Generator[SearchHit, None, None]:
-        from sessiontree.catalog.search import search  # slow to import, and a list needs none of it
-
-        return search(pattern, files, wanted, report, limit=limit)  # forks share no connection
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         source, target = self._folder(old), self._folder(new)
