@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -10,15 +11,30 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.catalog.location import check_apart, source_at, target_at
-from sessiontree.errors import FileError, SessionTreeError, UsageError
+from sessiontree.errors import (
+    DecoderMissingError,
+    ForeignFormatError,
+    NotASessionError,
+    SessionExistsError,
+    SessionTreeError,
+    StorageError,
+    UsageError,
+)
 from sessiontree.operations.copy import CopiedSession, SessionCopy
+from sessiontree.storage.backends import open_log
 from sessiontree.storage.files import SUFFIX
 from sessiontree.storage.fs import DISK, FileSystem
 
 PathLike = str | os.PathLike[str]
 
 POLL_SECONDS: Final = 0.5
-"""How often a mirror looks for changes."""
+"""How often a mirror looks for changes in a folder."""
+
+POLL_PLACE_SECONDS: Final = 5.0
+"""How often it looks in a place, where each look is a request."""
+
+NO_SESSION: Final = (ForeignFormatError, NotASessionError, DecoderMissingError)
+"""The errors for files that are no sessions of sessiontree."""
 
 
 class CopyResult(msgspec.Struct, frozen=True):
@@ -116,10 +132,12 @@ class Mirror:
                 continue
             try:
                 self._copy(name, result, each)
-            except FileError as error:
-                (result.problems if name in self._copies else result.skipped).append(str(error))
+            except NO_SESSION as error:
+                result.skipped.append(str(error))
             except SessionTreeError as error:
                 result.problems.append(str(error))
+                if isinstance(error, StorageError) and not isinstance(error, SessionExistsError):
+                    continue  # the next pass tries again
             self._seen[name] = states[name]
         return result
 
@@ -148,16 +166,28 @@ class Mirror:
     ) -> Iterator[CopyResult]:
         """Copy what is new, again and again, until `stop` is set; yield each pass that did it.
 
-        The first pass is always yielded. A problem is reported when it is new.
+        The first pass is always yielded. A problem is reported when it is new, and what the system
+        refused is tried again.
         """
-        told: set[str] = set()
-        is_first = True
-        while True:
-            result = self.go(each)
+        result = self.go(each)
+        yield result
+        told = set(result.problems)
+        for _ in self._waits(stop):
+            try:
+                result = self.go(each)
+            except StorageError as error:
+                result = CopyResult([], [], [str(error)], [])
             new = [problem for problem in result.problems if problem not in told]
-            if is_first or new or not result.is_unchanged:
+            if new or result.skipped or not result.is_unchanged:
                 yield msgspec.structs.replace(result, problems=new)
             told.update(new)
-            is_first = False
-            if stop.wait(POLL_SECONDS):
-                return
+
+    def _waits(self, stop: threading.Event) -> Iterator[object]:
+        """Yield when something may be new, and now and then, until `stop` is set."""
+        if not self._source.is_store:
+            with contextlib.closing(open_log(self._fs, self._source.file, readonly=True)) as log:
+                yield from log.changes(stop)
+            return
+        seconds = POLL_SECONDS if self._source.place is None else POLL_PLACE_SECONDS
+        while not stop.wait(seconds):
+            yield None

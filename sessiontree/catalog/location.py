@@ -66,12 +66,20 @@ class Location(NamedTuple):
                 if name.endswith(SUFFIX) and not name.startswith(f"{TRASH}/"):
                     yield name, (found.size, found.modified)
             return
-        for file in session_files(self.file, report):
+        for file in session_files(self.file, report) if os.path.isdir(self.file) else ():
             try:
                 state = os.stat(file)
             except OSError:  # gone meanwhile
                 continue
             yield os.path.relpath(file, self.file), (state.st_ino, state.st_size, state.st_mtime)
+
+    @property
+    def trash(self) -> Location:
+        """The trash of this store, which may not be there."""
+        if self.place is None:
+            return Location(os.path.join(self.file, TRASH), True)
+        prefix = _below(self.prefix) + TRASH
+        return Location(self.place.address(prefix), True, self.place, prefix)
 
     def make_room(self, fs: FileSystem, file: str) -> None:
         """Make the folder of a session of this location."""
@@ -96,7 +104,8 @@ def source_at(given: str) -> Location:
     file = place.address(name)
     if name and place.find(name) is not None:
         return Location(file, False, place, name)
-    if name.endswith(SUFFIX) or next(iter(place.list(_below(name))), None) is None:
+    is_empty = name and next(iter(place.list(_below(name))), None) is None
+    if name.endswith(SUFFIX) or is_empty:
         raise SessionNotFoundError(f"there is no session at {file}; check the address", file)
     return Location(file, True, place, name)
 

@@ -9,10 +9,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sessiontree.catalog.copies import PathLike
+from sessiontree.catalog.copies import NO_SESSION, PathLike
 from sessiontree.catalog.location import Location, check_apart, source_at
 from sessiontree.core.callback import check_never_awaited
-from sessiontree.errors import SessionExistsError, SessionTreeError, UsageError
+from sessiontree.errors import (
+    MigrationRefusedError,
+    SessionExistsError,
+    SessionTreeError,
+    UsageError,
+)
 from sessiontree.operations.copy import SessionCopy
 from sessiontree.operations.sync import SyncedSession, check_kind, sync_session
 from sessiontree.storage.backends import open_log
@@ -113,9 +118,17 @@ class _Stores(NamedTuple):
 
     def unite(self) -> None:
         ours, theirs = self._by_id(self.one), self._by_id(self.other)
+        trashed = {store: self._trashed(store) for store in (self.one, self.other)}
         for id in dict.fromkeys([*ours, *theirs]):
             names = ours.get(id, []), theirs.get(id, [])
             for pair in self._pairs(id, *names):
+                lacking = self.one if pair[0] is None else self.other if pair[1] is None else None
+                if lacking is not None and id in trashed[lacking]:
+                    self.result.skipped.append(
+                        f"the session {id} is in the trash of {lacking.file}, so it is not copied "
+                        "there: restore it first, or empty the trash"
+                    )
+                    continue
                 try:
                     self._unite(id, *pair)
                 except SessionTreeError as error:
@@ -127,10 +140,21 @@ class _Stores(NamedTuple):
         for name in store.states(self.result.problems.append):
             try:
                 id = self._id_of(store.at(name))
-            except SessionTreeError as error:
+            except (*NO_SESSION, MigrationRefusedError) as error:
                 self.result.skipped.append(str(error))
                 continue
+            except SessionTreeError as error:
+                self.result.problems.append(str(error))
+                continue
             found.setdefault(id, []).append(name)
+        return found
+
+    def _trashed(self, store: Location) -> set[str]:
+        """The ids of the sessions in the trash of a store, as far as they can be read."""
+        found: set[str] = set()
+        for name in store.trash.states(lambda problem: None):
+            with contextlib.suppress(SessionTreeError):
+                found.add(self._id_of(store.trash.at(name)))
         return found
 
     def _id_of(self, file: str) -> str:

@@ -36,7 +36,8 @@ _ENDINGS: Final = (".jsonl", ".zst", ".json")
 
 def is_path(given: str) -> bool:
     """Whether a word can only be the path or the address of a session: by its form."""
-    return is_address(given) or given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
+    is_url = is_address(given) or given.startswith("file://")
+    return is_url or given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
 
 
 def session_file(given: str) -> str:

@@ -461,12 +461,25 @@ class Naming:
         return found
 
     def _marks_at(self, place: int, end: int) -> tuple[Marks, int | None] | None:
-        """Read what a compaction repeats of uuids up to `end`, and the place of the one before."""
-        state = _state_in(rest_of_line(self._read, place, step=_COMPACTION_SIZE))
-        if state is None or state.names is None or state.uuids is None or state.names.end != end:
+        """Read what a compaction repeats of uuids up to `end`, and the place of the one before.
+
+        None also where the one before is elsewhere. `sync` may have put the lines between the two
+        in another order here than in the log where they were written.
+        """
+        found = self._uuids_at(place, end)
+        marks = None if found is None else marks_in(found, end, place)
+        if found is None or marks is None:
             return None
-        marks = marks_in(state.uuids, end, place)
-        return None if marks is None else (marks, state.uuids.before)
+        before = found.before
+        if before is not None and self._uuids_at(before, marks.start) is None:
+            return None
+        return marks, before
+
+    def _uuids_at(self, place: int, end: int) -> MarksKey | None:
+        state = _state_in(rest_of_line(self._read, place, step=_COMPACTION_SIZE))
+        if state is None or state.names is None or state.names.end != end:
+            return None
+        return state.uuids
 
     def _check(self, end: int) -> str:
         start = max(0, end - _CHECKED)

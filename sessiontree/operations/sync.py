@@ -228,7 +228,7 @@ class _Plan(NamedTuple):
                 United(copies[0], copies[1], lines[0], first),
                 United(copies[1], copies[0], lines[1], first),
             )
-            return cls(lines, end, _lacking_blobs(one, other))
+            return cls(lines, end, _lacking_blobs(one, other, lines))
 
     @property
     def is_empty(self) -> bool:
@@ -368,16 +368,23 @@ def _marks(side: _Side, rows: Iterable[int]) -> dict[int, int]:
     return {row: hash(line) for row, line in zip(ordered, lines, strict=True)}
 
 
-def _lacking_blobs(one: _Side, other: _Side) -> _Blobs:
-    needed = dict.fromkeys([*_blobs_needed(one), *_blobs_needed(other)])
-    if not needed:
-        return _Blobs([], [], [])
+def _lacking_blobs(one: _Side, other: _Side, lines: tuple[list[int], list[int]]) -> _Blobs:
+    """The blobs that are lacking; all lines are only read where one copy has blobs of its own."""
     ours, theirs = set(one.blobs.blobs()), set(other.blobs.blobs())
+    if ours == theirs:
+        needed = dict.fromkeys([*_blobs_of_rows(other, lines[0]), *_blobs_of_rows(one, lines[1])])
+    else:
+        needed = dict.fromkeys([*_blobs_needed(one), *_blobs_needed(other)])
     return _Blobs(
         [blob for blob in needed if blob not in ours and blob in theirs],
         [blob for blob in needed if blob not in theirs and blob in ours],
         [blob for blob in needed if blob not in ours and blob not in theirs],
     )
+
+
+def _blobs_of_rows(side: _Side, rows: list[int]) -> Iterator[Blob]:
+    for line in side.view.lines_at(side.tree.offsets[row] for row in sorted(rows)):
+        yield from _named_in(line + b"\n")
 
 
 def _blobs_needed(side: _Side) -> Iterator[Blob]:
@@ -415,7 +422,7 @@ def _unite(one: _Side, other: _Side, plan: _Plan, counts: _Counts) -> None:
                 _check_same(one, other)
                 plan = _Plan.of(one, other)
             elif any(plan.lines):  # a gc may have removed a blob that no entry named yet
-                plan = plan._replace(blobs=_lacking_blobs(one, other))
+                plan = plan._replace(blobs=_lacking_blobs(one, other, plan.lines))
             _copy_blobs(one, other, plan, counts)
             with contextlib.suppress(Moved):
                 for number, (side, source) in enumerate(((one, other), (other, one))):

@@ -6,6 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -189,6 +190,26 @@ def test_names_labels_and_metadata_are_the_same_afterwards(chat: str, there: str
     assert found[0] == ("there", ["there"], [("here", 1), ("there", 1), ("where", "there")])
 
 
+def test_each_entry_is_found_where_lines_are_in_another_order(chat: str, there: str) -> None:
+    """A compaction tells which uuids are before it, in the copy where it was written."""
+    with Session.open(chat) as session:
+        first = [session.append_message(user("short")) for _ in range(30)]
+        session.compact("summary", keep=0)
+    with Session.open(there) as session:
+        session.append_message(user("long " * 3000))
+    sync(chat, there)
+    with Session.open(chat) as session:
+        session.append_message(user("x" * 400))
+        session.compact("summary", keep=0)
+    sync(chat, there)
+    assert content(chat) != content(there)
+    for file in (chat, there):
+        for entry in first:
+            with Session.open(file, readonly=True) as session:
+                assert session.reader.has_uuid(entry.uuid)
+                assert session.entry(entry.uuid) == entry
+
+
 def test_a_blob_that_only_one_copy_lost_comes_back(chat: str, tmp_path: Path) -> None:
     with Session.open(chat, spill_over=100) as session:
         session.append_message(user(LARGE))
@@ -198,9 +219,11 @@ def test_a_blob_that_only_one_copy_lost_comes_back(chat: str, tmp_path: Path) ->
     blob.unlink()
     assert sync(chat, there).sessions[0].blobs == 1
     assert blob.exists()
-    shutil.rmtree(f"{there}.blobs")
     shutil.rmtree(f"{chat}.blobs")
+    Path(there).write_bytes(content(there).rpartition(b'{"type":"message"')[0])
+    shutil.rmtree(f"{there}.blobs")
     assert "neither copy has the blob" in sync(chat, there).problems[0]
+    assert content(there) == content(chat)
 
 
 def test_the_same_entry_with_other_bytes_is_damage_and_nothing_is_written(
@@ -357,3 +380,19 @@ def test_what_cannot_be_united_hides_nothing(chat: str, other: str, tmp_path: Pa
     assert "it is not clear which belong together: a.jsonl, b.jsonl, c.jsonl" in told
     assert told.count("another session has its name there") == 2
     assert len(result.problems) == 3
+
+
+def test_a_session_in_the_trash_of_a_store_is_not_copied_there(other: str, tmp_path: Path) -> None:
+    here, there = Store(tmp_path / "here"), Store(other)
+    for id in ("one", "two"):
+        with here.create(cwd="/p", id=id):
+            pass
+    copy(here.root, other)
+    there.trash("one")
+    result = sync(here.root, other)
+    assert [f"the session one is in the trash of {other}" in text for text in result.skipped] == [
+        True
+    ]
+    assert [one.id for one in there.list()] == ["two"]
+    there.empty_trash(older_than=datetime.now(UTC) + timedelta(days=1))
+    assert sync(here.root, other).sessions[0].copied_to is not None

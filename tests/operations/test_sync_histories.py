@@ -177,6 +177,13 @@ class World:
             self.oracle.past[entry.uuid] |= both
         assert self.shown(one) == self.shown(other)
 
+    def check_found(self, name: str) -> None:
+        """Each entry is found by its uuid, without the index of the whole log."""
+        for uuid in self.oracle.copies[name].entries:
+            with Session.open(self.at(name), readonly=True) as session:
+                assert session.entry(uuid).uuid == uuid
+                assert session.reader.has_uuid(uuid)
+
     def shown(self, name: str) -> tuple[object, ...]:
         """What a session means."""
         with Session.open(self.at(name), readonly=True) as session:
@@ -237,6 +244,8 @@ def check_all_become_the_same(history: Steps, one: Pairs, other: Pairs) -> None:
     for pair in other:
         assert sync_session(DISK, *map(world.at, pair)).is_unchanged
     assert {name: world.content(name) for name in NAMES} == before
+    for name in NAMES:
+        world.check_found(name)
     lines = [sorted(world.content(name).splitlines()) for name in NAMES]
     assert lines[0] == lines[1] == lines[2]
     assert len(set(lines[0])) == len(lines[0])
