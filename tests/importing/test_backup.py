@@ -617,3 +617,16 @@ def test_files_of_agents_stay_as_they_are(home: Path) -> None:
         done("backup")
     after = [(path, path.read_bytes(), path.stat().st_mtime_ns) for path in files_of_agents(home)]
     assert after == before
+
+
+def test_a_path_that_is_not_unicode_is_backed_up_each_time_and_cached_never(home: Path) -> None:
+    backed_up(home)
+    settle(home)
+    odd = home / os.fsdecode(b"caf\xe9")
+    shutil.copytree(home / FOLDERS["claude-code"].partition("/")[0], odd)
+    for path in [*odd.rglob("*"), *odd.rglob("*.jsonl")]:
+        settle(path)
+    found = [backed_up(home, odd) for _ in range(3)]
+    assert [result.is_complete for result in found] == [True] * 3
+    assert len({len(content_of(home / "store")) for _ in found}) == 1
+    assert counts(backed_up(home))[:2] == (0, 0)
