@@ -76,7 +76,7 @@ try:
         SessionSummaryEntry,
     )
 except ImportError as error:
-    raise CLAUDE_AGENT_SDK.unknown() from error
+    raise CLAUDE_AGENT_SDK.unknown(error) from error
 
 FOLDER: Final = "claude-agent-sdk"
 """The folder of a store that has a folder for each project."""

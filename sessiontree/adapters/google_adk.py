@@ -50,7 +50,7 @@ try:
     )
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 except ImportError as error:
-    raise GOOGLE_ADK.unknown() from error
+    raise GOOGLE_ADK.unknown(error) from error
 
 FOLDER: Final = "google-adk"
 """The folder of a store that has a folder for each app."""

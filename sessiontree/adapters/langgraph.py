@@ -64,7 +64,7 @@ try:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 except ImportError as error:
-    raise LANGGRAPH.unknown() from error
+    raise LANGGRAPH.unknown(error) from error
 
 FOLDER: Final = "langgraph"
 """The folder of a store that has the sessions."""

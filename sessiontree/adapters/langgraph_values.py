@@ -35,7 +35,7 @@ try:
     from langgraph.checkpoint.serde.base import SerializerProtocol
     from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 except ImportError as error:
-    raise LANGGRAPH.unknown() from error
+    raise LANGGRAPH.unknown(error) from error
 
 Json = dict[str, Any]
 

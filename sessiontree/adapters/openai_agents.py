@@ -52,7 +52,7 @@ try:
     )
     from agents.result import RunResult
 except ImportError as error:
-    raise OPENAI_AGENTS.unknown() from error
+    raise OPENAI_AGENTS.unknown(error) from error
 
 FOLDER: Final = "openai-agents"
 """The folder of a store that has the sessions."""

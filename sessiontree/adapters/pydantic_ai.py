@@ -47,7 +47,7 @@ try:
     from pydantic_ai.messages import ModelMessagesTypeAdapter
     from pydantic_core import PydanticSerializationError
 except ImportError as error:
-    raise PYDANTIC_AI.unknown() from error
+    raise PYDANTIC_AI.unknown(error) from error
 
 FOLDER: Final = "pydantic-ai"
 """The folder of a store that has the conversations."""

@@ -34,17 +34,23 @@ class Sdk(NamedTuple):
         Raises:
             UnknownSdkError: none is, or one that is not known to work.
         """
-        version = self._version()
-        numbers = tuple(map(int, re.findall(r"\d+", version or "")))
-        if not self.oldest <= numbers < (self.before,):
+        if not self._is_known(self._version() or ""):
             raise self.unknown()
 
-    def unknown(self) -> UnknownSdkError:
-        """The error for the version that is installed, or for none."""
+    def _is_known(self, version: str) -> bool:
+        numbers = tuple(map(int, re.findall(r"\d+", version)))
+        return self.oldest <= numbers < (self.before,)
+
+    def unknown(self, cause: ImportError | None = None) -> UnknownSdkError:
+        """The error for the version that is installed, or for none; `cause` is what failed."""
         version = self._version()
         install = f"run: pip install 'sessiontree[{self.extra}]'"
         if version is None:
             return UnknownSdkError(f"{self.package} is not installed; {install}")
+        if cause is not None and self._is_known(version):
+            return UnknownSdkError(
+                f"{self.package} {version} is installed, but not whole: {cause}; {install}"
+            )
         first, last = ".".join(map(str, self.oldest)), self.before - 1
         return UnknownSdkError(
             f"{self.package} {version} is not known to work with sessiontree, versions {first} to "

@@ -249,6 +249,30 @@ def test_an_id_that_is_not_text_is_refused(tmp_path: Path) -> None:
             Place(tmp_path, "sdk").file_of(cast(Any, id))
 
 
+NEEDED: Final = {
+    "pydantic_ai": ("pydantic_ai.conversation_store", "pydantic-ai-slim"),
+    "claude_agent_sdk": ("claude_agent_sdk.types", "claude-agent-sdk"),
+    "openai_agents": ("agents.result", "openai-agents"),
+    "google_adk": ("google.adk.events", "google-adk"),
+    "langgraph": ("langgraph.checkpoint.serde.base", "langgraph-checkpoint"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("adapter", NEEDED)
+def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
+    module, package = NEEDED[adapter]
+    pytest.importorskip(module, reason=f"{package} is not installed")
+    for name in (adapter, "langgraph_values") if adapter == "langgraph" else (adapter,):
+        code = f"import sys; sys.modules[{module!r}] = None; import sessiontree.adapters.{name}"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+        told = done.stderr.splitlines()[-1]
+        assert done.returncode == 1
+        assert told.startswith(f"sessiontree.adapters.sdk.UnknownSdkError: {package} ")
+        assert f"is installed, but not whole: import of {module} halted" in told
+        assert "run: pip install 'sessiontree[" in told
+
+
 class Careless(MemoryLog):
     """A log that appends wherever it ends."""
 
