@@ -108,6 +108,18 @@ def test_each_copy_gets_what_it_lacks_with_its_blobs(chat: str, there: str) -> N
     assert sync(there, chat).is_unchanged
 
 
+def test_two_copies_in_one_place_are_united(there: str, other: str) -> None:
+    second = copy(there, f"{other}/second.jsonl").sessions[0].target
+    for file in (there, second):
+        with Session.open(file, spill_over=100) as session:
+            session.append_message(user(file + LARGE))
+    assert sync(there, second).sessions[0].added_to_a == 2
+    assert leaf_of(there) == leaf_of(second)
+    assert sync(second, there).is_unchanged
+    for file in (there, second):
+        assert len(list(blobs_of(DISK, file).blobs())) == 2
+
+
 def test_a_copy_that_only_lacks_lines_gets_no_other(chat: str, there: str) -> None:
     with Session.open(chat) as session:
         session.append_message(user("more"))
