@@ -23,7 +23,16 @@ from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, Disk
 from tests.places.kinds import opened
-from tests.support.children import forked, read_line, read_rest, running, tell, together, uuids_in
+from tests.support.children import (
+    forked,
+    in_threads,
+    read_line,
+    read_rest,
+    running,
+    tell,
+    together,
+    uuids_in,
+)
 from tests.support.conversation import assistant, user
 
 LARGE: Final = "large content " * 20
@@ -262,9 +271,13 @@ def unite_and_append(first: str, second: str, count: int) -> None:
         acknowledged = [*read_rest(one), *read_rest(two)]
         for child in children:
             assert child.wait() == 0
+    assert len(acknowledged) == 2 * count
+    check_united(first, second, acknowledged)
+
+
+def check_united(first: str, second: str, acknowledged: list[str]) -> None:
     sync_session(DISK, first, second)
     assert sync_session(DISK, second, first).is_unchanged
-    assert len(acknowledged) == 2 * count
     found = []
     for file in (first, second):
         with Session.open(file, readonly=True) as session:
@@ -274,6 +287,33 @@ def unite_and_append(first: str, second: str, count: int) -> None:
         assert len(set(uuids)) == len(uuids)
         assert set(acknowledged) <= set(uuids)
     assert found[0] == found[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["memory", "objects"])
+def test_threads_that_unite_and_append_at_once_lose_nothing_and_write_nothing_twice(
+    kind: str, chat: Path, tmp_path: Path
+) -> None:
+    with opened(kind, tmp_path / "place") as (place, _):
+        first, second = (place.address(f"p/{name}.jsonl") for name in ("a", "b"))
+        sessiontree.copy(chat, first)
+        sessiontree.copy(chat, second)
+        acknowledged: list[str] = []
+
+        def write(file: str) -> None:
+            with Session.open(file, spill_over=100) as session:
+                for number in range(40):
+                    text = f"{file} {number} " * (1 + 20 * (number % 3 == 0))
+                    acknowledged.append(session.append_message(user(text)).uuid)
+
+        def unite(one: str, other: str) -> None:
+            for _ in range(8):
+                sessiontree.sync(one, other)
+
+        works = [partial(write, file) for file in (first, second)]
+        works += [partial(unite, first, second), partial(unite, second, first)]
+        assert in_threads(*works) == []
+        check_united(first, second, acknowledged)
 
 
 @pytest.mark.slow
