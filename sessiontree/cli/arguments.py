@@ -17,6 +17,7 @@ from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
 from sessiontree.core.moment import moment_given
 from sessiontree.errors import UsageError
+from sessiontree.storage.backends import shown
 from sessiontree.storage.place import is_address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -43,7 +44,7 @@ def is_path(given: str) -> bool:
 def session_file(given: str) -> str:
     """The path of a session file, from a path, or an id or a name that `ls --all` lists."""
     if os.path.lexists(given) or is_path(given):
-        return given
+        return shown(given)
     from sessiontree.cli.lookup import find_file  # heavy, and not needed for a path
 
     return find_file(given)

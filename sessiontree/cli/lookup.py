@@ -15,6 +15,7 @@ from sessiontree.catalog.root import HOME_VARIABLE
 from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
+from sessiontree.storage.backends import shown
 from sessiontree.storage.files import SUFFIX, Report, unreadable
 from sessiontree.storage.place import is_address, name_in
 from sessiontree.store import Store
@@ -61,7 +62,7 @@ def is_folder(place: str) -> bool:
 def _place_at(place: str) -> str:
     """A folder or a session file, which must exist, or an address."""
     if is_address(place):
-        return place
+        return shown(place)
     if os.path.isdir(place):
         return os.path.abspath(place)
     try:

@@ -36,6 +36,7 @@ from sessiontree.cli.terminal import (
 )
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
+from sessiontree.storage.backends import shown
 from sessiontree.storage.files import Report
 from sessiontree.store import Store, path_of_ref
 from sessiontree.text.preview import size_in_short
@@ -194,7 +195,7 @@ def trash(
 
     _out_each(sessions, put_away, "trashed", as_json=as_json)
     if not as_json:
-        where = "" if folder is None else f" --store {shlex.quote(folder)}"
+        where = "" if folder is None else f" --store {shlex.quote(shown(folder))}"
         tell(f"'sessiontree restore{where}' lists the trash and restores sessions from it")
 
 

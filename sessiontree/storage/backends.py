@@ -45,6 +45,14 @@ def place_of(url: str) -> tuple[Place, str]:
     return place, found.name
 
 
+def shown(file: str) -> str:
+    """A path as it is, and an address without its password, which still opens its place."""
+    if not is_address(file):
+        return file
+    place, name = place_of(file)
+    return place.address(name)
+
+
 def _opener(scheme: str) -> Callable[[Address], Place]:
     """The function that opens the places of a scheme."""
     if scheme == "memory":

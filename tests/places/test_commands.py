@@ -86,3 +86,20 @@ def test_an_import_at_an_address_says_what_to_do(url: str, tmp_path: Path) -> No
     source.write_text("{}\\n")
     assert "copy FOLDER ADDRESS" in run("import", str(source), "--store", url, status=1)
     assert "copy FOLDER ADDRESS" in run("backup", "--store", url, status=1)
+
+
+def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
+    url = "postgresql://me:hunter2@127.0.0.1:1/db"
+    for words in (
+        ("ls", url),
+        ("ls", "--store", url),
+        ("trash", "aaaa", "--store", url),
+        ("context", f"{url}/p/a.jsonl"),
+        ("search", "x", url),
+        ("copy", f"{url}/p/a.jsonl", str(tmp_path)),
+        ("append", f"{url}/p/a.jsonl", "--text", "x"),
+    ):
+        done = CliRunner().invoke(main, words)
+        assert done.exit_code == 1 or "me@127.0.0.1" in done.output, words
+        assert "hunter2" not in done.output, words
+        assert "me@127.0.0.1:1/db" in done.output, words
