@@ -926,7 +926,8 @@ class Session:
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Take the lock, move to the newest leaf of the lane, and hold the lock for the block."""
-        with self.writer.holding():
+        # A hold within a hold tells a log that holding costs requests that this is not one append.
+        with self.writer.holding(), self.writer.log.hold():
             self.writer.go_to_tip()
             yield
 

@@ -29,7 +29,7 @@ import hashlib
 import secrets
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from typing import IO, Final
 from weakref import WeakValueDictionary
 
@@ -61,6 +61,9 @@ from sessiontree.storage.place import Address, Ends, Found, address_of, check_na
 _DAY: Final = 24 * 3600.0
 
 _BLOCK: Final = 1024 * 1024
+
+_AT_ONCE: Final = 256
+"""The listed sessions whose heads are read at once."""
 
 _HEADS: Final = 4000
 """The heads of listed sessions that are kept in memory."""
@@ -253,18 +256,12 @@ class ObjectPlace:
 
     def _list(self, prefix: str) -> Iterator[tuple[Found, Generation]]:
         """The sessions, each with its generation in force, from one listing."""
-        listing = self._keys(prefix)
-        for name, keys in groupby(listing, _session_of):
-            if not name:
-                continue
-            found = [*keys]
-            head = next((each for each in found if each.key == head_key(name)), None)
-            if head is None or not head.size or not name.startswith(prefix):
-                continue
-            with contextlib.suppress(SessionNotFoundError):
-                generation = self._listed(name, head, found)
-                modified = max(generation.modified, head.modified)
-                yield Found(name, generation.end, modified), generation
+        groups = groupby(self._keys(prefix), _session_of)
+        named = ((name, [*keys]) for name, keys in groups if name and name.startswith(prefix))
+        while some := [*islice(named, _AT_ONCE)]:  # their heads are read side by side
+            for found in side_by_side(self._listed, some):
+                if found is not None:
+                    yield found
 
     def _keys(self, prefix: str) -> Iterator[Stored]:
         """All objects whose keys begin with a text, without long runs of merged blocks."""
@@ -295,8 +292,12 @@ class ObjectPlace:
                 return
             after = skip
 
-    def _listed(self, name: str, head: Stored, keys: Sequence[Stored]) -> Generation:
-        """The generation in force of a session, as a listing has it."""
+    def _listed(self, listed: tuple[str, Sequence[Stored]]) -> tuple[Found, Generation] | None:
+        """A session with its generation in force, as a listing has it; None if it is not there."""
+        name, keys = listed
+        head = next((each for each in keys if each.key == head_key(name)), None)
+        if head is None or not head.size:
+            return None
         cached = self._heads.get(name)
         if cached is None or cached[0] != head.etag:
             if len(self._heads) >= _HEADS:
@@ -304,12 +305,16 @@ class ObjectPlace:
             cached = self._heads[name] = head.etag, standing(self.bucket, head.key)
         found = cached[1]
         if found is None or found.head.arriving:
-            raise SessionNotFoundError(name, name)
+            return None
         session = self.opened(name)
         generation = session.generation(found.head.generation, found.first)
         generation.fill(keys)
-        mark = generation.mark
-        return session.current()[0] if mark is not None and mark.ends else generation
+        if generation.mark is not None and generation.mark.ends:
+            try:
+                generation, _ = session.current()
+            except SessionNotFoundError:
+                return None
+        return Found(name, generation.end, max(generation.modified, head.modified)), generation
 
     def move(self, source: str, target: str) -> None:
         path = self.address(check_name(target, self.url))
