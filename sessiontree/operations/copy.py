@@ -137,6 +137,8 @@ class _Run:
         self._findings: dict[str, tuple[int, str, int]] = {}
         self._problems: list[str] = []
         self._damage: list[str] = []
+        self._made = 0  # the bytes of a new target
+        self._checked = 0  # up to where the lines were checked
 
     def go(self) -> tuple[CopiedSession, _Known]:
         source, end = self._source, self._end
@@ -172,7 +174,6 @@ class _Run:
 
     def _opened_target(self) -> Log:
         """The target, made with the first lines where there is none."""
-        self._made = 0
         try:
             return open_log(self._fs, self._file)
         except SessionNotFoundError:
@@ -202,20 +203,17 @@ class _Run:
     def _copy_lines(self, target: Log, start: int) -> int:
         """Append what the target lacks, and compare all; the number of bytes that were written."""
         written = self._made
-        self._check_lines(start)
+        self._checked = start
         while True:
-            same = self._same_until(target, start)
-            if same == self._end:
-                break
+            start = self._same_until(target, start)
+            if start == self._end:
+                return written
             try:
-                written += self._go_on(target, same)
+                return written + self._go_on(target, start)
             except Moved:  # another program copies the same session, or it is something else
                 if target.was_replaced():
                     target.reopen()
                     start = 0
-        if written:
-            self._read_back(start)
-        return written
 
     def _same_until(self, target: Log, start: int) -> int:
         """Where the target ends, which has the bytes of the source up to there.
@@ -227,17 +225,22 @@ class _Run:
         """
         size = target.size()
         end = self._end if size <= self._end else _whole_end(self._source)
-        offset = start
-        while offset < min(size, end):
-            length = min(_BLOCK, min(size, end) - offset)
-            ours, theirs = self._source.read(offset, length), target.read(offset, length)
-            if ours != theirs:
-                pairs = enumerate(zip(ours, theirs, strict=False))
-                raise self._differs(offset + next((at for at, (x, y) in pairs if x != y), 0))
-            offset += length
+        limit, offset = min(size, end), start
+        for offset, block in whole_lines(self._source.read, start, limit):
+            self._compare(target, offset, block)
+            self._check(offset, block)
+            offset += len(block)
+        if offset < limit:  # it ends inside a line
+            self._compare(target, offset, self._source.read(offset, limit - offset))
         if size > end:
             raise self._differs(end)
         return min(size, self._end)
+
+    def _compare(self, target: Log, offset: int, block: bytes) -> None:
+        found = target.read(offset, len(block))
+        if found != block:
+            pairs = enumerate(zip(block, found, strict=False))
+            raise self._differs(offset + next((at for at, (x, y) in pairs if x != y), len(found)))
 
     def _differs(self, offset: int) -> SessionExistsError:
         return SessionExistsError(
@@ -248,60 +251,77 @@ class _Run:
         )
 
     def _go_on(self, target: Log, end: int) -> int:
-        """Append the rest of the source to a target that ends at `end`."""
+        """Append the rest of the source to a target that ends at `end`; the number of bytes."""
         source = self._source
         begins_line = end == 0 or source.read(end - 1, 1) == b"\n"
         if not begins_line and (source.read(end, 1) != b"\n" or end + 1 == self._end):
             return self._write_anew(target, end)
-        start, written = end, 0
-        for block in self._lines(end if begins_line else end + 1):
+        newline = b"" if begins_line else b"\n"  # which the log puts there
+        hashed = hashlib.sha256(newline)
+        start = end
+        for block in self._lines(end + len(newline)):
             with target.alone():
                 target.append(block, start)
-            added = len(block) + (0 if begins_line else 1)
-            begins_line = True
-            start += added
-            written += added
-        return written
+            hashed.update(block)
+            start += len(newline) + len(block)
+            newline = b""
+            self._check(start - len(block), block)
+        self._read_back(end, hashed.digest())
+        return start - end
 
     def _write_anew(self, target: Log, end: int) -> int:
         """Replace a target that ends inside a line, where the system stopped a copy."""
+        hashed = hashlib.sha256()
+
+        def blocks() -> Iterator[bytes]:
+            start = 0
+            for block in self._lines(0):
+                hashed.update(block)
+                self._check(start, block)
+                start += len(block)
+                yield block
+
         with target.hold():
             if not target.still_ends_at(end):
                 raise Moved
-            target.rewrite(self._lines(0))
+            target.rewrite(blocks())
         target.reopen()
+        self._read_back(0, hashed.digest())
         return self._end - end
 
-    def _read_back(self, start: int) -> None:
-        """Read the target again from an offset on, and compare its bytes with the source.
+    def _read_back(self, start: int, digest: bytes) -> None:
+        """Read the target again from an offset on, and compare the SHA-256 of its bytes.
 
         Raises:
-            CorruptionError: they differ.
+            CorruptionError: it is another one.
         """
+        hashed = hashlib.sha256()
         with contextlib.closing(open_log(self._fs, self._file, readonly=True)) as target:
-            hashes = [hashlib.sha256(), hashlib.sha256()]
-            for log, hashed in zip((self._source, target), hashes, strict=True):
-                for offset in range(start, self._end, _BLOCK):
-                    hashed.update(log.read(offset, min(_BLOCK, self._end - offset)))
-            if hashes[0].digest() == hashes[1].digest():
-                return
-        raise CorruptionError(
-            f"{self._file} was written, and is read with other bytes than {self._source.name}; "
-            "check the medium, remove the copy and copy again",
-            self._file,
-            0,
-        )
+            for offset in range(start, self._end, _BLOCK):
+                hashed.update(target.read(offset, min(_BLOCK, self._end - offset)))
+        if hashed.digest() != digest:
+            raise CorruptionError(
+                f"{self._file} was written, and is read with other bytes than {self._source.name}; "
+                "check the medium, remove the copy and copy again",
+                self._file,
+                start,
+            )
 
-    def _check_lines(self, start: int) -> None:
-        """Note lines with a wrong checksum."""
-        for offset, block in whole_lines(self._source.read, start, self._end):
-            for lines, count in parts(block):
-                if count > 1:  # lines too short for an entry
-                    offset += count * len(lines[0])
-                    continue
-                for line in lines:
-                    check_seal(line[:-1], offset, self._note)
-                    offset += len(line)
+    def _check(self, offset: int, block: bytes) -> None:
+        """Note lines with a wrong checksum, each once; `block` may end inside a line."""
+        if offset > self._checked:  # the target ended before the LF of a line
+            block = self._source.read(self._checked, offset - self._checked) + block
+            offset = self._checked
+        block = block[max(0, self._checked - offset) : block.rfind(b"\n") + 1]
+        offset = self._checked
+        self._checked += len(block)
+        for lines, count in parts(block):
+            if count > 1:  # lines too short for an entry
+                offset += count * len(lines[0])
+                continue
+            for line in lines:
+                check_seal(line[:-1], offset, self._note)
+                offset += len(line)
 
     def _note(self, kind: str, offset: int, cause: str) -> None:
         first, said, count = self._findings.get(kind, (offset, cause, 0))
