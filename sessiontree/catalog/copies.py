@@ -37,6 +37,17 @@ NO_SESSION: Final = (ForeignFormatError, NotASessionError, DecoderMissingError)
 """The errors for files that are no sessions of sessiontree."""
 
 
+def note_problem(problems: list[str], error: SessionTreeError) -> None:
+    """Add an error of one session to the problems; raise one that is about a whole place.
+
+    An error about a session names the session. So the same text a second time is about the place,
+    such as a server that is down, and no other session will do better.
+    """
+    if problems[-1:] == [str(error)]:
+        raise error
+    problems.append(str(error))
+
+
 class CopyResult(msgspec.Struct, frozen=True):
     """What `copy` did.
 
@@ -96,6 +107,7 @@ def copy(
         SessionExistsError: the target of one session is there, and is no earlier copy of it.
         UsageError: source and target are the same, or a store is to become a session.
         SessionTreeError: a session, given by its own path or address, cannot be copied.
+        StorageError: a place cannot be used any more.
     """
     return Mirror(source, target, fs=fs).go(each)
 
@@ -135,7 +147,7 @@ class Mirror:
             except NO_SESSION as error:
                 result.skipped.append(str(error))
             except SessionTreeError as error:
-                result.problems.append(str(error))
+                note_problem(result.problems, error)
                 if isinstance(error, StorageError) and not isinstance(error, SessionExistsError):
                     continue  # the next pass tries again
             self._seen[name] = states[name]

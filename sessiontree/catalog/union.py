@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from sessiontree.catalog.copies import NO_SESSION, PathLike
+from sessiontree.catalog.copies import NO_SESSION, PathLike, note_problem
 from sessiontree.catalog.location import Location, check_apart, source_at
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.errors import (
@@ -82,6 +82,7 @@ def sync(
         UsageError: they are the same, or two different sessions, or a session and a store.
         CorruptionError: an entry is different in the two copies of a session; nothing was written.
         SessionTreeError: a session, given by its own path or address, cannot be united.
+        StorageError: a place cannot be used any more.
     """
     check_never_awaited("each", each)
     one, other = source_at(os.fspath(a)), source_at(os.fspath(b))
@@ -132,7 +133,7 @@ class _Stores(NamedTuple):
                 try:
                     self._unite(id, *pair)
                 except SessionTreeError as error:
-                    self.result.problems.append(str(error))
+                    note_problem(self.result.problems, error)
 
     def _by_id(self, store: Location) -> dict[str, list[str]]:
         """The names of the sessions of a store, by their ids."""
@@ -144,7 +145,7 @@ class _Stores(NamedTuple):
                 self.result.skipped.append(str(error))
                 continue
             except SessionTreeError as error:
-                self.result.problems.append(str(error))
+                note_problem(self.result.problems, error)
                 continue
             found.setdefault(id, []).append(name)
         return found

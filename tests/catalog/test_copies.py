@@ -14,6 +14,7 @@ from sessiontree import (
     Session,
     SessionExistsError,
     SessionNotFoundError,
+    StorageError,
     Store,
     UsageError,
     copy,
@@ -306,3 +307,14 @@ def test_a_session_that_goes_through_all_kinds_of_places_comes_back_the_same(
             blobs(chat),
             parts(chat),
         )
+
+
+def test_a_server_that_is_down_is_told_once(tmp_path: Path) -> None:
+    pytest.importorskip("psycopg")
+    store = Store(tmp_path / "store")
+    for id in ("one", "two", "three"):
+        with store.create(cwd="/p", id=id):
+            pass
+    with pytest.raises(StorageError, match="cannot connect to postgresql://me@") as raised:
+        copy(store.root, "postgresql://me:secret@127.0.0.1:1/none/team")
+    assert "secret" not in str(raised.value)
