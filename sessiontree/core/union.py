@@ -22,7 +22,7 @@ same bytes; it comes after all that it settles, so it settles that once, for all
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
@@ -52,11 +52,11 @@ class Copy(NamedTuple):
 
     Attributes:
         tree: its index.
-        entry_at: gives the entry of a row.
+        entries_at: gives the entries of rows, which it reads together where they are near.
     """
 
     tree: TreeIndex
-    entry_at: Callable[[int], Entry | None]
+    entries_at: Callable[[Iterable[int]], Iterator[Entry | None]]
 
 
 class Place(NamedTuple):
@@ -71,7 +71,7 @@ class Place(NamedTuple):
 
     @property
     def entry(self) -> Entry:
-        found = self.copy.entry_at(self.row)
+        found = next(self.copy.entries_at([self.row]))
         assert found is not None  # the index has rows of entries alone
         return found
 
@@ -105,8 +105,7 @@ class United(NamedTuple):
         added = (row for row in self.added if self.other.tree.type_of(row) in _TEXTS)
         own = self.copy.tree.rows_of_type(*_TEXTS, since=self.first)
         for copy, rows in ((self.copy, own), (self.other, added)):
-            for row in rows:
-                entry = Place(copy, row).entry
+            for entry in filter(None, copy.entries_at(rows)):
                 found.update((fact, (value, entry)) for fact, value in _facts_of(entry))
         return found
 

@@ -127,8 +127,10 @@ class _Side:
     def tree(self) -> TreeIndex:
         return self.view.tree()
 
-    def entry_at(self, row: int) -> Entry | None:
-        return self.view.read(self.tree.offsets[row])
+    def entries_at(self, rows: Iterable[int]) -> Iterator[Entry | None]:
+        """The entries of rows; rows near each other are read together."""
+        offsets = [self.tree.offsets[row] for row in rows]
+        yield from map(self.view.decode, self.view.lines_at(offsets), offsets)
 
     def catch_up(self) -> None:
         """Read what others wrote."""
@@ -223,7 +225,7 @@ class _Plan(NamedTuple):
         with gc_paused():
             first = _first_that_differs(one, other)
             lines = _lacking(other, one, first), _lacking(one, other, first)
-            copies = Copy(one.tree, one.entry_at), Copy(other.tree, other.entry_at)
+            copies = Copy(one.tree, one.entries_at), Copy(other.tree, other.entries_at)
             end = settled(
                 United(copies[0], copies[1], lines[0], first),
                 United(copies[1], copies[0], lines[1], first),
