@@ -254,7 +254,8 @@ NEEDED: Final = {
     "claude_agent_sdk": ("claude_agent_sdk.types", "claude-agent-sdk"),
     "openai_agents": ("agents.result", "openai-agents"),
     "google_adk": ("google.adk.events", "google-adk"),
-    "langgraph": ("langgraph.checkpoint.serde.base", "langgraph-checkpoint"),
+    "langgraph": ("langgraph.checkpoint.base", "langgraph-checkpoint"),
+    "langgraph_values": ("langgraph.checkpoint.serde.base", "langgraph-checkpoint"),
 }
 
 
@@ -263,14 +264,13 @@ NEEDED: Final = {
 def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
     module, package = NEEDED[adapter]
     pytest.importorskip(module, reason=f"{package} is not installed")
-    for name in (adapter, "langgraph_values") if adapter == "langgraph" else (adapter,):
-        code = f"import sys; sys.modules[{module!r}] = None; import sessiontree.adapters.{name}"
-        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-        told = done.stderr.splitlines()[-1]
-        assert done.returncode == 1
-        assert told.startswith(f"sessiontree.adapters.sdk.UnknownSdkError: {package} ")
-        assert f"is installed, but not whole: import of {module} halted" in told
-        assert "run: pip install 'sessiontree[" in told
+    code = f"import sys; sys.modules[{module!r}] = None; import sessiontree.adapters.{adapter}"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    told = done.stderr.splitlines()[-1]
+    assert done.returncode == 1
+    assert told.startswith(f"sessiontree.adapters.sdk.UnknownSdkError: {package} ")
+    assert f"is installed, but not whole: import of {module} halted" in told
+    assert "run: pip install 'sessiontree[" in told
 
 
 class Careless(MemoryLog):
