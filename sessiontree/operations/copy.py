@@ -32,7 +32,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.atomic import UNFINISHED
-from sessiontree.storage.backends import blobs_of, create_log, open_log
+from sessiontree.storage.backends import blobs_of, create_log, is_same_log, open_log
 from sessiontree.storage.files import BLOBS, LOCK, SUFFIX
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import Backwards, whole_lines
@@ -149,7 +149,7 @@ class _Run:
         known = self._known.blobs if self._known else frozenset()
         blobs, had = self._copy_blobs(known)
         with contextlib.closing(self._opened_target()) as target:
-            if target.identity == source.identity:
+            if is_same_log(source, target):
                 raise UsageError(f"{source.name} and {self._file} are the same session")
             start = 0
             if self._known is not None and (source.identity, target.identity) == self._known[:2]:

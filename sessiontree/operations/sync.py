@@ -41,7 +41,7 @@ from sessiontree.errors import (
     UsageError,
     with_step,
 )
-from sessiontree.storage.backends import open_log
+from sessiontree.storage.backends import is_same_log, open_log
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log, Moved, closed_on_failure
@@ -103,7 +103,6 @@ class _Side:
 
     def __init__(self, fs: FileSystem, file: str) -> None:
         self.file = file
-        self.place = file if is_address(file) else os.path.realpath(path_of(file))
         self.refusal: StorageError | None = None
         try:
             self.log = open_log(fs, file)
@@ -112,6 +111,7 @@ class _Side:
         except StorageError as error:  # a medium that is read-only, and may lack nothing
             self.log = open_log(fs, file, readonly=True)
             self.refusal = error
+        self.place = self.log.name if is_address(file) else os.path.realpath(path_of(file))
         with closed_on_failure(self.log):
             self.view = self._opened()
         self.blobs = self.log.blobs.open()
@@ -273,7 +273,7 @@ def check_kind(log: Log) -> Start:
 
 def _check_same(one: _Side, other: _Side) -> None:
     """Check that two logs are two copies of one session."""
-    if one.log.identity == other.log.identity:
+    if is_same_log(one.log, other.log):
         raise UsageError(f"{one.file} and {other.file} are the same session; give two copies")
     headers = one.view.header, other.view.header
     ids = [header.get("id") for header in headers]

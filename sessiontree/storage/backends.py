@@ -116,6 +116,13 @@ def check_new(fs: FileSystem, file: str) -> None:
         check_free(fs, path_of(file))
 
 
+def is_same_log(one: Log, other: Log) -> bool:
+    """Whether two open logs are one: at the same address, or two names of one file."""
+    if is_address(one.name) or is_address(other.name):
+        return one.name == other.name
+    return one.identity == other.identity
+
+
 def blobs_of(fs: FileSystem, file: str) -> Blobs:
     """The blobs of a session, given its path or its address."""
     if is_address(file):
