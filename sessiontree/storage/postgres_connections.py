@@ -15,9 +15,9 @@ import os
 import random
 import select
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
@@ -42,6 +42,9 @@ PATIENCE_SECONDS: Final = 60.0
 
 RECONNECT_SECONDS: Final = 20.0
 """How long to try to reach a server again that was there before."""
+
+LOCK_SECONDS: Final = 10
+"""How long the server lets a writer wait in the queue for a lock, before the writer looks."""
 
 _SLOW: Final = 20
 """How many times as long a statement over many sessions may take."""
@@ -168,6 +171,21 @@ class ServerConnection(psycopg.Connection[tuple[Any, ...]]):
             pgconn.send_query_prepared(name, values, _LINE_FORMATS)
         return self._result().command_tuples or 0
 
+    def undo(self) -> bool:
+        """Undo an open transaction; whether that succeeded, else the connection is closed.
+
+        After a `rollback` of psycopg, it has the server forget all prepared statements.
+        """
+        try:
+            if self.pgconn.transaction_status != TransactionStatus.ACTIVE:
+                self.pgconn.send_query(b"ROLLBACK")
+                self._result()
+                return True
+        except psycopg.Error:
+            pass
+        self.close()
+        return False
+
     def _result(self) -> PGresult:
         result = self.wait(execute(self.pgconn))[-1]
         if result.status not in (ExecStatus.TUPLES_OK, ExecStatus.COMMAND_OK):
@@ -202,10 +220,9 @@ class Connections:
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._lock = threading.Lock()
         self._idle: list[ServerConnection] = []
-        self._free = threading.Semaphore(self.settings.most)
-        self._free_held = threading.Semaphore(_MOST_HELD)
+        self._free = _permits(self.settings.most)
+        self._free_held = _permits(_MOST_HELD)
         self._reached = False
         self.name = owner_name()
 
@@ -225,7 +242,8 @@ class Connections:
             StorageError: the server refused, or cannot be reached.
         """
         self.check_process()
-        with self._limited(self._free):
+        self._wait_for(self._free)
+        try:
             connection = self._take()
             connection.seconds = self.settings.seconds * (_SLOW if slow else 1)
             try:
@@ -233,15 +251,14 @@ class Connections:
                     yield connection
             finally:
                 self._give_back(connection)
-
-    @contextlib.contextmanager
-    def _limited(self, free: threading.Semaphore) -> Iterator[None]:
-        if not free.acquire(timeout=PATIENCE_SECONDS):
-            raise self._all_taken()
-        try:
-            yield
         finally:
-            free.release()
+            self._free.put(None)
+
+    def _wait_for(self, permits: SimpleQueue[None]) -> None:
+        try:
+            permits.get(timeout=PATIENCE_SECONDS)
+        except Empty:
+            raise self._all_taken() from None
 
     def _all_taken(self) -> StorageError:
         url = self.settings.url
@@ -258,43 +275,42 @@ class Connections:
             StorageError: there is none, after a limit.
         """
         self.check_process()
-        if not self._free_held.acquire(timeout=PATIENCE_SECONDS):
-            raise self._all_taken()
+        self._wait_for(self._free_held)
         try:
             connection = self._take()
         except BaseException:
-            self._free_held.release()
+            self._free_held.put(None)
             raise
-        connection.seconds = self.settings.seconds
+        connection.seconds = self.settings.seconds + LOCK_SECONDS
         return connection
 
     def give_back_held(self, connection: ServerConnection) -> None:
         """Give back the connection of a lock; a transaction that is not over is undone."""
         self._give_back(connection)
-        self._free_held.release()
+        self._free_held.put(None)
 
     def _take(self) -> ServerConnection:
-        with self._lock:
-            while self._idle:
-                connection = self._idle.pop()
-                if not connection.closed:
-                    return connection
-        return self._connect()
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return self._connect()
 
     def _give_back(self, connection: ServerConnection) -> None:
         if connection.closed:
             return
-        if connection.pgconn.transaction_status != _IDLE:
-            connection.close()  # psycopg forgets all prepared statements after a ROLLBACK
+        if connection.pgconn.transaction_status != _IDLE and not connection.undo():
             return
         connection.idle_since = now = time.monotonic()
         idle = self._idle
-        with self._lock:
-            idle.append(connection)
-            if len(idle) <= _MOST_IDLE and now - idle[0].idle_since < _IDLE_SECONDS:
-                return
-            old = idle.pop(0)  # one at a time, until all are in use
-        old.close()
+        idle.append(connection)  # without a lock: one operation of a list, as `pop`
+        if len(idle) == 1:
+            return
+        with contextlib.suppress(IndexError):
+            old = idle.pop(0)
+            if len(idle) >= _MOST_IDLE or now - old.idle_since > _IDLE_SECONDS:
+                old.close()  # one at a time, until all are in use
+            else:
+                idle.insert(0, old)
 
     def _connect(self) -> ServerConnection:
         """Connect, again and again where the server was reached before, or is full."""
@@ -312,9 +328,8 @@ class Connections:
                 self._reached = True
                 return connection
             time.sleep(pause)
-            with self._lock:
-                if self._idle:
-                    return self._idle.pop()
+            with contextlib.suppress(IndexError):
+                return self._idle.pop()
         raise AssertionError("pauses never end")
 
     def _connect_once(self) -> ServerConnection:
@@ -395,9 +410,7 @@ class Connections:
         """
         if self._process != os.getpid():
             self.check_process()
-        free = self._free
-        if not free.acquire(timeout=PATIENCE_SECONDS):
-            raise self._all_taken()
+        self._wait_for(self._free)
         try:
             connection = self._take()
             connection.seconds = self.settings.seconds
@@ -410,7 +423,7 @@ class Connections:
             finally:
                 self._give_back(connection)
         finally:
-            free.release()
+            self._free.put(None)
 
     def run(self, query: bytes, params: Params = None, *, slow: bool = False) -> list[Any]:
         """The rows of a statement that changes nothing; again where the connection was lost."""
@@ -467,8 +480,7 @@ class Connections:
     def close(self) -> None:
         """Close the connections that are not in use."""
         self.check_process()
-        with self._lock:
-            idle, self._idle = self._idle, []
+        idle, self._idle = self._idle, []
         for connection in idle:
             connection.close()
 
@@ -486,6 +498,14 @@ _NEXT: Final[dict[type[psycopg.Error], str]] = {
     refusals.UntranslatableCharacter: "make a database with the encoding UTF8",
 }
 """What to do about a refusal."""
+
+
+def _permits(count: int) -> SimpleQueue[None]:
+    """As many permits as connections may be in use; it takes a tenth of the time of a semaphore."""
+    permits: SimpleQueue[None] = SimpleQueue()
+    for _ in range(count):
+        permits.put(None)
+    return permits
 
 
 def pauses() -> Iterator[float]:

@@ -9,12 +9,15 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from typing import Any, Final, NamedTuple
+from datetime import datetime
+from functools import partial
+from typing import Final, NamedTuple
 
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage.lock import OWNER_GRACE_SECONDS, ThreadLock
 from sessiontree.storage.place import missing_library
 from sessiontree.storage.postgres_connections import (
+    LOCK_SECONDS,
     PATIENCE_SECONDS,
     ServerConnection,
     is_alive,
@@ -26,6 +29,11 @@ with missing_library("postgres"):
     import psycopg
     from psycopg import errors as refusals
     from psycopg import sql
+
+
+_FIRST_WAIT: Final = 250
+_WAIT: Final = 1000 * LOCK_SECONDS
+"""Milliseconds to wait for a lock: until a look whether another keeps it, and then."""
 
 
 class Held(NamedTuple):
@@ -94,13 +102,15 @@ class Guard:
             b"space": b"%d" % tables.space,
             b"key": b"%d" % key_of(session),
         }
-        statement = tables.sql(HOLD) % values
         started = time.monotonic()
-        while not self._connections.again(lambda: self._try(statement)):
+        wait = _FIRST_WAIT
+        while not self._connections.again(partial(self._try, values, wait)):
             self.check_patience(session, started)
+            wait = _WAIT  # in the server's queue, in which nobody overtakes
 
-    def _try(self, statement: bytes) -> bool:
-        """Try for a quarter of a second to hold the session; whether that succeeded."""
+    def _try(self, values: dict[bytes, bytes], wait: int) -> bool:
+        """Try for some milliseconds to hold the session; whether that succeeded."""
+        statement = self._tables.sql(HOLD) % {**values, b"wait": b"%d" % wait}
         connection = self._connections.take_held()
         try:
             with self._connections.errors(connection):
@@ -157,8 +167,10 @@ _PARENTS: Final[list[object]] = []
 """Connections of a parent process, kept so that nothing closes them here."""
 
 
-def _owner(name: str | None, user: str | None, host: str | None, since: Any) -> str:
-    """Who has a connection, in words."""
+def _owner(name: str | None, user: str | None, host: str | None, since: datetime | None) -> str:
+    """Who has a connection, in words; a user without rights sees the name alone."""
     who = (name or "a connection without a name").removeprefix("sessiontree ")
-    who = who.removeprefix("exclusive ")
-    return f"{who} (user {user}, from {host or 'the same machine'}, since {since:%Y-%m-%d %H:%M})"
+    about = [f"user {user}"] if user else []
+    if since is not None:
+        about += [f"from {host or 'the same machine'}", f"since {since:%Y-%m-%d %H:%M}"]
+    return who.removeprefix("exclusive ") + (f" ({', '.join(about)})" if about else "")

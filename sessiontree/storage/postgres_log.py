@@ -39,7 +39,7 @@ from sessiontree.storage.pages import Pages
 from sessiontree.storage.place import Contents, missing_library, no_session
 from sessiontree.storage.postgres_connections import Lost, NoTables, pauses
 from sessiontree.storage.postgres_lock import Guard, Held
-from sessiontree.storage.postgres_rows import Row, new_log, rows_of
+from sessiontree.storage.postgres_rows import Row, new_log, rows_in
 from sessiontree.storage.postgres_schema import (
     BARRIER,
     FIND,
@@ -61,6 +61,10 @@ with missing_library("postgres"):
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+_TRUSTED_SECONDS: Final = 0.1
+"""How long a session is believed to have its name after a look. If it was moved meanwhile, what is
+appended is in the session at its new name."""
 
 _COMPARED: Final = 1024 * 1024
 
@@ -113,6 +117,7 @@ class PostgresLog:
         self._pages = Pages(self._fetch)
         self._pages.begin(start or b"", tail_at, tail or b"")
         self._ended = -1
+        self._trusted = 0.0  # until when the session is believed to have its name
         self._is_open = True
 
     def _missing(self) -> SessionNotFoundError:
@@ -223,7 +228,7 @@ class PostgresLog:
 
     def _put(self, block: bytes, at: int) -> None:
         """Insert the rows of a block; raises as `append` does."""
-        rows = list(rows_of([block], at))
+        rows = rows_in(block, at)
         insert = self._insert_line if len(rows) == 1 else self._insert_lines
         is_unknown = False
         pausing = started = None
@@ -265,8 +270,15 @@ class PostgresLog:
             b"%d" % self._key,
             b"t" if self._guard.is_held else b"f",
         ]
-        statement = tables.sql(_APPENDS[False, self._syncs, tables.notify])
-        return tables.connections.insert(statement, values) > 0
+        now = time.monotonic()
+        looks = at == 0 or now > self._trusted
+        appends = _APPENDS if looks else _APPENDS_IN_A_LOOP
+        statement = tables.sql(appends[False, self._syncs, tables.notify])
+        if not tables.connections.insert(statement, values):
+            return False
+        if looks:
+            self._trusted = now + _TRUSTED_SECONDS
+        return True
 
     def _insert_lines(self, rows: list[Row], at: int) -> bool:
         """Insert rows as `_insert_line` does one, all or none."""
@@ -586,6 +598,11 @@ class PostgresLog:
 _APPENDS: Final = {
     (many, syncs, tells): append_statement(many=many, syncs=syncs, tells=tells)
     for many in (False, True)
+    for syncs in (False, True)
+    for tells in (False, True)
+}
+_APPENDS_IN_A_LOOP: Final = {
+    (False, syncs, tells): append_statement(many=False, syncs=syncs, tells=tells, looks=False)
     for syncs in (False, True)
     for tells in (False, True)
 }

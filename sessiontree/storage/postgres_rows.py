@@ -22,6 +22,13 @@ Row = tuple[int, bytes, str | None, str | None, str | None]
 """The offset of a line, the line, its uuid, its parent and its lane."""
 
 
+def rows_in(block: bytes, offset: int) -> list[Row]:
+    """The rows of a block, which begins at an offset."""
+    if 1 < len(block) <= _PIECE and block.find(b"\n") == len(block) - 1:
+        return [_row(block, offset)]
+    return list(rows_of([block], offset))
+
+
 def rows_of(blocks: Iterable[bytes], offset: int = 0) -> Iterator[Row]:
     """The rows of a run of bytes, which begins at an offset."""
     rest: list[bytes] = []
@@ -42,12 +49,20 @@ def rows_of(blocks: Iterable[bytes], offset: int = 0) -> Iterator[Row]:
 
 
 def _rows_of_line(line: bytes, offset: int) -> Iterator[Row]:
-    found = head(line.rstrip(b"\n"), offset, ignore) if len(line) > 1 else None
-    given = (None,) * 3 if found is None else (found.uuid, found.parent_uuid, found.lane)
-    uuid, parent, lane = map(_hint, given)
-    yield offset, line[:_PIECE], uuid, parent, lane
+    if len(line) <= _PIECE:
+        yield _row(line, offset)
+        return
+    whole = _row(line, offset)
+    yield offset, line[:_PIECE], *whole[2:]
     for start in range(_PIECE, len(line), _PIECE):
         yield offset + start, line[start : start + _PIECE], None, None, None
+
+
+def _row(line: bytes, offset: int) -> Row:
+    found = head(line.rstrip(b"\n"), offset, ignore) if len(line) > 1 else None
+    if found is None:
+        return offset, line, None, None, None
+    return offset, line, _hint(found.uuid), _hint(found.parent_uuid), _hint(found.lane)
 
 
 def _hint(text: object) -> str | None:
