@@ -49,7 +49,7 @@ class MemoryContents:
         return self._content(key)[offset : offset + size]
 
     def keys(self, prefix: str) -> Iterator[str]:
-        yield from sorted(key for key in self._contents if key.startswith(prefix))
+        yield from sorted(key for key in list(self._contents) if key.startswith(prefix))
 
     def copy(self, source: str, target: str) -> None:
         self._contents[target] = self._content(source)
