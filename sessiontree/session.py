@@ -36,7 +36,7 @@ from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, merge, outline
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.recording.stream import Granularity, MessageStream
-from sessiontree.storage.backends import create_log, open_log
+from sessiontree.storage.backends import check_durability, create_log, open_log
 from sessiontree.storage.fs import DISK, Durability, FileSystem
 from sessiontree.storage.log import Log, MemoryLog, closed_on_failure
 
@@ -155,7 +155,8 @@ class Session:
             StorageError: the file cannot be made.
         """
         refs.check_name(lane, "lane name")
-        _check_options(durability, spill_over)
+        check_durability(None if file is None else os.fspath(file), durability)
+        _check_options(spill_over)
         line = encode(_header(cwd, id, name, metadata)) + b"\n"
         log: Log
         if file is None:
@@ -201,7 +202,8 @@ class Session:
             exclusive: keep all other writers out until the session is closed.
             lane: the lane to read and write; only a writer can start a new lane.
             durability: `fsync`: a returned entry survives a power cut; `os`: a returned entry
-                survives the death of the process.
+                survives the death of the process; `group`: for a session in a bucket, what threads
+                append at the same time is put together into one object.
             spill_over: a string longer than this number of UTF-8 bytes is stored as a blob
                 beside the file. None: never; 0: always.
             migrate: False: refuse to migrate a version 1 file on disk; "later": migrate the file
@@ -217,7 +219,8 @@ class Session:
             MigrationRefusedError: the file has version 1, and `migrate` is False.
             RefError: the lane has no entry, and `readonly` is True.
         """
-        _check_options(durability, spill_over)
+        check_durability(os.fspath(file), durability)
+        _check_options(spill_over)
         if readonly and exclusive:
             raise UsageError("a session is opened readonly or exclusive, not both")
         return cls._open(
@@ -1461,9 +1464,7 @@ def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
         return repair(log)
 
 
-def _check_options(durability: object, spill_over: object) -> None:
-    if durability not in ("fsync", "os"):
-        raise UsageError(f"durability is 'fsync' or 'os', not {durability!r}")
+def _check_options(spill_over: object) -> None:
     if spill_over is not None and (not isinstance(spill_over, int) or spill_over < 0):
         raise UsageError(f"spill_over is a number of bytes or None, not {spill_over!r}")
 

@@ -93,16 +93,19 @@ class Cursor:
         """Return the last entry of the lane in the log."""
         return self.reader.leaf_of(self.lane)
 
-    def catch_up(self) -> list[Entry]:
+    def catch_up(self, until: int | None = None) -> list[Entry]:
         """Read the structure of what others wrote, and stay at the leaf.
+
+        Args:
+            until: the offset up to which to read, in a log that was not replaced; None: the end.
 
         Raises:
             FileReplacedError: another log replaced this one, and does not have the leaf.
             SessionNotFoundError: the file vanished.
         """
         log, view = self.reader.log, self.reader.view
-        size = log.size()
-        if size < view.size or log.was_replaced():
+        size = log.size() if until is None else until
+        if until is None and (size < view.size or log.was_replaced()):
             self._reopen()
             return []
         if size == view.size:

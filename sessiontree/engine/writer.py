@@ -244,6 +244,8 @@ class EntryWriter:
                 with reader.log.hold():
                     self.catch_up()
                     offset = self._append_at_end(block)
+            if offset > reader.view.size + 1 and reader.view.reads_to_end:
+                self.catch_up(offset)  # what other threads put into the same group
             entry = stored(Entry(type, uuid, parent, lane, timestamp), line, offset)
             reader.view.appended(offset + len(block))
             cursor.move(entry)
@@ -515,11 +517,11 @@ class EntryWriter:
             self.catch_up()
         return self.log.append(block, self.reader.view.size)
 
-    def catch_up(self) -> None:
-        """Read what others wrote, and note where they moved this lane's leaf."""
+    def catch_up(self, until: int | None = None) -> None:
+        """Read what others wrote, up to an offset, and note where they moved this lane's leaf."""
         before, tail = self.reader.view, self.tail
         moved_to = None
-        for head in self.cursor.catch_up():
+        for head in self.cursor.catch_up(until):
             if head.lane == self.cursor.lane:
                 self.tail = head.uuid
                 if head.type not in ANNOTATIONS:

@@ -70,6 +70,21 @@ def _opener(scheme: str) -> Callable[[Address], Place]:
     raise UsageError(f"there is no kind of place with the scheme {scheme}")
 
 
+def check_durability(file: str | None, durability: object) -> None:
+    """Check that the log of a session can have a durability.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if durability not in ("fsync", "os", "group"):
+        raise UsageError(f"durability is 'fsync', 'os' or 'group', not {durability!r}")
+    is_in_bucket = file is not None and is_address(file) and address(file).scheme == "s3"
+    if durability == "group" and not is_in_bucket:
+        raise UsageError(
+            "durability='group' is for sessions in a bucket (s3://…); leave it out, or choose 'os'"
+        )
+
+
 def open_log(
     fs: FileSystem, file: str, *, readonly: bool = False, durability: Durability = "fsync"
 ) -> Log:

@@ -60,6 +60,7 @@ from sessiontree.storage.contents import Parts
 from sessiontree.storage.generation import Generation, moment, since
 from sessiontree.storage.lock import PATIENCE_SECONDS, ThreadLock
 from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
+from sessiontree.storage.object_group import Alone, Groups
 from sessiontree.storage.object_marks import Mark, mark_in
 from sessiontree.storage.place import no_session
 
@@ -235,6 +236,7 @@ class Opened:
 
     Attributes:
         threads: keeps the threads apart.
+        groups: puts together what they append.
         depth: how often the thread that is alone holds the session.
         holder: that thread.
         held_end: the end that it knows; what others add behind it, it has not read.
@@ -248,6 +250,7 @@ class Opened:
         self.name = name
         self.path = path
         self.threads = ThreadLock(self.path)
+        self.groups = Groups(self.threads.lock)
         self.depth = 0
         self.holder = 0
         self.held_end = 0
@@ -586,7 +589,11 @@ class ObjectLog:
 
     find: Final = None
 
-    def __init__(self, place: ObjectPlace, name: str, *, readonly: bool = False) -> None:
+    def __init__(
+        self, place: ObjectPlace, name: str, *, readonly: bool = False, grouped: bool = False
+    ) -> None:
+        self._is_grouped = grouped
+        self._is_waiting = False
         self._place = place
         self._session = place.opened(name)
         self._bucket = place.bucket
@@ -689,6 +696,9 @@ class ObjectLog:
         session, generation = self._session, self._generation
         self._check_keeper()
         self._is_new = self._is_sized = False
+        if self._is_grouped and not session.depth and session.keeper is None:
+            return self._append_grouped(block, at)
+        session.groups.wait()
         if at != generation.end:
             generation.refresh()
         if at != generation.end or self._is_over():
@@ -712,7 +722,50 @@ class ObjectLog:
             raise Moved
         generation.verified = now
         session.written = session.held_end = at + len(block)
+        session.groups.note(at, at + len(block))
         self._has_written = True
+        with session.changed:
+            session.changed.notify_all()
+        generation.merge()
+        return start
+
+    def _append_grouped(self, block: bytes, at: int) -> int:
+        """Append a block with those of other threads; see `object_group`."""
+        generation, groups = self._generation, self._session.groups
+        groups.let_pass()
+        if not self._may_join(at):
+            generation.refresh()
+            if not self._may_join(at):
+                raise Moved
+        self._place.check_server()
+        self._is_waiting = True
+        try:
+            offset = groups.append(block, self._put_grouped)
+        except WriteFailedError as error:
+            self._failed = str(error)
+            raise
+        finally:
+            self._is_waiting = False
+            groups.settled.notify_all()
+        self._session.written = max(self._session.written, offset + len(block))
+        self._has_written = True
+        return offset
+
+    def _may_join(self, at: int) -> bool:
+        """Whether only this process wrote behind an offset, and the log goes on."""
+        generation, groups = self._generation, self._session.groups
+        is_known = at == generation.end or (groups.end == generation.end and at >= groups.begin)
+        ends_line = not at or generation.read(generation.end - 1, 1) == b"\n"
+        return is_known and at <= generation.end and ends_line and not self._is_over()
+
+    def _put_grouped(self, blocks: bytes) -> int:
+        session, generation = self._session, self._generation
+        start, now, away = generation.end, moment(), since(generation.verified)
+        session.append(generation, blocks, start, stays=False)
+        if away > _AWAY_SECONDS and not generation.has_block_at(start):
+            generation.refresh(anew=True)
+            raise Moved
+        generation.verified = now
         with session.changed:
             session.changed.notify_all()
         generation.merge()
@@ -735,24 +788,29 @@ class ObjectLog:
         threads = self._session.threads
         if threads.block is not None:
             threads.check()
+        if self._is_grouped:
+            return Alone(self._session.groups, lambda: self._is_waiting)
         return threads.lock
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         self.check_writable()
         session = self._session
-        with self.alone(), session.threads.inside():
-            self.check_writable()
-            self._check_keeper()
+        with self.alone():
             if session.depth == 0:
-                session.held_end = self._generation.end
-            session.depth += 1
-            session.holder = threading.get_ident()
-            try:
-                yield
-            finally:
-                session.depth -= 1
-                self._held()
+                session.groups.wait()
+            with session.threads.inside():
+                self.check_writable()
+                self._check_keeper()
+                if session.depth == 0:
+                    session.held_end = self._generation.end
+                session.depth += 1
+                session.holder = threading.get_ident()
+                try:
+                    yield
+                finally:
+                    session.depth -= 1
+                    self._held()
 
     def _held(self) -> None:
         """Hold on after an inner block, and let go after the outermost one."""
@@ -824,6 +882,7 @@ class ObjectLog:
 
     def successor(self) -> ObjectLog:
         log = copy.copy(self)
+        log._is_waiting = False
         log.reopen()
         return log
 
@@ -844,6 +903,8 @@ class ObjectLog:
     def close(self) -> None:
         session = self._session
         with session.threads.lock:
+            if session.depth == 0:
+                session.groups.wait()
             if self._open and self._has_written and session.depth == 0:
                 self._generation.merge(at_close=True)
             if self._owns and session.keeper is self._group:

@@ -152,7 +152,8 @@ class ObjectPlace:
     def log(
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
     ) -> ObjectLog:
-        return ObjectLog(self, check_name(name, self.url), readonly=readonly)
+        grouped = durability == "group"
+        return ObjectLog(self, check_name(name, self.url), readonly=readonly, grouped=grouped)
 
     def blobs(self, name: str) -> BlobPlace:
         return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")

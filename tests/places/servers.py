@@ -80,12 +80,28 @@ def free_port() -> int:
             return port
 
 
+_MOTO: Final = """
+import sys, threading
+from moto.server import DomainDispatcherApplication, create_backend_app
+from werkzeug.serving import run_simple
+
+application = DomainDispatcherApplication(create_backend_app)
+lock = threading.Lock()
+
+def one_by_one(environ, start):
+    with lock:
+        return [b"".join(application(environ, start))]
+
+run_simple("127.0.0.1", int(sys.argv[1]), one_by_one, threaded=True)
+"""
+"""moto looks at the condition of a write before the write, so two at once would both be done."""
+
+
 @contextlib.contextmanager
 def moto() -> Iterator[str]:
     """The endpoint of moto's server, in a process of its own."""
     port = free_port()
-    code = "import sys; from moto.server import main; main(sys.argv[1:])"
-    with _running([sys.executable, "-c", code, "-H", "127.0.0.1", "-p", str(port)], port):
+    with _running([sys.executable, "-c", _MOTO, str(port)], port):
         yield f"http://127.0.0.1:{port}"
 
 

@@ -7,7 +7,9 @@ import io
 import itertools
 import multiprocessing
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
 from typing import IO, Any, Final
 
 import pytest
@@ -857,3 +859,105 @@ def test_a_session_of_the_engine_works_across_two_programs() -> None:
         assert texts == ["one", "two", "three", "four", "five", "six"]
     finally:
         del backends._places["s3://bucket", ()]
+
+
+# Group commit
+
+
+def _grouped(writers: int, each: int, *, shared: bool, labels: bool) -> tuple[list[str], int]:
+    """Append from threads, each on a lane of its own or on one session; the puts it took."""
+    from sessiontree.storage import backends
+
+    place = place_on(store())
+    backends._places["s3://bucket", ()] = place
+    url = f"s3://bucket/{NAME}"
+    written: list[str] = []
+
+    def write(session: Session, writer: int) -> None:
+        for number in range(each):
+            entry = session.append_message(user(f"{writer}-{number}"))
+            written.append(entry.uuid)
+            if labels and number % 10 == 9:
+                session.label(entry.uuid, f"l{writer}-{number}")
+
+    try:
+        with Session.create(url, cwd="/p", durability="group") as session:
+            place.check_server()
+            requests(place)
+            lanes = [session if shared else session.lane(f"w{n}") for n in range(writers)]
+            threads = [
+                threading.Thread(target=write, args=(lane, writer))
+                for writer, lane in enumerate(lanes)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join(60)
+                assert not thread.is_alive()
+            puts = requests(place)["put"]
+            assert session.verify() == []
+        with Session.open(url, readonly=True) as again:
+            found = [entry.uuid for entry in again.entries() if entry.type == "message"]
+            assert sorted(found) == sorted(written)
+            assert len(found) == writers * each
+            assert again.verify() == []
+            if not shared:
+                for writer in range(writers):
+                    with Session.open(url, readonly=True, lane=f"w{writer}") as lane:
+                        texts = [m["content"] for m in lane.context().messages]
+                        assert texts == [f"{writer}-{number}" for number in range(each)]
+            else:
+                assert len([*again.path()]) > each
+    finally:
+        del backends._places["s3://bucket", ()]
+    return found, puts
+
+
+@pytest.mark.slow
+def test_what_threads_append_at_once_is_one_object() -> None:
+    _, puts = _grouped(8, 20, shared=False, labels=False)
+    assert puts < 8 * 20 / 2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shared", [False, True])
+def test_threads_that_append_in_groups_may_annotate(shared: bool) -> None:
+    _grouped(4, 10, shared=shared, labels=True)
+
+
+def test_two_programs_that_append_in_groups_lose_nothing() -> None:
+    found = store()
+    places = [place_on(found), place_on(found)]
+    places[0].create(NAME, [HEADER])
+    blocks: list[bytes] = []
+
+    def write(log: ObjectLog, name: str) -> None:
+        for number in range(10):
+            block = f"{name}-{number}\n".encode()
+            while True:
+                with contextlib.suppress(Moved), log.alone():
+                    offset = log.append(block, log.size())
+                    assert log.read(offset, len(block)) == block
+                    blocks.append(block)
+                    break
+
+    logs = [place.log(NAME, durability="group") for place in places for _ in range(3)]
+    threads = [
+        threading.Thread(target=write, args=(log, str(number))) for number, log in enumerate(logs)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+        assert not thread.is_alive()
+    left = content(place_on(found))[len(HEADER) :].splitlines(keepends=True)
+    assert sorted(left) == sorted(blocks)
+    assert len(left) == 60
+
+
+def test_group_commit_is_refused_where_there_is_none(tmp_path: Path) -> None:
+    for file in (tmp_path / "s.jsonl", "memory://groups/s.jsonl", None):
+        with pytest.raises(UsageError, match="is for sessions in a bucket"):
+            Session.create(file, cwd="/p", durability="group")
+    with pytest.raises(UsageError, match="durability is 'fsync', 'os' or 'group', not 'never'"):
+        Session.create(tmp_path / "s.jsonl", durability="never")  # type: ignore[arg-type]

@@ -334,7 +334,7 @@ WRONG: dict[str, Callable[[Session], object]] = {
     "find needs a criterion; give type=… or tool_call_id=…": lambda s: s.find(),
     "update_metadata needs a fact; give key=value": lambda s: s.update_metadata(),
     "give 'at' or 'empty', not both": lambda s: s.lane("x", at="@", empty=True),
-    "durability is 'fsync' or 'os', not 'no'": lambda s: Session.open(
+    "durability is 'fsync', 'os' or 'group', not 'no'": lambda s: Session.open(
         str(s.file), durability=cast(Any, "no")
     ),
     "spill_over is a number of bytes or None, not -1": lambda s: Session.open(
