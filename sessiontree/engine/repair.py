@@ -35,7 +35,7 @@ from sessiontree.engine.opening import foreign_refusal, sniff_file
 from sessiontree.engine.view import View
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.log import Log
+from sessiontree.storage.log import Log, rewrite_held
 
 Progress = Callable[[int, int], None]
 """Called with the number of bytes done and the total number of bytes."""
@@ -198,7 +198,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _repaired_lines(view, [])
-    evidence = log.rewrite((line + b"\n" for line in lines), suffix)
+    evidence = rewrite_held(log, (line + b"\n" for line in lines), suffix)
     successor = log.successor()
     try:
         return RepairResult(mended, evidence, verify(successor))

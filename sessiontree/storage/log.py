@@ -247,6 +247,22 @@ class Log(Protocol):
     def remove_part(self, suffix: str) -> None: ...
 
 
+def rewrite_held(log: Log, lines: Iterator[bytes], kept_as: str = "") -> str:
+    """Do what `Log.rewrite` does.
+
+    Raises:
+        StorageError: another writer appended, although the log was held: the connection to the
+            server that kept others out was lost. Nothing was changed.
+    """
+    try:
+        return log.rewrite(lines, kept_as)
+    except Moved:
+        raise StorageError(
+            f"{log.name}: another writer appended meanwhile; nothing was changed: try again",
+            log.name,
+        ) from None
+
+
 def _closed(log: Log) -> ReadOnlyError:
     return ReadOnlyError(f"{log.name} is closed; open the session again")
 

@@ -527,6 +527,8 @@ class PostgresLog:
         """
         parts = Parts(self._contents, self._session)
         log = self.successor() if self.was_replaced() else self
+        if log.size() != size:
+            raise Moved
 
         def blocks() -> Iterator[bytes]:
             for start in range(0, size, _COMPARED):

@@ -26,7 +26,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage import postgres_connections
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.log import Log, Moved
+from sessiontree.storage.log import Log, Moved, rewrite_held
 from sessiontree.storage.pages import PAGE
 from sessiontree.storage.place import Place
 from sessiontree.storage.postgres_connections import ServerConnection
@@ -271,6 +271,28 @@ def test_a_block_that_held_a_session_goes_on_after_its_connection_broke(
         append(log, LINE)
         append(log, OTHER)
     assert content(log) == HEADER + LINE + OTHER
+
+
+def test_a_rewrite_after_the_lock_was_lost_loses_nothing_that_another_appended(
+    place: Place, running: Server, base: str
+) -> None:
+    log = made(place)
+    name = place.name(log.name)
+    with log.hold():
+        terminate(running, connections_of(running, base, "sessiontree"))
+        with contextlib.closing(place.log(name)) as other:
+            append(other, LINE)
+        for kept_as in ("", ".old"):
+            with pytest.raises(Moved):
+                log.rewrite(iter([OTHER]), kept_as)
+        with pytest.raises(StorageError, match="nothing was changed: try again"):
+            rewrite_held(log, iter([OTHER]))
+    assert log.parts() == []
+    with contextlib.closing(place.log(name)) as other:
+        assert content(other) == HEADER + LINE
+    with log.hold():
+        log.rewrite(iter([OTHER]), ".old")
+    assert b"".join(log.read_part(".old")) == HEADER + LINE
 
 
 def test_what_is_appended_while_a_session_is_moved_is_in_the_moved_session(place: Place) -> None:
