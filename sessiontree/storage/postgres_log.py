@@ -97,7 +97,7 @@ class PostgresLog:
         self.readonly = readonly
         self.ended = ""
         self._failed = ""
-        self._syncs = durability == "fsync"
+        self._syncs = durability != "os"
         self._guard = Guard(tables, session)
         self._owns_guard = True
         self._is_open = False

@@ -9,7 +9,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import Final
 
 import pytest
@@ -574,8 +573,9 @@ def test_lines_that_were_removed_under_a_reader_are_an_error_and_never_other_byt
     assert running.execute("SELECT count(*) FROM sessiontree.lines", base) == [(1,)]
 
 
-def test_a_message_names_no_library(place: Place, tmp_path: Path) -> None:
-    check: Callable[[str], object] = place.log
-    with pytest.raises(SessionNotFoundError) as raised:
-        check("nothing.jsonl")
-    assert "psycopg" not in str(raised.value)
+def test_a_list_that_nobody_reads_to_its_end_gives_its_connection_back(place: Place) -> None:
+    for _ in range(3):
+        made(place)
+    for _ in range(70):  # more than there are
+        assert next(iter(place.ends("", 10, 10))).head == HEADER[:10]
+    assert len(list(place.ends("", 10, 10))) == 3
