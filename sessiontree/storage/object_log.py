@@ -484,8 +484,10 @@ class Opened:
                 claim.generation.seen(mark, etag)
 
     def renew(self) -> None:
-        """Show that the owner of the claim lives."""
-        with self._claiming:
+        """Show that the owner of the claim lives, unless a thread is about to write."""
+        if not self._claiming.acquire(blocking=False):
+            return  # it may wait for another program, and the claims of other sessions must not
+        try:
             claim = self.claim
             if claim is None or time.monotonic() - claim.at < RENEWED_SECONDS:
                 return
@@ -499,6 +501,8 @@ class Opened:
                 self._settle(claim, key, mark)
             except StorageError:
                 pass  # it is tried again
+        finally:
+            self._claiming.release()
 
     def _settle(self, claim: _Claim, key: str, mark: Mark) -> None:
         """Find out whether a renewal whose answer was lost stands."""
@@ -807,6 +811,10 @@ class ObjectLog:
                 session.depth += 1
                 session.holder = threading.get_ident()
                 try:
+                    # At once, so that programs that hold two logs in one order never wait for
+                    # each other.
+                    if session.depth == 1 and session.keeper is None and not self._is_over():
+                        self._claim_end()
                     yield
                 finally:
                     session.depth -= 1

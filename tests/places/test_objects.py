@@ -9,6 +9,7 @@ import multiprocessing
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Any, Final
 
@@ -297,6 +298,38 @@ def test_a_claim_of_a_process_that_died_is_taken_over_at_once() -> None:
     with pytest.raises(SessionBusyError, match="another one took it over"):
         append(log, b"late\n")
     assert content(place_on(found)) == HEADER + b"mine\n"
+
+
+def test_a_hold_claims_the_end_at_once() -> None:
+    """So programs that hold two sessions in the same order never wait for each other."""
+    found = store()
+    place = place_on(found)
+    place.create(NAME, [HEADER])
+    log = place.log(NAME)
+    key = log._generation.block_key(len(HEADER))
+    with log.hold():
+        mark = object_marks.mark_in(place.bucket.get(key))
+        assert mark is not None
+        assert (mark.kind, mark.pid) == ("claim", os.getpid())
+    mark = object_marks.mark_in(place.bucket.get(key))
+    assert mark is not None
+    assert mark.kind == "free"
+
+
+def test_a_claim_is_renewed_while_another_session_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(object_log, "RENEWED_SECONDS", 0.0)
+    place = place_on(store())
+    place.create(NAME, [HEADER])
+    place.create("p/t.jsonl", [HEADER])
+    held, waiting = place.log(NAME), place.log("p/t.jsonl")
+    with held.hold(), waiting._session._claiming, ThreadPoolExecutor(1) as threads:
+        before = held._session.claim
+        assert before is not None
+        etag = before.etag
+        for session in (waiting._session, held._session):
+            threads.submit(session.renew).result(20)
+        assert held._session.claim is before
+        assert before.etag != etag
 
 
 def test_a_claim_that_is_kept_by_a_living_process_is_told_with_its_owner() -> None:
