@@ -349,6 +349,7 @@ def test_a_claim_that_is_kept_by_a_living_process_is_told_with_its_owner() -> No
     assert content(place_on(found)) == HEADER + b"one\ntwo\n"
 
 
+@pytest.mark.slow
 def test_a_claim_of_another_machine_is_taken_over_when_it_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -697,6 +698,7 @@ def _once(how: str, method: str, ending: str = "") -> Callable[[str, str], str]:
     return answer
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "how", ["lose", "drop", "503", pytest.param("hang", marks=pytest.mark.slow)]
 )
@@ -741,6 +743,7 @@ def place_on_same(place: ObjectPlace) -> ObjectPlace:
     return ObjectPlace(Bucket(place.url, place.bucket._store))
 
 
+@pytest.mark.slow
 def test_a_program_without_rights_is_told_and_may_try_again(
     guarded: tuple[ObjectPlace, Gate],
 ) -> None:
@@ -767,6 +770,7 @@ def test_a_server_that_is_overloaded_for_long_is_told(guarded: tuple[ObjectPlace
     assert len(found.seen) < 40
 
 
+@pytest.mark.slow
 def test_a_failed_merge_is_no_error_of_the_append(guarded: tuple[ObjectPlace, Gate]) -> None:
     place, found = guarded
     log = place.log(NAME)
@@ -780,6 +784,7 @@ def test_a_failed_merge_is_no_error_of_the_append(guarded: tuple[ObjectPlace, Ga
     assert content(place_on_same(place)).endswith(b"69\nlast\n")
 
 
+@pytest.mark.slow
 def test_a_bucket_that_is_not_there_is_told() -> None:
     if not servers.has_moto():
         pytest.skip(servers.NO_MOTO)
@@ -958,6 +963,7 @@ def test_threads_that_append_in_groups_may_annotate(shared: bool) -> None:
     _grouped(4, 10, shared=shared, labels=True)
 
 
+@pytest.mark.slow
 def test_two_programs_that_append_in_groups_lose_nothing() -> None:
     found = store()
     places = [place_on(found), place_on(found)]

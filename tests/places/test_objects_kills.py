@@ -174,6 +174,7 @@ def test_eight_processes_write_five_hundred_entries_each_to_one_session(
         assert found.size > 4000 * 200
 
 
+@pytest.mark.slow
 def test_nothing_is_written_to_a_server_that_overwrites(tmp_path: Path) -> None:
     if not servers.program("rclone"):
         pytest.skip(servers.NO_RCLONE)

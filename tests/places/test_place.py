@@ -25,7 +25,9 @@ from tests.places.kinds import KINDS, opened
 from tests.support.conversation import assistant, user
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(
+    params=[pytest.param(kind, marks=pytest.mark.slow) if kind == "s3" else kind for kind in KINDS]
+)
 def at(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[Place, str]]:
     with opened(request.param, tmp_path) as found:
         yield found
