@@ -54,41 +54,50 @@ class Server:
         if os.getuid() == 0:
             os.chown(folder, pwd.getpwnam(_USER).pw_uid, -1)
         flags = f"-A trust -N -U {_USER} --locale=C.UTF-8 -E UTF8"
-        self._run("initdb", *flags.split(), "-D", str(self._data))
+        initialize = self._command("initdb", *flags.split(), "-D", str(self._data))
+        subprocess.run(initialize, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)
         self.folder = folder
         self.start()
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _command(self, program: str, *arguments: str) -> list[str]:
         command = [str(self._programs / program), *arguments]
-        if os.getuid() == 0:  # which the server refuses to be
-            who = f"--reuid={_USER} --regid={_USER} --clear-groups"
-            command = ["setpriv", *who.split(), *command]
-        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)
+        if shutil.which("setpriv") is None:
+            return command
+        who = [f"--reuid={_USER}", f"--regid={_USER}", "--clear-groups"]
+        dies = ["--pdeathsig", "QUIT"]  # with these tests, also where they are killed
+        return ["setpriv", *(who if os.getuid() == 0 else []), *dies, *command]
 
-    def start(self, **settings: str) -> None:
+    def start(self) -> None:
         """Start it, once the processes of an earlier run are gone."""
-        given = {**self._settings, "port": str(self.port), **settings}
+        given = {**self._settings, "port": str(self.port)}
         given["unix_socket_directories"] = str(self.folder)
-        options = " ".join(f"-c {name}={value}" for name, value in given.items())
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
+        command = self._command("postgres", "-D", str(self._data), *options)
         deadline = time.monotonic() + _PATIENCE
-        while True:
-            try:
-                arguments = ["-w", "-l", str(self._log), "-o", options, "start"]
-                self._run("pg_ctl", "-D", str(self._data), *arguments)
-            except subprocess.CalledProcessError:
-                if time.monotonic() > deadline:
-                    raise
-            else:
-                return
+        while time.monotonic() < deadline:
+            with open(self._log, "ab") as log:
+                self._running = subprocess.Popen(command, stdout=log, stderr=log, cwd="/")
+            while self._running.poll() is None and time.monotonic() < deadline:
+                try:
+                    psycopg.connect(self.address("postgres")).close()
+                except psycopg.OperationalError:
+                    time.sleep(0.01)
+                else:
+                    return
+        raise AssertionError(f"the server does not start: {self._log.read_text()[-2000:]}")
 
     def stop(self) -> None:
-        """Stop it at once, unless it is not running."""
-        if (self._data / "postmaster.pid").exists():
-            self._run("pg_ctl", "-D", str(self._data), "-m", "immediate", "stop")
+        """Stop it at once."""
+        self._end(signal.SIGQUIT)
 
     def kill(self) -> None:
         """Kill its first process; the others end when they notice."""
-        os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        self._end(signal.SIGKILL)
+
+    def _end(self, how: signal.Signals) -> None:
+        if self._running.poll() is None:
+            self._running.send_signal(how)
+            self._running.wait(_PATIENCE)
 
     def address(self, database: str, port: int = 0) -> str:
         """The address of a place in a database."""
