@@ -28,8 +28,8 @@ import obstore
 from sessiontree import Session, Store
 from sessiontree.storage import backends
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.bucket import Bucket
-from sessiontree.storage.objects import ObjectPlace
+from sessiontree.storage.objects.bucket import Bucket
+from sessiontree.storage.objects.place import ObjectPlace
 from tests.places import servers
 
 _MESSAGE: Final = {"role": "user", "content": "x" * 300}

@@ -30,7 +30,7 @@ import psycopg
 
 from sessiontree import Session
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.postgres_connections import ServerConnection
+from sessiontree.storage.postgres.connections import ServerConnection
 
 _TEXT: Final = "x" * 300
 _TURN: Final = 20

@@ -256,6 +256,9 @@ LATE: Final = {
     "catalog.open": {
         "catalog.homes": "few files are of version 1",
     },
+    "catalog.places": {
+        "catalog.remote": "few stores have an address",
+    },
     "catalog.remote": {
         "catalog.empty": "few programs remove sessions",
     },
@@ -392,9 +395,10 @@ LATE: Final = {
         "recording.replay": "few sessions are taken apart",
     },
     "storage.backends": {
+        "storage.blobs": "many sessions have none",
         "storage.memory": "few sessions have an address",
-        "storage.objects": "few sessions have an address",
-        "storage.postgres": "few sessions are in a database",
+        "storage.objects.place": "few sessions have an address",
+        "storage.postgres.place": "few sessions are in a database",
     },
     "storage.log": {
         "storage.blobs": "many sessions have none",

@@ -26,13 +26,11 @@ from sessiontree.catalog.listing import (
     session_infos,
     without_stubs,
 )
-from sessiontree.catalog.remote import Remote
 from sessiontree.core.project import directory_of
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.files import SUFFIX, Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import is_address, name_in
 from sessiontree.storage.rollouts import in_force
 
 Reaches = Callable[[str], bool]
@@ -108,11 +106,13 @@ def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
 
 
 def _files_of(place: str, report: Report) -> Iterator[str]:
-    if os.path.isfile(place) or (is_address(place) and place_of(place)[1].endswith(SUFFIX)):
+    if os.path.isfile(place) or (is_address(place) and not _is_remote(place)):
         yield place
         return
     try:
         if is_address(place):
+            from sessiontree.catalog.remote import Remote  # few stores have an address
+
             yield from Remote.at(place).files(None, report)
         else:
             yield from session_files(place, report)
@@ -153,16 +153,18 @@ def sessions_in(
     others = [place for place in places if place not in remote]
     look = _looking_in(others)
     found = session_infos(filter(reaches, files_in(others, report)), report, look)
-    return filter(selection.takes, chain(found, _infos_at(remote, report)))
+    return filter(selection.takes, chain(found, _infos_at(remote, report) if remote else ()))
 
 
 def _is_remote(place: str) -> bool:
     """Whether a place is an address, and not that of one session."""
-    return is_address(place) and not place_of(place)[1].endswith(SUFFIX)
+    return is_address(place) and not name_in(place).endswith(SUFFIX)
 
 
 def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
     """The sessions at some addresses; an address that cannot be listed is reported."""
+    from sessiontree.catalog.remote import Remote  # few stores have an address
+
     for address in addresses:
         try:
             yield from Remote.at(address).infos(None, report)

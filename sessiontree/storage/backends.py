@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sessiontree.errors import SessionExistsError, UsageError
 from sessiontree.storage.atomic import check_free, create_file
-from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import Durability, FileSystem
 from sessiontree.storage.log import FileLog, Log
 from sessiontree.storage.oserrors import real_path
@@ -23,6 +22,9 @@ from sessiontree.storage.place import (
     is_address,
     path_of,
 )
+
+if TYPE_CHECKING:
+    from sessiontree.storage.blobs import Blobs
 
 _places: dict[tuple[str, tuple[tuple[str, str], ...]], Place] = {}
 _lock: Final = threading.Lock()
@@ -60,11 +62,11 @@ def _opener(scheme: str) -> Callable[[Address], Place]:
 
         return memory.open_place
     if scheme == "postgresql":
-        from sessiontree.storage import postgres
+        from sessiontree.storage.postgres import place as postgres
 
         return postgres.open_place
     if scheme == "s3":
-        from sessiontree.storage import objects
+        from sessiontree.storage.objects import place as objects
 
         return objects.open_place
     raise UsageError(f"there is no kind of place with the scheme {scheme}")
@@ -140,6 +142,8 @@ def is_same_log(one: Log, other: Log) -> bool:
 
 def blobs_of(fs: FileSystem, file: str) -> Blobs:
     """The blobs of a session, given its path or its address."""
+    from sessiontree.storage.blobs import Blobs  # many sessions have none
+
     if is_address(file):
         place, name = place_of(file)
         return place.blobs(name).open()

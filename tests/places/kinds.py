@@ -47,7 +47,7 @@ def objects(folder: Path) -> Iterator[str]:
     from obstore.store import MemoryStore
 
     store = MemoryStore()
-    with patch("sessiontree.storage.objects.open_store", lambda address: store):
+    with patch("sessiontree.storage.objects.place.open_store", lambda address: store):
         yield f"s3://test-{next(_NUMBERS)}"
 
 

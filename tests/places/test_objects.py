@@ -25,13 +25,16 @@ from sessiontree.errors import (
     UsageError,
     WriteFailedError,
 )
-from sessiontree.storage import bucket as bucket_module
-from sessiontree.storage import generation, object_log, object_marks, objects
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.bucket import Bucket, Got, Stored, Unsure
 from sessiontree.storage.log import Moved
-from sessiontree.storage.object_log import ObjectLog
-from sessiontree.storage.objects import ObjectPlace
+from sessiontree.storage.objects import bucket as bucket_module
+from sessiontree.storage.objects import generation
+from sessiontree.storage.objects import log as object_log
+from sessiontree.storage.objects import marks as object_marks
+from sessiontree.storage.objects import place as objects
+from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Unsure
+from sessiontree.storage.objects.log import ObjectLog
+from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import address
 from tests.places import servers
 from tests.places.gate import Gate, gate

@@ -29,10 +29,10 @@ from hypothesis.stateful import (
 )
 
 from sessiontree.errors import StorageError
-from sessiontree.storage.bucket import Bucket, Got, Stored, Unsure
 from sessiontree.storage.log import Moved
-from sessiontree.storage.object_log import ObjectLog
-from sessiontree.storage.objects import ObjectPlace
+from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Unsure
+from sessiontree.storage.objects.log import ObjectLog
+from sessiontree.storage.objects.place import ObjectPlace
 
 NAME: Final = "p/s.jsonl"
 HEADER: Final = b"header\n"
@@ -324,7 +324,7 @@ def _hurried() -> Iterator[None]:
     def one_by_one(do: Callable[[T], R], given: Iterable[T]) -> list[R]:
         return [do(each) for each in given]
 
-    generation, log = "sessiontree.storage.generation", "sessiontree.storage.object_log"
+    generation, log = "sessiontree.storage.objects.generation", "sessiontree.storage.objects.log"
     changes: dict[str, object] = {
         f"{generation}._MANY": 3,
         f"{generation}._FEW": 2,
@@ -342,7 +342,7 @@ def _hurried() -> Iterator[None]:
     with contextlib.ExitStack() as stack:
         for name, value in changes.items():
             stack.enter_context(patch(name, value))
-        stack.enter_context(patch("sessiontree.storage.object_marks.fate", lambda mark: ""))
+        stack.enter_context(patch("sessiontree.storage.objects.marks.fate", lambda mark: ""))
         yield
 
 

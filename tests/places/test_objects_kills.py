@@ -30,7 +30,7 @@ WRITER: Final = """
 import itertools, random, sys
 from sessiontree import Session
 from sessiontree.errors import SessionBusyError
-from sessiontree.storage import generation
+from sessiontree.storage.objects import generation
 from sessiontree.storage.backends import place_of
 
 url, name, count, rewrites = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "yes"

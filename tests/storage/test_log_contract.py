@@ -39,10 +39,10 @@ from sessiontree.errors import (
     WriteFailedError,
 )
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.bucket import Bucket
 from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
-from sessiontree.storage.objects import ObjectPlace
+from sessiontree.storage.objects.bucket import Bucket
+from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.testing import (
     LOG_RULES,
     Logs,

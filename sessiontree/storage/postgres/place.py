@@ -32,17 +32,17 @@ from sessiontree.storage.place import (
     name_in,
     no_session,
 )
-from sessiontree.storage.postgres_connections import (
+from sessiontree.storage.postgres.connections import (
     PATIENCE_SECONDS,
     Connections,
     Lost,
     NoTables,
     settings_of,
 )
-from sessiontree.storage.postgres_contents import PostgresContents, remove_all, rename_all
-from sessiontree.storage.postgres_log import PostgresLog
-from sessiontree.storage.postgres_rows import new_log
-from sessiontree.storage.postgres_schema import (
+from sessiontree.storage.postgres.contents import PostgresContents, remove_all, rename_all
+from sessiontree.storage.postgres.log import PostgresLog
+from sessiontree.storage.postgres.rows import new_log
+from sessiontree.storage.postgres.schema import (
     BARRIER,
     ENDS,
     FOUND,

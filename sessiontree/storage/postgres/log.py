@@ -1,4 +1,4 @@
-"""The log of a session in PostgreSQL; see `Log`, and `postgres_schema` for its rows.
+"""The log of a session in PostgreSQL; see `Log`, and `schema` for its rows.
 
 An append is one statement in one round trip. It inserts rows where the log ends at the given offset
 and nobody holds the session; the primary key refuses them where another writer was faster. To hold
@@ -37,10 +37,10 @@ from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
 from sessiontree.storage.pages import Pages
 from sessiontree.storage.place import Contents, missing_library, no_session
-from sessiontree.storage.postgres_connections import Lost, NoTables, pauses
-from sessiontree.storage.postgres_lock import Guard, Held
-from sessiontree.storage.postgres_rows import Row, new_log, rows_in
-from sessiontree.storage.postgres_schema import (
+from sessiontree.storage.postgres.connections import Lost, NoTables, pauses
+from sessiontree.storage.postgres.lock import Guard, Held
+from sessiontree.storage.postgres.rows import Row, new_log, rows_in
+from sessiontree.storage.postgres.schema import (
     BARRIER,
     FIND,
     GROWN,

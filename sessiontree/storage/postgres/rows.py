@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.core.codec import head
 from sessiontree.core.damage import ignore
-from sessiontree.storage.postgres_schema import Statements
+from sessiontree.storage.postgres.schema import Statements
 
 if TYPE_CHECKING:
     from psycopg import Connection

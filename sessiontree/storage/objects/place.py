@@ -38,14 +38,14 @@ from sessiontree.errors import (
     SessionNotFoundError,
     StorageError,
 )
-from sessiontree.storage import object_marks
-from sessiontree.storage.bucket import PAGE, Bucket, Stored, Taken, Unsure, open_store
 from sessiontree.storage.contents import ContentFiles, remove_beside
 from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
-from sessiontree.storage.generation import Generation, sessions_side_by_side, side_by_side
 from sessiontree.storage.log import BlobPlace, Moved
-from sessiontree.storage.object_log import (
+from sessiontree.storage.objects import marks
+from sessiontree.storage.objects.bucket import PAGE, Bucket, Stored, Taken, Unsure, open_store
+from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
+from sessiontree.storage.objects.log import (
     Head,
     Lost,
     ObjectLog,
@@ -344,7 +344,7 @@ class ObjectPlace:
             keys = [*self.contents.keys(f"{source}.")]
             side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
             if not has_ended:
-                mark = object_marks.end("moved", moved)
+                mark = marks.end("moved", moved)
                 session.put(generation, end, mark.encoded())
         except (Lost, Moved):
             raise session.lost() from None
@@ -356,7 +356,7 @@ class ObjectPlace:
 
     def _check_idle(self, session: Opened) -> None:
         if session.keeper is not None:
-            raise session.busy(object_marks.claim(kept=True, count=0))
+            raise session.busy(marks.claim(kept=True, count=0))
 
     def _reserve(self, target: str, moved: str, path: str) -> tuple[str, bool]:
         """Take a name for a session that is being moved there.
@@ -409,7 +409,7 @@ class ObjectPlace:
             except SessionNotFoundError:
                 return
             with contextlib.suppress(Moved):
-                mark = object_marks.end("removed")
+                mark = marks.end("removed")
                 if generation.mark is None or not generation.mark.ends:
                     session.put(generation, generation.end, mark.encoded())
                 return
@@ -441,7 +441,7 @@ class ObjectPlace:
             # From its start on, so that what is left is never taken for a whole log.
             gone = [each.key for each in keys if "/log/" not in each.key]
             blocks = [each for each in keys if "/log/" in each.key]
-            if blocks and blocks[-1].size == object_marks.SIZE:
+            if blocks and blocks[-1].size == marks.SIZE:
                 del blocks[-1]  # which ends the log
             for each in blocks:
                 if not is_over or now - each.modified > _DAY:

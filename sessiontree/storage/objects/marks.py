@@ -24,7 +24,7 @@ from typing import Final
 
 import msgspec
 
-from sessiontree.storage.bucket import Got
+from sessiontree.storage.objects.bucket import Got
 
 SIZE: Final = 512
 """The bytes of a mark."""

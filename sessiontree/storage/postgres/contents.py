@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from sessiontree.storage.place import missing_library
-from sessiontree.storage.postgres_connections import NoTables
-from sessiontree.storage.postgres_schema import Tables, between
+from sessiontree.storage.postgres.connections import NoTables
+from sessiontree.storage.postgres.schema import Tables, between
 
 with missing_library("postgres"):
     from psycopg import errors as refusals

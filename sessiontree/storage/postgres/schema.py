@@ -20,7 +20,7 @@ from sessiontree.errors import NewerFormatError, StorageError
 from sessiontree.storage.place import address_of
 
 if TYPE_CHECKING:
-    from sessiontree.storage.postgres_connections import Connections
+    from sessiontree.storage.postgres.connections import Connections
 
 NEWEST: Final = 1
 """The version of the tables that this package reads and writes."""

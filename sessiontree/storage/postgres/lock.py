@@ -16,14 +16,14 @@ from typing import Final, NamedTuple
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage.lock import OWNER_GRACE_SECONDS, ThreadLock
 from sessiontree.storage.place import missing_library
-from sessiontree.storage.postgres_connections import (
+from sessiontree.storage.postgres.connections import (
     LOCK_SECONDS,
     PATIENCE_SECONDS,
     ServerConnection,
     is_alive,
     owner_name,
 )
-from sessiontree.storage.postgres_schema import HOLD, HOLDERS, Tables, key_of
+from sessiontree.storage.postgres.schema import HOLD, HOLDERS, Tables, key_of
 
 with missing_library("postgres"):
     import psycopg

@@ -1,7 +1,7 @@
 """The log of a session on object storage; see `Log`, and `generation` for its objects.
 
 To append at the end is to create the object that is named after the end, if it is absent. Who
-holds the log has a claim there (see `object_marks`), and replaces that by the block, if it still is
+holds the log has a claim there (see `marks`), and replaces that by the block, if it still is
 the version that it wrote (If-Match).
 
 Why an acknowledged block is never lost, and none is stored twice:
@@ -54,18 +54,18 @@ from sessiontree.errors import (
     UsageError,
     WriteFailedError,
 )
-from sessiontree.storage import object_marks
-from sessiontree.storage.bucket import Bucket, Got, Taken, Unsure
 from sessiontree.storage.contents import Parts
-from sessiontree.storage.generation import Generation, moment, since
 from sessiontree.storage.lock import PATIENCE_SECONDS, ThreadLock
 from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
-from sessiontree.storage.object_group import Alone, Groups
-from sessiontree.storage.object_marks import Mark, mark_in
+from sessiontree.storage.objects import marks
+from sessiontree.storage.objects.bucket import Bucket, Got, Taken, Unsure
+from sessiontree.storage.objects.generation import Generation, moment, since
+from sessiontree.storage.objects.group import Alone, Groups
+from sessiontree.storage.objects.marks import Mark, mark_in
 from sessiontree.storage.place import no_session
 
 if TYPE_CHECKING:
-    from sessiontree.storage.objects import ObjectPlace
+    from sessiontree.storage.objects.place import ObjectPlace
 
 INLINE: Final = 16 * 1024
 """So many of the first bytes of a session are in its head."""
@@ -410,7 +410,7 @@ class Opened:
         started = time.monotonic()
         pause = _FIRST_PAUSE
         while True:
-            fate = object_marks.fate(mark)
+            fate = marks.fate(mark)
             now = time.monotonic()
             seen, first_seen = self._watched.get(key, ("", now))
             if seen != etag:
@@ -460,7 +460,7 @@ class Opened:
 
     def _claim_at(self, generation: Generation, offset: int, *, kept: bool) -> _Claim:
         with self._claiming:
-            mark = object_marks.claim(kept=kept, count=0)
+            mark = marks.claim(kept=kept, count=0)
             etag = self.put(generation, offset, mark.encoded())
             self.claim = _Claim(generation, offset, etag, kept=kept)
             RENEWER.add(self)
@@ -475,7 +475,7 @@ class Opened:
             self._free(claim)
 
     def _free(self, claim: _Claim) -> None:
-        mark = object_marks.free()
+        mark = marks.free()
         key = claim.generation.block_key(claim.offset)
         # What cannot be done is taken over in time; a forked process may not.
         with contextlib.suppress(Taken, Unsure, StorageError, UsageError):
@@ -492,7 +492,7 @@ class Opened:
             if claim is None or time.monotonic() - claim.at < RENEWED_SECONDS:
                 return
             claim.count += 1
-            mark = object_marks.claim(kept=claim.kept, count=claim.count)
+            mark = marks.claim(kept=claim.kept, count=claim.count)
             key = claim.generation.block_key(claim.offset)
             claim.at = time.monotonic()
             try:
@@ -734,7 +734,7 @@ class ObjectLog:
         return start
 
     def _append_grouped(self, block: bytes, at: int) -> int:
-        """Append a block with those of other threads; see `object_group`."""
+        """Append a block with those of other threads; see `group`."""
         generation, groups = self._generation, self._session.groups
         groups.let_pass()
         if not self._may_join(at):
@@ -944,7 +944,7 @@ class ObjectLog:
             old.refresh(anew=True)
         if self._is_over() or old.end != end:
             raise Moved
-        mark = object_marks.end("barrier", id)
+        mark = marks.end("barrier", id)
         try:
             etag = session.put(old, end, mark.encoded())
         except Lost:

@@ -26,9 +26,9 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, TypeVar
 
 from sessiontree.errors import StorageError
-from sessiontree.storage import object_marks
-from sessiontree.storage.bucket import Bucket, Got, Stored, Taken, Unsure
-from sessiontree.storage.object_marks import Mark, mark_in
+from sessiontree.storage.objects import marks
+from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Taken, Unsure
+from sessiontree.storage.objects.marks import Mark, mark_in
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -247,7 +247,7 @@ class Generation:
 
     def _mark_at(self, stored: Stored) -> Mark | None:
         """The mark that an object is; None for a block."""
-        if stored.size != object_marks.SIZE:
+        if stored.size != marks.SIZE:
             return None
         if stored.etag not in self._marks:
             got = self.look(stored.key)

@@ -23,7 +23,7 @@ from urllib.parse import unquote, urlsplit
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.storage.place import Address, missing_library
-from sessiontree.storage.postgres_schema import LINE_TYPES
+from sessiontree.storage.postgres.schema import LINE_TYPES
 
 with missing_library("postgres"):
     import psycopg

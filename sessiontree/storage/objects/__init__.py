@@ -1,0 +1,1 @@
+"""The sessions in a bucket of object storage."""
