@@ -63,6 +63,7 @@ _LONGEST_PLAIN: Final = 256  # characters of a text that may come many times, su
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OF_BYTES: Final = frozenset({"data", "base64"})  # keys whose strings may be images
 _OF_TREE: Final = frozenset({"uuid", "parentUuid"})
+_TINY: Final = 6
 _SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
 _MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
@@ -163,7 +164,7 @@ class Redaction:
         self, text: str, entry: str | None, key: str | None, depth: int, *, is_given: bool = True
     ) -> str:
         """A text masked; with `is_given`, masks in it are those of an earlier redaction."""
-        if text in _WORDS:
+        if text in _WORDS or (key is None and not self._is_own and _is_tiny(text)):
             return text
         if depth < _DEEPEST_TEXT and text.lstrip()[:1] in ("{", "["):
             masked = self._json_text(text, entry, key, depth)
@@ -181,7 +182,7 @@ class Redaction:
         if type(value) is not str:
             return False
         if key in _OF_TREE:  # each entry has another one, and no built-in rule matches one
-            return not self._is_own and _UUID.fullmatch(value) is not None
+            return not self._is_own and (_is_tiny(value) or _UUID.fullmatch(value) is not None)
         return value in _WORDS and key not in _OF_BYTES
 
     def are_plain(self, keys: Mapping[str, Any]) -> bool:
@@ -415,6 +416,11 @@ def _style_of(value: Any, text: str) -> dict[str, Any]:
     if not is_one_line:
         return _STYLES[2]
     return _STYLES[1 if '": ' in text else 0]
+
+
+def _is_tiny(text: str) -> bool:
+    """Whether a text is a word too short for any built-in rule that needs no key beside it."""
+    return len(text) <= _TINY and text.isalnum()
 
 
 def _written(value: Any, style: dict[str, Any], text: str) -> str:
