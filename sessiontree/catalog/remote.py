@@ -167,7 +167,8 @@ class Remote:
                 continue
             contents = self._place.contents
             keys = list(contents.keys(f"{found.name}."))
-            size = found.size + sum(contents.size(key) or 0 for key in keys)
+            kept = filter(None, map(contents.look, keys))
+            size = found.size + sum(one.size for one in kept)
             try:
                 if not dry_run:
                     self._place.remove(found.name)

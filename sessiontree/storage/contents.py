@@ -50,7 +50,7 @@ class ContentFiles:
     def open(self, path: str, flags: int) -> int:
         if flags & os.O_CREAT:
             self._beside[path] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
-        elif path not in self._beside and self._contents.size(self._key(path)) is None:
+        elif path not in self._beside and self._contents.look(self._key(path)) is None:
             raise _missing(path)
         fd = next(self._numbers)
         self._open[fd] = path
@@ -84,10 +84,12 @@ class ContentFiles:
     def stat(self, file: int | str) -> Stat:
         path = self._open[file] if isinstance(file, int) else file
         beside = self._beside.get(path)
-        size = self._contents.size(self._key(path)) if beside is None else _length(beside)
-        if size is None:
+        if beside is not None:
+            return Stat(_length(beside), (0, 0), S_IFREG | 0o600)
+        found = self._contents.look(self._key(path))
+        if found is None:
             raise _missing(path)
-        return Stat(size, (0, 0), S_IFREG | 0o600)
+        return Stat(found.size, (0, 0), S_IFREG | 0o600, found.modified)
 
     def times(self, fd: int) -> Times:
         return self.stat(fd).times
@@ -108,7 +110,7 @@ class ContentFiles:
     def unlink(self, path: str) -> None:
         if path in self._beside:
             self._drop(path)
-        elif self._contents.size(self._key(path)) is None:
+        elif self._contents.look(self._key(path)) is None:
             raise _missing(path)
         else:
             self._contents.remove(self._key(path))
@@ -157,10 +159,10 @@ class Parts:
 
     def size(self, suffix: str) -> int:
         """The bytes of a part; a FileNotFoundError where there is none, also for `remove`."""
-        size = self._contents.size(self._name + suffix)
-        if size is None:
+        found = self._contents.look(self._name + suffix)
+        if found is None:
             raise _missing(self._name + suffix)
-        return size
+        return found.size
 
     def read(self, suffix: str) -> Iterator[bytes]:
         """The bytes of a part, block by block."""

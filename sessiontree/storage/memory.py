@@ -18,6 +18,7 @@ from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, MemoryLog
 from sessiontree.storage.place import (
     Address,
+    Content,
     Ends,
     Found,
     address_of,
@@ -36,14 +37,14 @@ class MemoryContents:
     """Contents in memory; see `Contents`."""
 
     def __init__(self) -> None:
-        self._contents: dict[str, bytes] = {}
+        self._contents: dict[str, tuple[bytes, float]] = {}
 
     def put(self, key: str, source: IO[bytes]) -> None:
-        self._contents[key] = source.read()
+        self._contents[key] = source.read(), time.time()
 
-    def size(self, key: str) -> int | None:
-        content = self._contents.get(key)
-        return None if content is None else len(content)
+    def look(self, key: str) -> Content | None:
+        found = self._contents.get(key)
+        return None if found is None else Content(len(found[0]), found[1])
 
     def read(self, key: str, offset: int, size: int) -> bytes:
         return self._content(key)[offset : offset + size]
@@ -52,15 +53,16 @@ class MemoryContents:
         yield from sorted(key for key in list(self._contents) if key.startswith(prefix))
 
     def copy(self, source: str, target: str) -> None:
-        self._contents[target] = self._content(source)
+        self._contents[target] = self._content(source), time.time()
 
     def remove(self, key: str) -> None:
         self._contents.pop(key, None)
 
     def _content(self, key: str) -> bytes:
-        if key not in self._contents:
+        found = self._contents.get(key)
+        if found is None:
             raise FileNotFoundError(key)
-        return self._contents[key]
+        return found[0]
 
 
 class MemoryPlace:

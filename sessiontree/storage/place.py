@@ -50,6 +50,13 @@ class Ends(NamedTuple):
     tail: bytes
 
 
+class Content(NamedTuple):
+    """A content: its bytes, and when it was put, in seconds since 1970."""
+
+    size: int
+    modified: float
+
+
 class Contents(Protocol):
     """Runs of bytes by their keys, each written whole and in one step."""
 
@@ -59,8 +66,8 @@ class Contents(Protocol):
         It is durable when this returns.
         """
 
-    def size(self, key: str) -> int | None:
-        """The bytes of a content; None if there is none."""
+    def look(self, key: str) -> Content | None:
+        """The size and the time of a content; None if there is none."""
 
     def read(self, key: str, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end.

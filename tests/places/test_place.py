@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -115,9 +116,13 @@ def test_contents_are_put_read_listed_copied_and_removed(place: Place) -> None:
     contents = place.contents
     contents.put("p/a.jsonl.blobs/1", io.BytesIO(b"0123456789"))
     contents.put("p/a.jsonl.v1", io.BytesIO(b""))
-    assert contents.size("p/a.jsonl.blobs/1") == 10
-    assert contents.size("p/a.jsonl.v1") == 0
-    assert contents.size("p/a.jsonl.v2") is None
+    found, empty = contents.look("p/a.jsonl.blobs/1"), contents.look("p/a.jsonl.v1")
+    assert found is not None
+    assert found.size == 10
+    assert abs(found.modified - time.time()) < 600
+    assert empty is not None
+    assert empty.size == 0
+    assert contents.look("p/a.jsonl.v2") is None
     assert contents.read("p/a.jsonl.blobs/1", 3, 4) == b"3456"
     assert contents.read("p/a.jsonl.blobs/1", 8, 400) == b"89"
     assert contents.read("p/a.jsonl.blobs/1", 10, 1) == b""

@@ -356,7 +356,7 @@ def test_nothing_that_reads_makes_a_table(place: Place, running: Server, base: s
     assert place.find("p/a.jsonl") is None
     assert list(place.list()) == []
     assert list(place.ends("", 1, 1)) == []
-    assert place.contents.size("x") is None
+    assert place.contents.look("x") is None
     assert list(place.contents.keys("")) == []
     with pytest.raises(SessionNotFoundError):
         place.log("p/a.jsonl")

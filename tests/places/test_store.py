@@ -183,6 +183,17 @@ def test_garbage_goes_from_all_sessions(store: Store) -> None:
         assert [entry.type for entry in session.entries()] == ["session", "message"]
 
 
+def test_a_blob_that_no_entry_names_goes_after_seven_days_and_not_before(store: Store) -> None:
+    with store.create(cwd="/p", id="aaaa1111") as session:
+        session.append_message(user("one"))
+        blob = session.blobs.put(b"for an entry that is being written")
+        assert session.gc().blobs == []
+        assert session.blobs.look(blob.sha256) is not None
+        later = datetime.now(UTC) + timedelta(days=8)
+        assert session.gc(now=later).blobs == [blob]
+        assert session.blobs.look(blob.sha256) is None
+
+
 def test_a_name_that_no_session_can_have_is_refused(store: Store) -> None:
     with pytest.raises((UsageError, StorageError)):
         store.create(cwd="/p", id="\ud800")

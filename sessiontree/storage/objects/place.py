@@ -56,7 +56,7 @@ from sessiontree.storage.objects.log import (
     stored,
     surely,
 )
-from sessiontree.storage.place import Address, Ends, Found, address_of, check_name, name_in
+from sessiontree.storage.place import Address, Content, Ends, Found, address_of, check_name, name_in
 
 _DAY: Final = 24 * 3600.0
 
@@ -91,9 +91,9 @@ class ObjectContents:
     def put(self, key: str, source: IO[bytes]) -> None:
         self._bucket.upload(key, source)
 
-    def size(self, key: str) -> int | None:
+    def look(self, key: str) -> Content | None:
         found = self._bucket.head(key)
-        return None if found is None else found.size
+        return None if found is None else Content(found.size, found.modified)
 
     def read(self, key: str, offset: int, size: int) -> bytes:
         if size <= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import IO, TYPE_CHECKING, Any, Final
 
-from sessiontree.storage.place import missing_library
+from sessiontree.storage.place import Content, missing_library
 from sessiontree.storage.postgres.connections import NoTables
 from sessiontree.storage.postgres.schema import Tables, between
 
@@ -71,9 +71,10 @@ class PostgresContents:
                 break
         connection.execute(sql("UPDATE @contents SET size = %s WHERE key = %s"), [size, key])
 
-    def size(self, key: str) -> int | None:
-        rows = self._run("SELECT size FROM @contents WHERE key = %s", [key])
-        return rows[0][0] if rows else None
+    def look(self, key: str) -> Content | None:
+        text = "SELECT size, extract(epoch FROM written)::float8 FROM @contents WHERE key = %s"
+        rows = self._run(text, [key])
+        return Content(*rows[0]) if rows else None
 
     def _run(self, text: str, params: Any) -> list[Any]:
         try:
@@ -99,7 +100,7 @@ class PostgresContents:
             with connections.transaction() as connection:
                 _copy(connection, self._tables, source, target)
 
-        if self.size(source) is None:
+        if self.look(source) is None:
             raise FileNotFoundError(source)
         if source != target:
             connections.again(copy)
@@ -111,7 +112,7 @@ class PostgresContents:
             with connections.transaction() as connection:
                 _remove(connection, self._tables, "key = %(key)s", {"key": key})
 
-        if self.size(key) is not None:
+        if self.look(key) is not None:
             connections.again(remove)
 
 
