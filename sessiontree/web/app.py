@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -32,6 +33,9 @@ _ALIVE_SECONDS: Final = 10.0
 _TITLE: Final = 120
 
 Handler = Callable[[Request], Awaitable[Response]]
+
+
+Made = TypeVar("Made")
 
 
 class App:
@@ -146,7 +150,7 @@ class App:
 
     async def _branches(self, request: Request, one: SessionInfo) -> Response:
         try:
-            return json(await asyncio.to_thread(branches_of, one.file))
+            return json(await asyncio.to_thread(_freed, branches_of, one.file))
         except (SessionTreeError, OSError):  # the events tell it
             return json([])
 
@@ -169,7 +173,7 @@ class App:
     ) -> Response:
         """A page about a session, whose values a thread makes."""
         try:
-            found = await asyncio.to_thread(make, *values)
+            found = await asyncio.to_thread(_freed, make, *values)
         except (SessionTreeError, OSError) as error:
             return self._pages.answer("problem.html", problem=one_line(str(error), 400))
         about = {"id": request.path_params["id"], "name": title_of(one, _TITLE)}
@@ -204,6 +208,17 @@ class App:
             viewed.watchers -= 1
             closing.cancel()
             waiting.cancel()
+
+
+def _freed(make: Callable[..., Made], *values: object) -> Made:
+    """What a function makes of a session that it opens; the memory of the session is free then.
+
+    An open session has parts that know each other, which only a collection frees.
+    """
+    try:
+        return make(*values)
+    finally:
+        gc.collect()
 
 
 def _event(news: News) -> bytes:
