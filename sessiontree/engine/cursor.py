@@ -336,7 +336,8 @@ class Cursor:
     ) -> Callable[[str], Any]:
         """Return a function that gives a setting; it reads above `path` only if it must."""
         above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.top)
-        in_force = InForce(settings, above, self.reader.header.body, contents)
+        header = contents.whole(self.reader.header).body
+        in_force = InForce(settings, above, header, contents)
 
         def setting(key: str) -> Any:
             with self.alone():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import errno
 import io
+import json
 import os
 import shutil
 from collections.abc import Callable
@@ -377,3 +378,15 @@ def test_verify_names_the_line_whose_blob_is_lost_or_wrong(file: Path) -> None:
     assert [(damage.kind, damage.line) for damage in found] == [("blob", 4), ("blob", 7)]
     assert "is missing" in found[0].cause
     assert "not those" in found[1].cause
+
+
+def test_a_header_whose_blob_is_missing_breaks_no_context(path: Path) -> None:
+    handle = f"blob@1.0.0::sha256:{'0123456789abcdef' * 4}:40000:text/plain"
+    header = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s"}
+    given = {"parentUuid": None, "name": handle, "spilled": [[["name"], handle]]}
+    message = {"type": "message", "uuid": "m", "parentUuid": "h", "message": user("hello")}
+    path.write_text(f"{json.dumps(header | given)}\n{json.dumps(message)}\n")
+    with Session.open(path, readonly=True) as session:
+        context = session.context()
+    assert [one["content"] for one in context.messages] == ["hello"]
+    assert any("the spilled strings of session h cannot be read" in w for w in context.warnings)
