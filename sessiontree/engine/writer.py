@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import random
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
@@ -45,14 +47,24 @@ from sessiontree.engine import refs
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.hooks import Hooks
 from sessiontree.engine.reader import TreeReader
-from sessiontree.errors import BlobMissingError, EntryError, RefError, UsageError
+from sessiontree.errors import (
+    BlobMissingError,
+    EntryError,
+    RefError,
+    SessionBusyError,
+    UsageError,
+)
 from sessiontree.storage.log import Log, Moved
 
 _PATH_BOUND: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are valid only on the path they were made for."""
 
-_ATTEMPTS: Final = 20
-"""How often an append to a log is tried that moves while it is held."""
+_ATTEMPTS: Final = 200
+"""How often a block is appended to a log that moves although it is held."""
+
+_AT_ONCE: Final = 3
+_LONGEST_PAUSE: Final = 0.02
+"""Attempts without a pause between them, and the longest pause in seconds between the others."""
 
 Draft = tuple[str, Mapping[str, Any], str]
 """An entry to write: its type, its fields and its uuid."""
@@ -510,12 +522,21 @@ class EntryWriter:
 
         The log may move even so: a file of version 1 is migrated now, or the connection to the
         server that kept others out was lost.
+
+        Raises:
+            SessionBusyError: others were faster each time.
         """
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             with contextlib.suppress(Moved):
                 return self.log.append(block, self.reader.view.size)
+            if attempt > _AT_ONCE:  # many writers lost their locks at the same moment
+                time.sleep(random.random() * _LONGEST_PAUSE)
             self.catch_up()
-        return self.log.append(block, self.reader.view.size)
+        raise SessionBusyError(
+            f"{self.log.name}: other writers were faster {_ATTEMPTS} times, and nothing was "
+            "written; try again",
+            self.log.name,
+        )
 
     def catch_up(self, until: int | None = None) -> None:
         """Read what others wrote, up to an offset, and note where they moved this lane's leaf."""

@@ -214,6 +214,8 @@ class PostgresLog:
         if guard.depth and guard.held != (self._log, at):
             if guard.held is None:
                 raise self._vanished()
+            if guard.held.log == self._log and guard.held.size < at:
+                self._hold_again()
             raise Moved
         begun = 0
         if at and at != self._ended and self.read(at - 1, 1) != b"\n":
@@ -243,6 +245,7 @@ class PostgresLog:
             except refusals.UniqueViolation:
                 if is_unknown and self._stands(block, at):
                     return
+                self._hold_again()
                 raise Moved from None
             except Lost as error:
                 is_unknown = True
@@ -309,8 +312,8 @@ class PostgresLog:
             raise self._vanished()
         guard = self._guard
         if state != (self._log, at):
-            if guard.kept and guard.held != state:
-                self._take_again()
+            if guard.held != state:
+                self._hold_again()
             raise Moved
         if guard.is_held:
             if self._is_free():
@@ -394,6 +397,14 @@ class PostgresLog:
         if not guard.kept:
             guard.acquire(self._number)
         elif not guard.is_alive():
+            self._take_again()
+
+    def _hold_again(self) -> None:
+        """Take the lock again if this log holds it, as another writer appended nevertheless.
+
+        The connection of the lock broke unnoticed. What is known of the end is then old.
+        """
+        if self._guard.is_held:
             self._take_again()
 
     def _take_again(self) -> None:
