@@ -396,6 +396,7 @@ LATE: Final = {
     },
     "storage.backends": {
         "storage.blobs": "many sessions have none",
+        "storage.place": "few sessions have an address",
         "storage.memory": "few sessions have an address",
         "storage.objects.place": "few sessions have an address",
         "storage.postgres.place": "few sessions are in a database",

@@ -14,20 +14,31 @@ from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import Durability, FileSystem
 from sessiontree.storage.log import FileLog, Log
 from sessiontree.storage.oserrors import real_path
-from sessiontree.storage.place import (
-    Address,
-    Place,
-    address,
-    check_name,
-    is_address,
-    path_of,
-)
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
+    from sessiontree.storage.place import Address, Place
 
 _places: dict[tuple[str, tuple[tuple[str, str], ...]], Place] = {}
 _lock: Final = threading.Lock()
+
+
+def _is_address(file: str) -> bool:
+    """See `place.is_address`; a path needs no look at it."""
+    if "://" not in file:
+        return False
+    from sessiontree.storage.place import is_address  # few sessions have an address
+
+    return is_address(file)
+
+
+def _path_of(file: str) -> str:
+    """See `place.path_of`."""
+    if not file.startswith("file://"):
+        return file
+    from sessiontree.storage.place import path_of  # few sessions have an address
+
+    return path_of(file)
 
 
 def place_of(url: str) -> tuple[Place, str]:
@@ -38,6 +49,8 @@ def place_of(url: str) -> tuple[Place, str]:
     Raises:
         UsageError: it is not the address of a place, or a library that it needs is not installed.
     """
+    from sessiontree.storage.place import address  # few sessions have an address
+
     found = address(url)
     key = found.shown, found.shown_options
     with _lock:
@@ -49,7 +62,7 @@ def place_of(url: str) -> tuple[Place, str]:
 
 def shown(file: str) -> str:
     """A path as it is, and an address without its password, which still opens its place."""
-    if not is_address(file):
+    if not _is_address(file):
         return file
     place, name = place_of(file)
     return place.address(name)
@@ -80,7 +93,7 @@ def check_durability(file: str | None, durability: object) -> None:
     """
     if durability not in ("fsync", "os", "group"):
         raise UsageError(f"durability is 'fsync', 'os' or 'group', not {durability!r}")
-    is_in_bucket = file is not None and is_address(file) and address(file).scheme == "s3"
+    is_in_bucket = file is not None and file.startswith("s3://")
     if durability == "group" and not is_in_bucket:
         raise UsageError(
             "durability='group' is for sessions in a bucket (s3://…); leave it out, or choose 'os'"
@@ -96,10 +109,10 @@ def open_log(
         SessionNotFoundError: there is none.
         StorageError: it cannot be opened.
     """
-    if is_address(file):
+    if _is_address(file):
         place, name = place_of(file)
         return place.log(name, readonly=readonly, durability=durability)
-    return FileLog(fs, path_of(file), readonly=readonly, durability=durability)
+    return FileLog(fs, _path_of(file), readonly=readonly, durability=durability)
 
 
 def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
@@ -109,11 +122,11 @@ def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
         SessionExistsError: there is one already.
         StorageError: it cannot be made.
     """
-    if is_address(file):
+    if _is_address(file):
         place, name = place_of(file)
         place.create(name, blocks)
     else:
-        create_file(fs, path_of(file), blocks)
+        create_file(fs, _path_of(file), blocks)
 
 
 def check_new(fs: FileSystem, file: str) -> None:
@@ -123,19 +136,21 @@ def check_new(fs: FileSystem, file: str) -> None:
         SessionExistsError: there is one.
         StorageError: no session can have it.
     """
-    if is_address(file):
+    if _is_address(file):
         place, name = place_of(file)
+        from sessiontree.storage.place import check_name  # few sessions have an address
+
         if place.find(check_name(name, place.url)) is not None:
             file = place.address(name)
             raise SessionExistsError(f"{file} is there already; choose another name", file)
     else:
-        real_path(path_of(file))  # refuses what cannot be the name of a file
-        check_free(fs, path_of(file))
+        real_path(_path_of(file))  # refuses what cannot be the name of a file
+        check_free(fs, _path_of(file))
 
 
 def is_same_log(one: Log, other: Log) -> bool:
     """Whether two open logs are one: at the same address, or two names of one file."""
-    if is_address(one.name) or is_address(other.name):
+    if _is_address(one.name) or _is_address(other.name):
         return one.name == other.name
     return one.identity == other.identity
 
@@ -144,7 +159,7 @@ def blobs_of(fs: FileSystem, file: str) -> Blobs:
     """The blobs of a session, given its path or its address."""
     from sessiontree.storage.blobs import Blobs  # many sessions have none
 
-    if is_address(file):
+    if _is_address(file):
         place, name = place_of(file)
         return place.blobs(name).open()
-    return Blobs(fs, path_of(file))
+    return Blobs(fs, _path_of(file))
