@@ -28,6 +28,7 @@ from sessiontree.errors import (
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.log import Moved
 from sessiontree.storage.objects import bucket as bucket_module
+from sessiontree.storage.objects import claims as object_claims
 from sessiontree.storage.objects import generation
 from sessiontree.storage.objects import log as object_log
 from sessiontree.storage.objects import marks as object_marks
@@ -290,7 +291,7 @@ def test_a_claim_of_a_process_that_died_is_taken_over_at_once() -> None:
     gone.join()
     log = place.log(NAME)
     log.keep()
-    claim = log._session.claim
+    claim = log._session.claims.held
     assert claim is not None
     assert gone.pid is not None
     dead = object_marks.claim(kept=True, count=0)
@@ -320,18 +321,18 @@ def test_a_hold_claims_the_end_at_once() -> None:
 
 
 def test_a_claim_is_renewed_while_another_session_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(object_log, "RENEWED_SECONDS", 0.0)
+    monkeypatch.setattr(object_claims, "RENEWED_SECONDS", 0.0)
     place = place_on(store())
     place.create(NAME, [HEADER])
     place.create("p/t.jsonl", [HEADER])
     held, waiting = place.log(NAME), place.log("p/t.jsonl")
-    with held.hold(), waiting._session._claiming, ThreadPoolExecutor(1) as threads:
-        before = held._session.claim
+    with held.hold(), waiting._session.claims._lock, ThreadPoolExecutor(1) as threads:
+        before = held._session.claims.held
         assert before is not None
         etag = before.etag
         for session in (waiting._session, held._session):
-            threads.submit(session.renew).result(20)
-        assert held._session.claim is before
+            threads.submit(session.claims.renew).result(20)
+        assert held._session.claims.held is before
         assert before.etag != etag
 
 
@@ -357,7 +358,7 @@ def test_a_claim_of_another_machine_is_taken_over_when_it_is_silent(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(object_marks, "fate", lambda mark: "")
-    monkeypatch.setattr(object_log, "SILENT_SECONDS", 0.2)
+    monkeypatch.setattr(object_claims, "SILENT_SECONDS", 0.2)
     found = store()
     place, other = place_on(found), place_on(found)
     place.create(NAME, [HEADER])
@@ -373,7 +374,7 @@ def test_a_claim_of_another_machine_that_is_renewed_is_busy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(object_marks, "fate", lambda mark: "")
-    monkeypatch.setattr(object_log, "RENEWED_SECONDS", 0.0)
+    monkeypatch.setattr(object_claims, "RENEWED_SECONDS", 0.0)
     found = store()
     place, other = place_on(found), place_on(found)
     place.create(NAME, [HEADER])
@@ -384,7 +385,7 @@ def test_a_claim_of_another_machine_that_is_renewed_is_busy(
 
     def renewing(key: str, start: int = 0, end: int | None = None) -> Got:
         if next(looks) > 2:
-            log._session.renew()
+            log._session.claims.renew()
         return look(key, start, end)
 
     monkeypatch.setattr(other.bucket, "get", renewing)

@@ -324,7 +324,8 @@ def _hurried() -> Iterator[None]:
     def one_by_one(do: Callable[[T], R], given: Iterable[T]) -> list[R]:
         return [do(each) for each in given]
 
-    generation, log = "sessiontree.storage.objects.generation", "sessiontree.storage.objects.log"
+    objects = "sessiontree.storage.objects"
+    generation, claims = f"{objects}.generation", f"{objects}.claims"
     changes: dict[str, object] = {
         f"{generation}._MANY": 3,
         f"{generation}._FEW": 2,
@@ -332,12 +333,13 @@ def _hurried() -> Iterator[None]:
         f"{generation}._WORTH_EMPTYING": 1,
         f"{generation}._PAUSE": 0,
         f"{generation}.side_by_side": one_by_one,
-        f"{log}._PAUSE": 0,
-        f"{log}._FIRST_PAUSE": 0,
-        f"{log}._LONGEST_PAUSE": 0,
-        f"{log}._JUST_SECONDS": -1,
-        f"{log}.SILENT_SECONDS": -1,
-        f"{log}.INLINE": 20,
+        f"{objects}.bucket._PAUSE": 0,
+        f"{claims}._PAUSE": 0,
+        f"{claims}._FIRST_PAUSE": 0,
+        f"{claims}._LONGEST_PAUSE": 0,
+        f"{objects}.log._JUST_SECONDS": -1,
+        f"{claims}.SILENT_SECONDS": -1,
+        f"{objects}.head.INLINE": 20,
     }
     with contextlib.ExitStack() as stack:
         for name, value in changes.items():

@@ -12,10 +12,11 @@ from __future__ import annotations
 import os
 import re
 import threading
+import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
-from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.storage.place import Address, missing_library
@@ -28,6 +29,11 @@ PAGE: Final = 1000
 
 _PART: Final = 8 * 1024 * 1024
 """The bytes of a part of an upload."""
+
+_TRIES: Final = 6
+_PAUSE: Final = 0.05
+
+T = TypeVar("T")
 
 
 class Taken(Exception):
@@ -280,6 +286,21 @@ class Bucket:
             return error
         where = f"{self.url}/{key}"
         return StorageError(f"cannot {verb} {where}: {_cause(error)}; {_step(error)}", where)
+
+
+def surely(write: Callable[[], T]) -> T:
+    """Write what may be written twice, until an answer says that it stands.
+
+    Raises:
+        StorageError: no answer came.
+    """
+    for attempt in range(_TRIES):
+        try:
+            return write()
+        except Unsure as error:
+            why = str(error)
+            time.sleep(_PAUSE * 2**attempt)
+    raise StorageError(f"cannot write to the object storage: {why}; try again later", "")
 
 
 def _parts(first: bytes, more: bytes, source: IO[bytes]) -> Iterator[bytes]:

@@ -38,12 +38,8 @@ import copy
 import secrets
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
-from itertools import count
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
-from weakref import WeakValueDictionary
-
-import msgspec
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from sessiontree.errors import (
     ReadOnlyError,
@@ -51,541 +47,24 @@ from sessiontree.errors import (
     SessionExistsError,
     SessionNotFoundError,
     StorageError,
-    UsageError,
     WriteFailedError,
 )
 from sessiontree.storage.contents import Parts
-from sessiontree.storage.lock import PATIENCE_SECONDS, ThreadLock
 from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
 from sessiontree.storage.objects import marks
-from sessiontree.storage.objects.bucket import Bucket, Got, Taken, Unsure
-from sessiontree.storage.objects.generation import Generation, moment, since
-from sessiontree.storage.objects.group import Alone, Groups
-from sessiontree.storage.objects.marks import Mark, mark_in
-from sessiontree.storage.place import no_session
+from sessiontree.storage.objects.bucket import Taken, Unsure, surely
+from sessiontree.storage.objects.claims import Lost
+from sessiontree.storage.objects.generation import moment, since
+from sessiontree.storage.objects.group import Alone
+from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
 
 if TYPE_CHECKING:
     from sessiontree.storage.objects.place import ObjectPlace
 
-INLINE: Final = 16 * 1024
-"""So many of the first bytes of a session are in its head."""
-
-_CHUNK: Final = 8 * 1024 * 1024
-"""The bytes of each object of a new content."""
-
-RENEWED_SECONDS: Final = 10.0
-SILENT_SECONDS: Final = 30.0
-"""A claim that does not change for so long, while somebody looks, may be taken over."""
-
 _AWAY_SECONDS: Final = 3600.0
-
-
-T = TypeVar("T")
-
-_TRIES: Final = 6
-_PAUSE: Final = 0.05
-_FIRST_PAUSE: Final = 0.01
-_LONGEST_PAUSE: Final = 1.0
 
 _JUST_SECONDS: Final = 0.02
 """How long the first look after an opening, and the one after a size, take what that has listed."""
-
-_NAMES: Final = count()
-_PROCESS: Final = secrets.token_hex(8)
-
-
-def _fresh_name() -> str:
-    """A name of one append, which no other has."""
-    return f"{_PROCESS}-{next(_NAMES)}"
-
-
-class Head(msgspec.Struct, frozen=True):
-    """What the first line of the object `NAME/head` says; the first bytes of the session follow.
-
-    Attributes:
-        generation: the one in force, or an older one that leads to it by its barrier.
-        format: the version of this layout.
-        arriving: whether the session is being moved here, so that it is not here yet.
-    """
-
-    generation: str
-    format: int = 1
-    arriving: bool = False
-
-    def encoded(self, first: bytes) -> bytes:
-        """The bytes of the object."""
-        return msgspec.json.encode(self) + b"\n" + first
-
-
-class Standing(NamedTuple):
-    """A head as it stands: what it says, the first bytes, its version, and when it was written."""
-
-    head: Head
-    first: bytes
-    etag: str
-    modified: float
-
-
-def standing(bucket: Bucket, key: str) -> Standing | None:
-    """The head at a key; None if there is none, or an empty one, which a removal leaves.
-
-    Raises:
-        StorageError: it is not a head, or of a newer version.
-    """
-    try:
-        got = bucket.get(key)
-    except FileNotFoundError:
-        return None
-    return head_in(bucket, key, got) if got.content else None
-
-
-def head_in(bucket: Bucket, key: str, got: Got) -> Standing:
-    """The head that an object is; raises as `standing` does."""
-    where = f"{bucket.url}/{key}"
-    line, newline, first = got.content.partition(b"\n")
-    try:
-        head = msgspec.json.decode(line, type=Head)
-    except msgspec.MsgspecError:
-        newline = b""
-    if not newline:
-        raise StorageError(
-            f"{where} is not the head of a session; look what wrote it, and move it away", where
-        )
-    if head.format != 1:
-        raise StorageError(
-            f"{where} has the layout {head.format}, which this version of sessiontree does not "
-            "know; update it",
-            where,
-        )
-    return Standing(head, first, got.etag, got.modified)
-
-
-def head_key(name: str) -> str:
-    """The key of the head of a session."""
-    return f"{name}/head"
-
-
-def stored(bucket: Bucket, name: str, id: str, blocks: Iterable[bytes]) -> bytes:
-    """Store a content as merged objects of a new generation; return its first bytes."""
-    first = b""
-    waiting = bytearray()
-    at = 0
-
-    def write() -> None:
-        nonlocal at
-        chunk = bytes(waiting[:_CHUNK])
-        del waiting[:_CHUNK]
-        key = f"{name}/{id}/merged/{at:020}-{at + len(chunk):020}.jsonl"
-        surely(lambda: bucket.write(key, chunk))
-        at += len(chunk)
-
-    for block in blocks:
-        waiting += block
-        if not at and len(waiting) >= INLINE:
-            first = bytes(waiting[:INLINE])
-            del waiting[:INLINE]
-            at = INLINE
-        while at and len(waiting) >= _CHUNK:
-            write()
-    if not at:
-        return bytes(waiting)
-    if waiting:
-        write()
-    return first
-
-
-def surely(write: Callable[[], T]) -> T:
-    """Write what may be written twice, until an answer says that it stands.
-
-    Raises:
-        StorageError: no answer came.
-    """
-    for attempt in range(_TRIES):
-        try:
-            return write()
-        except Unsure as error:
-            why = str(error)
-            time.sleep(_PAUSE * 2**attempt)
-    raise StorageError(f"cannot write to the object storage: {why}; try again later", "")
-
-
-class _Claim:
-    """A claim of this process.
-
-    Attributes:
-        offset: the end that it holds.
-        etag: its version.
-        at: when it was written, by the monotonic clock.
-    """
-
-    def __init__(self, generation: Generation, offset: int, etag: str, *, kept: bool) -> None:
-        self.generation = generation
-        self.offset = offset
-        self.etag = etag
-        self.kept = kept
-        self.count = 0
-        self.at = time.monotonic()
-
-
-class Lost(Exception):
-    """The claim was taken over: this process did not renew it in time."""
-
-
-class Opened:
-    """A session as all logs of this process share it.
-
-    Attributes:
-        threads: keeps the threads apart.
-        groups: puts together what they append.
-        depth: how often the thread that is alone holds the session.
-        holder: that thread.
-        held_end: the end that it knows; what others add behind it, it has not read.
-        keeper: the group of logs that keeps it until they close; None if none does.
-        written: the end of the last write.
-        claim: what holds the end for this process.
-    """
-
-    def __init__(self, bucket: Bucket, name: str, path: str) -> None:
-        self.bucket = bucket
-        self.name = name
-        self.path = path
-        self.threads = ThreadLock(self.path)
-        self.groups = Groups(self.threads.lock)
-        self.depth = 0
-        self.holder = 0
-        self.held_end = 0
-        self.keeper: object = None
-        self.written = 0
-        self.claim: _Claim | None = None
-        self.changed = threading.Condition()
-        self._claiming = threading.RLock()
-        self._opening = threading.Lock()
-        self._generations: WeakValueDictionary[str, Generation] = WeakValueDictionary()
-        self._watched: dict[str, tuple[str, float]] = {}
-
-    def generation(self, id: str, first: bytes) -> Generation:
-        """What is known of a generation, shared by its logs."""
-        with self._opening:
-            found = self._generations.get(id)
-            if found is None:
-                found = self._generations[id] = Generation(self.bucket, self.name, id, first)
-            return found
-
-    def current(self, *, even_moved: bool = False) -> tuple[Generation, Standing]:
-        """The generation in force, just listed, and the head that leads to it.
-
-        Args:
-            even_moved: whether it may be one that a move has ended and not cleared away.
-
-        Raises:
-            SessionNotFoundError: there is none.
-        """
-        head = standing(self.bucket, head_key(self.name))
-        if head is None or head.head.arriving:
-            raise self.missing()
-        id, first = head.head.generation, head.first
-        while True:
-            generation = self.generation(id, first)
-            generation.refresh()
-            mark = generation.mark
-            if mark is None or not mark.ends or (even_moved and mark.kind == "moved"):
-                return generation, head
-            if mark.kind == "removed":
-                raise self.missing()
-            if mark.kind == "moved":
-                raise StorageError(
-                    f"{self.path} was being moved by a program that did not finish; "
-                    "move it again to the same place",
-                    self.path,
-                )
-            key = f"{self.name}/{mark.next}/start"
-            following = standing(self.bucket, key)
-            if following is None:
-                raise StorageError(
-                    f"{self.bucket.url}/{key} is missing, and names the content of {self.path}; "
-                    "restore it from a backup",
-                    self.path,
-                )
-            id, first = mark.next, following.first
-
-    def missing(self) -> SessionNotFoundError:
-        """The error for a session that is not there."""
-        return SessionNotFoundError(no_session(self.name, self.bucket.url), self.path)
-
-    def put(self, generation: Generation, offset: int, content: bytes, by: str = "") -> str:
-        """Put a block or a mark at the end; return its etag.
-
-        Raises:
-            Moved: another block or a barrier stands there.
-            Lost: this process had the end, and another one has it now.
-            SessionBusyError: another process holds the end.
-            WriteFailedError: whether it stands is unknown.
-            StorageError: it was refused, and does not stand.
-        """
-        with self._claiming:
-            claim = self.claim
-            if claim is not None and (claim.generation is not generation or claim.offset != offset):
-                claim = None
-            etag = claim.etag if claim else ""
-            if not claim and generation.end == offset and generation.mark:
-                etag = generation.mark_etag if generation.mark.kind == "free" else ""
-            etag = self._put(generation, offset, content, by, etag, is_ours=claim is not None)
-            if claim is not None:
-                self.claim = None
-            return etag
-
-    def _put(
-        self,
-        generation: Generation,
-        offset: int,
-        content: bytes,
-        by: str,
-        etag: str,
-        *,
-        is_ours: bool,
-    ) -> str:
-        key = generation.block_key(offset)
-        unsure: Unsure | None = None
-        failures = 0
-        while True:
-            try:
-                if etag:
-                    return self.bucket.replace(key, content, etag, by)
-                return self.bucket.create(key, content, by)
-            except Taken:
-                pass
-            except Unsure as error:
-                unsure = error
-                failures += 1
-            try:
-                got = generation.look(key)
-            except StorageError as error:
-                if unsure is not None:
-                    raise self._unknown(unsure) from error
-                raise
-            if got is not None and (got.by == by if by else got.content == content):
-                return got.etag
-            mark = mark_in(got) if got is not None else None
-            if is_ours and (got is None or got.etag != etag):
-                self.claim = None
-                raise Lost
-            if got is not None and (mark is None or mark.ends):
-                self._saw(generation, offset, got, mark)
-                raise Moved
-            if got is None or got.etag == etag:  # it did not arrive, or the server was busy
-                failures += 1
-                if failures > _TRIES:
-                    if unsure is not None:
-                        raise self._unknown(unsure)
-                    raise StorageError(
-                        f"the server neither takes nor has {self.bucket.url}/{key}; try again",
-                        self.path,
-                    )
-                time.sleep(min(_PAUSE * 2**failures, _LONGEST_PAUSE))
-                etag = "" if got is None else etag
-                continue
-            assert mark is not None
-            etag = got.etag if mark.kind == "free" else self._wait(key, mark, got.etag)
-
-    def _unknown(self, error: Unsure) -> WriteFailedError:
-        return WriteFailedError(
-            f"writing to {self.path} failed: {error}. Whether the last entry was kept is unknown, "
-            "and this session writes no more; check the network and open the session again to see",
-            self.path,
-        )
-
-    def _saw(self, generation: Generation, offset: int, got: Got, mark: Mark | None) -> None:
-        """Note what another writer put at the end; an empty block tells that it was merged."""
-        if mark is not None:
-            generation.seen(mark, got.etag)
-        elif got.content:
-            generation.added(offset, got.content, got.by)
-
-    def _wait(self, key: str, mark: Mark, etag: str) -> str:
-        """Wait until a claim may be replaced; return the etag to replace.
-
-        Raises:
-            SessionBusyError: its owner lives, and keeps it.
-        """
-        started = time.monotonic()
-        pause = _FIRST_PAUSE
-        while True:
-            fate = marks.fate(mark)
-            now = time.monotonic()
-            seen, first_seen = self._watched.get(key, ("", now))
-            if seen != etag:
-                first_seen = now
-                self._watched[key] = etag, now
-                if mark.kept and seen and fate != "dead":
-                    raise self.busy(mark)  # somebody renewed it
-            if fate == "dead" or now - first_seen > SILENT_SECONDS:
-                self._watched.pop(key, None)
-                return etag
-            if (mark.kept and fate == "alive") or now - started > PATIENCE_SECONDS:
-                raise self.busy(mark)
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-            try:
-                got = self.bucket.get(key)
-            except FileNotFoundError:
-                return etag  # the replacement fails, and the caller looks again
-            found = mark_in(got)
-            if found is None or found.kind != "claim":
-                self._watched.pop(key, None)
-                return got.etag if found is not None and found.kind == "free" else etag
-            mark, etag = found, got.etag
-
-    def busy(self, mark: Mark) -> SessionBusyError:
-        """The error for a session that another process holds."""
-        return SessionBusyError(
-            f"{self.path} is held by {mark.owner}; close that session or end that process; "
-            "reading is possible meanwhile",
-            self.path,
-        )
-
-    def claim_end(self, generation: Generation, *, kept: bool = False) -> None:
-        """Claim the end, wherever that is by then; raises as `put` does, but for `Moved`."""
-        while True:
-            claim = self.claim
-            if claim is not None and claim.generation is generation:
-                if claim.offset == generation.end:
-                    return
-                self.give_back()
-            if generation.mark is not None and generation.mark.ends:
-                return
-            with contextlib.suppress(Moved):
-                self._claim_at(generation, generation.end, kept=kept)
-                return
-            generation.refresh()
-
-    def _claim_at(self, generation: Generation, offset: int, *, kept: bool) -> _Claim:
-        with self._claiming:
-            mark = marks.claim(kept=kept, count=0)
-            etag = self.put(generation, offset, mark.encoded())
-            self.claim = _Claim(generation, offset, etag, kept=kept)
-            RENEWER.add(self)
-            return self.claim
-
-    def give_back(self) -> None:
-        """Give the claim up, if there is one."""
-        with self._claiming:
-            claim, self.claim = self.claim, None
-            if claim is None:
-                return
-            self._free(claim)
-
-    def _free(self, claim: _Claim) -> None:
-        mark = marks.free()
-        key = claim.generation.block_key(claim.offset)
-        # What cannot be done is taken over in time; a forked process may not.
-        with contextlib.suppress(Taken, Unsure, StorageError, UsageError):
-            etag = self.bucket.replace(key, mark.encoded(), claim.etag)
-            if claim.generation.end == claim.offset:
-                claim.generation.seen(mark, etag)
-
-    def renew(self) -> None:
-        """Show that the owner of the claim lives, unless a thread is about to write."""
-        if not self._claiming.acquire(blocking=False):
-            return  # it may wait for another program, and the claims of other sessions must not
-        try:
-            claim = self.claim
-            if claim is None or time.monotonic() - claim.at < RENEWED_SECONDS:
-                return
-            claim.count += 1
-            mark = marks.claim(kept=claim.kept, count=claim.count)
-            key = claim.generation.block_key(claim.offset)
-            claim.at = time.monotonic()
-            try:
-                claim.etag = self.bucket.replace(key, mark.encoded(), claim.etag)
-            except (Taken, Unsure):
-                self._settle(claim, key, mark)
-            except StorageError:
-                pass  # it is tried again
-        finally:
-            self._claiming.release()
-
-    def _settle(self, claim: _Claim, key: str, mark: Mark) -> None:
-        """Find out whether a renewal whose answer was lost stands."""
-        with contextlib.suppress(StorageError, FileNotFoundError):
-            got = self.bucket.get(key)
-            if got.content == mark.encoded():
-                claim.etag = got.etag
-
-    def append(self, generation: Generation, block: bytes, offset: int, *, stays: bool) -> None:
-        """Append a block at the end; raises as `put` does, but for `Lost`.
-
-        Args:
-            stays: whether to hold the new end, without a gap in which another may come.
-        """
-        with self._claiming:
-            claim, ahead = self.claim, None
-            try:
-                if stays:
-                    if claim is None or (claim.generation, claim.offset) != (generation, offset):
-                        claim = self._claim_at(generation, offset, kept=self._is_kept)
-                    self.claim = None
-                    ahead = self._claim_at(generation, offset + len(block), kept=self._is_kept)
-                    self.claim = claim
-                by = _fresh_name()
-                self.put(generation, offset, block, by)
-            except BaseException as error:
-                if ahead is not None:
-                    self.claim = claim if isinstance(error, WriteFailedError) else None
-                    self._free(ahead)
-                if isinstance(error, Lost):
-                    raise self.lost() from None
-                raise
-            generation.added(offset, block, by)
-            if ahead is not None:
-                self.claim = ahead
-
-    @property
-    def _is_kept(self) -> bool:
-        return self.keeper is not None
-
-    def lost(self) -> SessionBusyError:
-        return SessionBusyError(
-            f"{self.path} was held by this process, which did not answer for "
-            f"{SILENT_SECONDS:.0f} s, so another one took it over; nothing was written: "
-            "open the session again",
-            self.path,
-        )
-
-
-class _Renewer:
-    """Renews the claims of this process, in one thread that ends when there are none."""
-
-    def __init__(self) -> None:
-        self._sessions: set[Opened] = set()
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-
-    def add(self, session: Opened) -> None:
-        """Renew the claim of a session as long as it has one."""
-        with self._lock:
-            self._sessions.add(session)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._run, name="sessiontree-claims", daemon=True
-                )
-                self._thread.start()
-
-    def _run(self) -> None:
-        idle = 0
-        while True:
-            time.sleep(RENEWED_SECONDS / 10)
-            with self._lock:
-                sessions = list(self._sessions)
-                self._sessions = {each for each in sessions if each.claim is not None}
-                idle = 0 if self._sessions else idle + 1
-                if idle > 10:
-                    self._thread = None
-                    return
-            for each in sessions:
-                each.renew()
-
-
-RENEWER: Final = _Renewer()
 
 
 class ObjectLog:
@@ -670,12 +149,12 @@ class ObjectLog:
         """Know the end: claim it in a block that holds the log, list it otherwise."""
         session, generation = self._session, self._generation
         if self._holds():
-            claim = session.claim
+            claim = session.claims.held
             if claim is None or claim.generation is not generation:
                 self._claim_end()
             elif claim.offset != generation.end:
-                session.claim = None
-                raise session.lost()
+                session.claims.held = None
+                raise session.claims.lost()
             return
         is_new, self._is_new = self._is_new, False
         if not is_new or time.monotonic() - self._looked > _JUST_SECONDS:
@@ -689,10 +168,11 @@ class ObjectLog:
         return not self.readonly and (is_held or session.keeper is self._group)
 
     def _claim_end(self) -> None:
+        session = self._session
         try:
-            self._session.claim_end(self._generation, kept=self._session.keeper is not None)
+            session.claims.claim_end(self._generation, kept=session.keeper is not None)
         except Lost:
-            self._session.claim_end(self._generation, kept=self._session.keeper is not None)
+            session.claims.claim_end(self._generation, kept=session.keeper is not None)
 
     def append(self, block: bytes, at: int) -> int:
         if not self._open or self.ended or self.readonly or self._failed:
@@ -716,8 +196,8 @@ class ObjectLog:
         self._place.check_server()
         now, away = moment(), since(generation.verified)
         try:
-            stays = session.depth > 1 or session.keeper is not None
-            session.append(generation, block, at, stays=stays)
+            kept = session.keeper is not None
+            session.claims.append(generation, block, at, stays=kept or session.depth > 1, kept=kept)
         except WriteFailedError as error:
             self._failed = str(error)
             raise
@@ -765,7 +245,7 @@ class ObjectLog:
     def _put_grouped(self, blocks: bytes) -> int:
         session, generation = self._session, self._generation
         start, now, away = generation.end, moment(), since(generation.verified)
-        session.append(generation, blocks, start, stays=False)
+        session.claims.append(generation, blocks, start, stays=False, kept=False)
         if away > _AWAY_SECONDS and not generation.has_block_at(start):
             generation.refresh(anew=True)
             raise Moved
@@ -827,8 +307,8 @@ class ObjectLog:
         if session.keeper is not None:
             return
         if session.depth == 0:
-            session.give_back()
-        elif session.claim is None and self._open and not self._is_over():
+            session.claims.give_back()
+        elif session.claims.held is None and self._open and not self._is_over():
             # What was appended is kept, so an error now would mislead; the next look claims it.
             with contextlib.suppress(StorageError, Unsure, Lost):
                 self._claim_end()
@@ -840,8 +320,8 @@ class ObjectLog:
             self._check_keeper()
             session.keeper = self._group
             try:
-                session.give_back()
-                session.claim_end(self._generation, kept=True)
+                session.claims.give_back()
+                session.claims.claim_end(self._generation, kept=True)
             except BaseException:
                 session.keeper = None
                 raise
@@ -873,7 +353,7 @@ class ObjectLog:
 
     def was_replaced(self) -> bool:
         generation = self._generation
-        claim = self._session.claim
+        claim = self._session.claims.held
         if claim is not None and claim.generation is generation:
             return False
         if not self._is_over():
@@ -917,7 +397,7 @@ class ObjectLog:
                 self._generation.merge(at_close=True)
             if self._owns and session.keeper is self._group:
                 session.keeper = None
-                session.give_back()
+                session.claims.give_back()
             self._open = False
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
@@ -946,9 +426,9 @@ class ObjectLog:
             raise Moved
         mark = marks.end("barrier", id)
         try:
-            etag = session.put(old, end, mark.encoded())
+            etag = session.claims.put(old, end, mark.encoded())
         except Lost:
-            raise session.lost() from None
+            raise session.claims.lost() from None
         if since(old.verified) > _AWAY_SECONDS:
             raise Moved  # this process slept, and may have written where nobody reads
         old.seen(mark, etag)

@@ -43,19 +43,20 @@ from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, Moved
 from sessiontree.storage.objects import marks
-from sessiontree.storage.objects.bucket import PAGE, Bucket, Stored, Taken, Unsure, open_store
-from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
-from sessiontree.storage.objects.log import (
-    Head,
-    Lost,
-    ObjectLog,
-    Opened,
-    Standing,
-    head_key,
-    standing,
-    stored,
+from sessiontree.storage.objects.bucket import (
+    PAGE,
+    Bucket,
+    Stored,
+    Taken,
+    Unsure,
+    open_store,
     surely,
 )
+from sessiontree.storage.objects.claims import Lost
+from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
+from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
+from sessiontree.storage.objects.log import ObjectLog
+from sessiontree.storage.objects.opened import Opened
 from sessiontree.storage.place import Address, Content, Ends, Found, address_of, check_name, name_in
 
 _DAY: Final = 24 * 3600.0
@@ -338,25 +339,25 @@ class ObjectPlace:
         try:
             if not has_ended:
                 self._check_idle(session)
-                session.claim_end(generation)
+                session.claims.claim_end(generation)
             end = generation.end  # another program that takes the claim over may add to it
             content = self._copied(generation, end, target, moved)
             keys = [*self.contents.keys(f"{source}.")]
             side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
             if not has_ended:
                 mark = marks.end("moved", moved)
-                session.put(generation, end, mark.encoded())
+                session.claims.put(generation, end, mark.encoded())
         except (Lost, Moved):
-            raise session.lost() from None
+            raise session.claims.lost() from None
         except BaseException:
-            session.give_back()
+            session.claims.give_back()
             raise
         with contextlib.suppress(Taken):  # another call finished it
             surely(lambda: self.bucket.replace(head_key(target), content, place))
 
     def _check_idle(self, session: Opened) -> None:
         if session.keeper is not None:
-            raise session.busy(marks.claim(kept=True, count=0))
+            raise session.claims.busy(marks.claim(kept=True, count=0))
 
     def _reserve(self, target: str, moved: str, path: str) -> tuple[str, bool]:
         """Take a name for a session that is being moved there.
@@ -411,12 +412,12 @@ class ObjectPlace:
             with contextlib.suppress(Moved):
                 mark = marks.end("removed")
                 if generation.mark is None or not generation.mark.ends:
-                    session.put(generation, generation.end, mark.encoded())
+                    session.claims.put(generation, generation.end, mark.encoded())
                 return
 
     def _clear_away(self, session: Opened, name: str, old: Standing) -> None:
         """Remove the content of a session whose log has ended, then its head."""
-        session.claim = None
+        session.claims.held = None
         self.clear(name, set(), is_over=True)
         remove_beside(self.contents, name)
         with contextlib.suppress(Taken):

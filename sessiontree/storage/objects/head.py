@@ -1,0 +1,116 @@
+"""The head of a session on object storage: which generation is in force, and its first bytes.
+
+It is the object `NAME/head`. A generation that a rewrite makes has one of its own, `start`, to
+which the barrier of the one before leads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from sessiontree.errors import StorageError
+from sessiontree.storage.objects.bucket import Bucket, Got, surely
+
+INLINE: Final = 16 * 1024
+"""So many of the first bytes of a session are in its head."""
+
+_CHUNK: Final = 8 * 1024 * 1024
+"""The bytes of each object of a new content."""
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What the first line of the object `NAME/head` says; the first bytes of the session follow.
+
+    Attributes:
+        generation: the one in force, or an older one that leads to it by its barrier.
+        format: the version of this layout.
+        arriving: whether the session is being moved here, so that it is not here yet.
+    """
+
+    generation: str
+    format: int = 1
+    arriving: bool = False
+
+    def encoded(self, first: bytes) -> bytes:
+        """The bytes of the object."""
+        return msgspec.json.encode(self) + b"\n" + first
+
+
+class Standing(NamedTuple):
+    """A head as it stands: what it says, the first bytes, its version, and when it was written."""
+
+    head: Head
+    first: bytes
+    etag: str
+    modified: float
+
+
+def standing(bucket: Bucket, key: str) -> Standing | None:
+    """The head at a key; None if there is none, or an empty one, which a removal leaves.
+
+    Raises:
+        StorageError: it is not a head, or of a newer version.
+    """
+    try:
+        got = bucket.get(key)
+    except FileNotFoundError:
+        return None
+    return head_in(bucket, key, got) if got.content else None
+
+
+def head_in(bucket: Bucket, key: str, got: Got) -> Standing:
+    """The head that an object is; raises as `standing` does."""
+    where = f"{bucket.url}/{key}"
+    line, newline, first = got.content.partition(b"\n")
+    try:
+        head = msgspec.json.decode(line, type=Head)
+    except msgspec.MsgspecError:
+        newline = b""
+    if not newline:
+        raise StorageError(
+            f"{where} is not the head of a session; look what wrote it, and move it away", where
+        )
+    if head.format != 1:
+        raise StorageError(
+            f"{where} has the layout {head.format}, which this version of sessiontree does not "
+            "know; update it",
+            where,
+        )
+    return Standing(head, first, got.etag, got.modified)
+
+
+def head_key(name: str) -> str:
+    """The key of the head of a session."""
+    return f"{name}/head"
+
+
+def stored(bucket: Bucket, name: str, id: str, blocks: Iterable[bytes]) -> bytes:
+    """Store a content as merged objects of a new generation; return its first bytes."""
+    first = b""
+    waiting = bytearray()
+    at = 0
+
+    def write() -> None:
+        nonlocal at
+        chunk = bytes(waiting[:_CHUNK])
+        del waiting[:_CHUNK]
+        key = f"{name}/{id}/merged/{at:020}-{at + len(chunk):020}.jsonl"
+        surely(lambda: bucket.write(key, chunk))
+        at += len(chunk)
+
+    for block in blocks:
+        waiting += block
+        if not at and len(waiting) >= INLINE:
+            first = bytes(waiting[:INLINE])
+            del waiting[:INLINE]
+            at = INLINE
+        while at and len(waiting) >= _CHUNK:
+            write()
+    if not at:
+        return bytes(waiting)
+    if waiting:
+        write()
+    return first
