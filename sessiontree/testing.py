@@ -349,13 +349,13 @@ def a_follower_wakes_for_each_writer_and_finds_whole_lines(logs: Logs) -> None:
 
 def a_log_opened_to_read_refuses_to_write_and_writes_nothing(logs: Logs) -> None:
     with closing(logs.make(_HEADER)) as log:
-        names = log.parts()
+        names = log.parts.list()
         with closing(log.to_read()) as reader:
             assert reader.readonly
             assert _content(reader) == _HEADER
             _check_refuses(reader)
         assert _content(log) == _HEADER
-        assert log.parts() == names
+        assert log.parts.list() == names
 
 
 def a_closed_log_refuses_to_read_and_to_write(logs: Logs) -> None:
@@ -433,35 +433,35 @@ def a_rewrite_keeps_the_old_content_under_its_suffix(logs: Logs) -> None:
     with _two(logs) as (log, other):
         with log.hold():
             name = log.rewrite(iter([_OTHER]), ".old")
-        assert name == log.part_name(".old")
-        assert b"".join(other.read_part(".old")) == _HEADER
+        assert name == log.parts.name(".old")
+        assert b"".join(other.parts.read(".old")) == _HEADER
         other.reopen()
         assert _content(other) == _OTHER
 
 
 def a_rewrite_never_takes_the_place_of_another_part(logs: Logs) -> None:
     with closing(logs.make(_HEADER)) as log:
-        log.write_part(".old", iter([b"kept"]))
+        log.parts.write(".old", iter([b"kept"]))
         with _raises(SessionExistsError), log.hold():
             log.rewrite(iter([_OTHER]), ".old")
-        assert b"".join(log.read_part(".old")) == b"kept"
+        assert b"".join(log.parts.read(".old")) == b"kept"
         assert not log.was_replaced()
 
 
 def parts_are_written_read_replaced_and_removed(logs: Logs) -> None:
     with _two(logs) as (log, other):
-        before = log.parts()
-        log.write_part(".b", iter([b"one", b"two"]))
-        log.write_part(".a", iter([]))
-        assert [part for part in other.parts() if part not in before] == [".a", ".b"]
-        assert b"".join(other.read_part(".b")) == b"onetwo"
-        assert (other.part_size(".b"), other.part_size(".a")) == (6, 0)
-        other.write_part(".b", iter([b"three"]))
-        assert b"".join(log.read_part(".b")) == b"three"
-        assert log.part_name(".b").endswith(".b")
-        log.remove_part(".b")
-        assert [part for part in other.parts() if part not in before] == [".a"]
-        for look in (log.part_size, log.remove_part, lambda part: list(log.read_part(part))):
+        before = log.parts.list()
+        log.parts.write(".b", iter([b"one", b"two"]))
+        log.parts.write(".a", iter([]))
+        assert [part for part in other.parts.list() if part not in before] == [".a", ".b"]
+        assert b"".join(other.parts.read(".b")) == b"onetwo"
+        assert (other.parts.size(".b"), other.parts.size(".a")) == (6, 0)
+        other.parts.write(".b", iter([b"three"]))
+        assert b"".join(log.parts.read(".b")) == b"three"
+        assert log.parts.name(".b").endswith(".b")
+        log.parts.remove(".b")
+        assert [part for part in other.parts.list() if part not in before] == [".a"]
+        for look in (log.parts.size, log.parts.remove, lambda part: list(log.parts.read(part))):
             with _raises(FileNotFoundError):
                 look(".b")
         assert _content(log) == _HEADER

@@ -403,6 +403,7 @@ LATE: Final = {
     },
     "storage.log": {
         "storage.blobs": "many sessions have none",
+        "storage.parts": "few sessions have parts",
     },
     "storage.scanner": {
         "storage.backends": "few sessions have an address",

@@ -8,7 +8,7 @@ from sessiontree.catalog.listing import facts_of
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.turns import latest
 from sessiontree.session import Session
-from sessiontree.storage.part import ends_of
+from sessiontree.storage.excerpt import ends_of
 
 _SIZES: Final = (1 << 20, 1 << 24)
 """Bytes at the end of a file, of which the first that have a turn are enough."""

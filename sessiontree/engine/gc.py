@@ -125,17 +125,17 @@ def _collect(
     unfinished = [name for name in blobs.unfinished() if _is_older(blobs, name, now - GRACE)]
     aside = [name for name in blobs.aside() if _was_put_aside_before(blobs, name, now - KEPT)]
     freed = sum(len(e.line) + 1 for e in gone) + sum(blob.size for blob in garbage)
-    freed += sum(map(log.part_size, archives))
+    freed += sum(map(log.parts.size, archives))
     freed += sum(found.size for name in [*unfinished, *aside] if (found := blobs.look(name)))
     if not dry_run:
         for part in archives:
-            log.remove_part(part)
+            log.parts.remove(part)
         for name in [*(blob.sha256 for blob in garbage), *unfinished, *aside]:
             blobs.remove(name)
     return GcResult(
         entries=gone,
-        archive=log.part_name(archive) if gone else None,
-        archives=[log.part_name(part) for part in archives],
+        archive=log.parts.name(archive) if gone else None,
+        archives=[log.parts.name(part) for part in archives],
         blobs=garbage,
         unfinished=unfinished,
         aside=aside,
@@ -171,21 +171,21 @@ def _check_readable(view: View) -> None:
 
 def _archive(log: Log, archive: str, gone: list[Entry]) -> None:
     """Add lines to the archive of the day, except those that an earlier attempt added."""
-    before = b"".join(log.read_part(archive)) if archive in log.parts() else b""
+    before = b"".join(log.parts.read(archive)) if archive in log.parts.list() else b""
     archived = set(before.split(b"\n"))
     new = [entry.line + b"\n" for entry in gone if entry.line not in archived]
-    log.write_part(archive, iter([before, *new]))
+    log.parts.write(archive, iter([before, *new]))
 
 
 def _old_archives(log: Log, now: datetime) -> list[str]:
     old = []
     last = (now - KEPT).astimezone(UTC).date()
-    for part in log.parts():
+    for part in log.parts.list():
         with contextlib.suppress(ValueError, FileNotFoundError):  # a link may lead nowhere
             if (
                 part.startswith(ARCHIVE)
                 and date.fromisoformat(part.removeprefix(ARCHIVE)) < last
-                and log.part_size(part) >= 0
+                and log.parts.size(part) >= 0
             ):
                 old.append(part)
     return old
@@ -201,10 +201,10 @@ def _unnamed_blobs(log: Log, blobs: Blobs, now: datetime, archives: list[str]) -
         named = _hashes_in(_blocks(current))
     finally:
         current.release()
-    for part in log.parts():
+    for part in log.parts.list():
         with contextlib.suppress(FileNotFoundError):  # a link may lead nowhere
-            if part not in archives and log.part_size(part) >= 0:
-                named |= _hashes_in(log.read_part(part))
+            if part not in archives and log.parts.size(part) >= 0:
+                named |= _hashes_in(log.parts.read(part))
     return [blob for blob in old if blob.sha256 not in named]
 
 

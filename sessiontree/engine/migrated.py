@@ -114,9 +114,7 @@ class Unmigrated:
         self.reopen, self.successor = file.reopen, file.successor
         self.release, self.close = file.release, file.close
         self.changes, self.rewrite = file.changes, file.rewrite
-        self.parts, self.part_name, self.part_size = file.parts, file.part_name, file.part_size
-        self.read_part, self.write_part = file.read_part, file.write_part
-        self.remove_part = file.remove_part
+        self.parts = file.parts
 
     @classmethod
     def of(cls, file: Log, suffix: str) -> Self:

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import random
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -530,7 +529,7 @@ class EntryWriter:
             with contextlib.suppress(Moved):
                 return self.log.append(block, self.reader.view.size)
             if attempt > _AT_ONCE:  # many writers lost their locks at the same moment
-                time.sleep(random.random() * _LONGEST_PAUSE)
+                time.sleep(os.urandom(1)[0] / 255 * _LONGEST_PAUSE)
             self.catch_up()
         raise SessionBusyError(
             f"{self.log.name}: other writers were faster {_ATTEMPTS} times, and nothing was "

@@ -13,7 +13,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -37,6 +36,7 @@ from sessiontree.storage.files import BLOBS, LOCK, SUFFIX
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import Backwards, whole_lines
 from sessiontree.storage.log import Log, Moved
+from sessiontree.storage.parts import begin_alike
 
 _AT_ONCE: Final = 4 * 1024 * 1024
 """The bytes of lines that are written at once."""
@@ -354,24 +354,24 @@ class _Run:
 
     def _copy_parts(self, target: Log) -> list[str]:
         """Copy what is kept beside the log: originals of version 1, and archives."""
-        wanted = (suffix for suffix in self._source.parts() if _is_part(suffix))
-        found = [suffix for suffix in wanted if self._source.part_size(suffix) >= 0]
+        wanted = (suffix for suffix in self._source.parts.list() if _is_part(suffix))
+        found = [suffix for suffix in wanted if self._source.parts.size(suffix) >= 0]
         return [suffix for suffix in found if self._copy_part(target, suffix)]
 
     def _copy_part(self, target: Log, suffix: str) -> bool:
         """Copy one part, unless it is there; whether it was written."""
         for is_last in (False, True):
-            state = self._state_of_part(target, suffix) if suffix in target.parts() else "absent"
+            state = self._state_of_part(target, suffix)
             if state == "same":
                 return False
             if state == "other":
                 self._problems.append(
-                    f"{target.part_name(suffix)} is there already and is no copy of "
-                    f"{self._source.part_name(suffix)}; it was left as it is"
+                    f"{target.parts.name(suffix)} is there already and is no copy of "
+                    f"{self._source.parts.name(suffix)}; it was left as it is"
                 )
                 return False
             try:
-                target.write_part(suffix, self._source.read_part(suffix))
+                target.parts.write(suffix, self._source.parts.read(suffix))
             except SessionExistsError:  # another program copies the same session
                 if is_last:
                     raise
@@ -380,30 +380,16 @@ class _Run:
         return False
 
     def _state_of_part(self, target: Log, suffix: str) -> str:
-        """Whether a part of the target is the `same`, the `beginning` of it, or an `other`."""
-        sizes = target.part_size(suffix), self._source.part_size(suffix)
+        """Whether a part of the target is the `same`, its `beginning`, `other`, or `absent`."""
+        if suffix not in target.parts.list():
+            return "absent"
+        sizes = target.parts.size(suffix), self._source.parts.size(suffix)
         if sizes[0] < 0 or sizes[0] > sizes[1]:
             return "other"
-        ours = _pieces(self._source.read_part(suffix), sizes[0])
-        theirs = _pieces(target.read_part(suffix), sizes[0])
-        if any(x != y for x, y in zip_longest(ours, theirs)):
+        theirs, ours = target.parts.read(suffix), self._source.parts.read(suffix)
+        if not begin_alike(theirs, ours, sizes[0]):
             return "other"
         return "same" if sizes[0] == sizes[1] else "beginning"
-
-
-def _pieces(blocks: Iterator[bytes], size: int) -> Iterator[bytes]:
-    """The first bytes of blocks, in pieces of one length."""
-    waiting = b""
-    for block in blocks:
-        waiting += block
-        while len(waiting) >= _BLOCK and size:
-            piece, waiting = waiting[: min(_BLOCK, size)], waiting[_BLOCK:]
-            size -= len(piece)
-            yield piece
-        if not size:
-            return
-    if waiting[:size]:
-        yield waiting[:size]
 
 
 def _is_part(suffix: str) -> bool:

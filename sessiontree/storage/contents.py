@@ -12,7 +12,7 @@ import errno
 import itertools
 import os
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from stat import S_IFREG
 from typing import IO, Final
 
@@ -140,32 +140,35 @@ def _length(file: IO[bytes]) -> int:
     return file.seek(0, os.SEEK_END)
 
 
-class Parts:
-    """The parts beside the log of a session, which are contents; see `Log.parts`.
+class ContentParts:
+    """The parts beside the log of a session, which are contents; see `Parts`.
 
     Args:
         contents: the contents of the place.
         name: the session's, with which the key of each part begins.
+        log: the name of the log, with which the name of each part begins in messages.
     """
 
-    def __init__(self, contents: Contents, name: str) -> None:
+    def __init__(self, contents: Contents, name: str, log: str) -> None:
         self._contents = contents
         self._name = name
+        self._log = log
 
     def list(self) -> list[str]:
-        """The suffixes of the parts, sorted; a blob is none."""
+        """See `Parts`; a blob is none."""
         keys = self._contents.keys(f"{self._name}.")
         return sorted(key[len(self._name) :] for key in keys if "/" not in key[len(self._name) :])
 
+    def name(self, suffix: str) -> str:
+        return self._log + suffix
+
     def size(self, suffix: str) -> int:
-        """The bytes of a part; a FileNotFoundError where there is none, also for `remove`."""
         found = self._contents.look(self._name + suffix)
         if found is None:
             raise _missing(self._name + suffix)
         return found.size
 
     def read(self, suffix: str) -> Iterator[bytes]:
-        """The bytes of a part, block by block."""
         size, offset = self.size(suffix), 0
         while offset < size:
             block = self._contents.read(self._name + suffix, offset, min(_BLOCK, size - offset))
@@ -174,8 +177,7 @@ class Parts:
             yield block
             offset += len(block)
 
-    def write(self, suffix: str, blocks: Iterable[bytes]) -> None:
-        """Make or replace a part in one step."""
+    def write(self, suffix: str, blocks: Iterator[bytes]) -> None:
         with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
             for block in blocks:
                 file.write(block)
@@ -183,7 +185,6 @@ class Parts:
             self._contents.put(self._name + suffix, file)
 
     def remove(self, suffix: str) -> None:
-        """Remove a part."""
         self.size(suffix)
         self._contents.remove(self._name + suffix)
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import errno
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -27,21 +26,18 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from sessiontree.errors import (
     NotASessionError,
     ReadOnlyError,
-    SessionExistsError,
     SessionNotFoundError,
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.atomic import create_file, refuse_link, replace_file, swap_file
+from sessiontree.storage.atomic import replace_file, swap_file
 from sessiontree.storage.fs import (
     APPEND,
     READ,
-    READ_PLAIN,
     Durability,
     FileSystem,
     Memory,
     Stat,
-    closing_fd,
     write_all,
 )
 from sessiontree.storage.lock import TRUSTED_SECONDS, ThreadLock, WriterLock
@@ -49,6 +45,7 @@ from sessiontree.storage.oserrors import os_errors, real_path
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
+    from sessiontree.storage.parts import FileParts, MemoryParts, Parts
 
 POLL_MILLISECONDS: Final = 500
 """How often a follower looks for changes; not all file systems report them."""
@@ -225,26 +222,9 @@ class Log(Protocol):
             The name of the kept content, or an empty string.
         """
 
-    def parts(self) -> list[str]:
-        """Return the suffixes of the parts that are kept beside the log, sorted."""
-
-    def part_name(self, suffix: str) -> str:
-        """Return the name of a part, for messages."""
-
-    def part_size(self, suffix: str) -> int:
-        """Return the number of bytes of a part; -1 if it is not a run of bytes.
-
-        Raises:
-            FileNotFoundError: there is no such part; also for `read_part` and `remove_part`.
-        """
-
-    def read_part(self, suffix: str) -> Iterator[bytes]:
-        """Yield the bytes of a part, block by block."""
-
-    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        """Make or replace a part in one step."""
-
-    def remove_part(self, suffix: str) -> None: ...
+    @property
+    def parts(self) -> Parts:
+        """What is kept beside the log."""
 
 
 def rewrite_held(log: Log, lines: Iterator[bytes], kept_as: str = "") -> str:
@@ -263,13 +243,19 @@ def rewrite_held(log: Log, lines: Iterator[bytes], kept_as: str = "") -> str:
         ) from None
 
 
-def _closed(log: Log) -> ReadOnlyError:
+def closed_error(log: Log) -> ReadOnlyError:
+    """The error of whatever is asked of a log that is closed."""
     return ReadOnlyError(f"{log.name} is closed; open the session again")
 
 
-def _check_writable(log: Log) -> None:
+def check_allowed(log: Log) -> None:
+    """Check that a log is open, and may be written as far as its caller goes.
+
+    Raises:
+        ReadOnlyError: it was opened to read, closed, or ended.
+    """
     if log.closed:
-        raise _closed(log)
+        raise closed_error(log)
     if log.ended:
         raise ReadOnlyError(f"{log.name}: {log.ended}")
     if log.readonly:
@@ -372,7 +358,7 @@ class FileLog:
 
     def read(self, offset: int, size: int) -> bytes:
         if self._fd < 0:
-            raise _closed(self)
+            raise closed_error(self)
         try:
             return self.fs.read(self._fd, size, offset)
         except OSError as error:
@@ -384,7 +370,7 @@ class FileLog:
 
     def size(self) -> int:
         if self._fd < 0:
-            raise _closed(self)
+            raise closed_error(self)
         with os_errors(self.path, "read"):
             return self.fs.size(self._fd)
 
@@ -403,7 +389,7 @@ class FileLog:
             yield
 
     def check_writable(self) -> None:
-        _check_writable(self)
+        check_allowed(self)
         if self._failed:
             raise WriteFailedError(self._failed, self.path)
 
@@ -547,45 +533,11 @@ class FileLog:
         replace_file(self.fs, self.path, kept_as, lines)
         return (os.path.realpath(self.path) if os.path.islink(self.path) else self.path) + kept_as
 
-    def parts(self) -> list[str]:
-        folder, name = os.path.split(self._real_path)
-        try:
-            names = self.fs.list(folder)
-        except FileNotFoundError:
-            return []
-        return sorted(found[len(name) :] for found in names if found.startswith(f"{name}."))
+    @property
+    def parts(self) -> FileParts:
+        from sessiontree.storage.parts import FileParts  # few sessions have parts
 
-    def part_name(self, suffix: str) -> str:
-        return self._real_path + suffix
-
-    def part_size(self, suffix: str) -> int:
-        path = self._real_path + suffix
-        found = self.fs.stat(path)
-        return -1 if found.is_folder or found.is_stream or os.path.islink(path) else found.size
-
-    def read_part(self, suffix: str) -> Iterator[bytes]:
-        refuse_link(self._real_path + suffix)
-        with closing_fd(self.fs, self.fs.open(self._real_path + suffix, READ_PLAIN)) as fd:
-            offset = 0
-            while block := self.fs.read(fd, _BLOCK, offset):
-                yield block
-                offset += len(block)
-
-    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        path = self._real_path + suffix
-        refuse_link(path)
-        try:
-            self.fs.stat(path)
-        except FileNotFoundError:
-            create_file(self.fs, path, blocks)
-        else:
-            swap_file(self.fs, path, blocks)
-
-    def remove_part(self, suffix: str) -> None:
-        self.fs.unlink(self._real_path + suffix)
-
-
-_BLOCK: Final = 256 * 1024
+        return FileParts(self.fs, self._real_path)
 
 
 class _Bytes:
@@ -628,7 +580,7 @@ class MemoryLog:
     @property
     def _content(self) -> bytearray:
         if not self._is_open:
-            raise _closed(self)
+            raise closed_error(self)
         return self._shared.content[self._state]
 
     @property
@@ -686,7 +638,7 @@ class MemoryLog:
     still_ends_at = ends_at
 
     def check_writable(self) -> None:
-        _check_writable(self)
+        check_allowed(self)
 
     def was_replaced(self) -> bool:
         return self._state != len(self._shared.content) - 1
@@ -724,39 +676,18 @@ class MemoryLog:
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         content = b"".join(lines)
         if kept_as:
+            from sessiontree.storage.parts import keep  # few sessions have parts
+
             old = bytes(self._content)
-            if self._shared.parts.setdefault(kept_as, old) != old:
-                kept = self.part_name(kept_as)
-                raise SessionExistsError(
-                    f"{kept} is there already, and is not a copy of {self.name}", kept
-                )
+            keep(self.parts, kept_as, self.name, len(old), lambda: iter([old]))
         self._shared.content.append(bytearray(content))
         return self.name + kept_as if kept_as else ""
 
-    def parts(self) -> list[str]:
-        return sorted(self._shared.parts)
+    @property
+    def parts(self) -> MemoryParts:
+        from sessiontree.storage.parts import MemoryParts  # few sessions have parts
 
-    def part_name(self, suffix: str) -> str:
-        return self.name + suffix
-
-    def part_size(self, suffix: str) -> int:
-        return len(self._part(suffix))
-
-    def read_part(self, suffix: str) -> Iterator[bytes]:
-        yield self._part(suffix)
-
-    def _part(self, suffix: str) -> bytes:
-        try:
-            return self._shared.parts[suffix]
-        except KeyError as error:
-            raise FileNotFoundError(errno.ENOENT, "no such part", self.part_name(suffix)) from error
-
-    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        self._shared.parts[suffix] = b"".join(blocks)
-
-    def remove_part(self, suffix: str) -> None:
-        self._part(suffix)
-        del self._shared.parts[suffix]
+        return MemoryParts(self.name, self._shared.parts)
 
 
 _LF: Final = 0x0A

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import Final
 
-from sessiontree.storage.part import Part
+from sessiontree.storage.excerpt import Excerpt
 
 _START: Final = 96 * 1024
 _END: Final = 256 * 1024
@@ -22,7 +22,7 @@ def start_of(path: str, large: int) -> int:
         return 0
 
 
-def ends_of(path: str) -> Part | None:
+def ends_of(path: str) -> Excerpt | None:
     """The file with its first line and its last lines alone; None where it is not longer."""
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
@@ -32,4 +32,4 @@ def ends_of(path: str) -> Part | None:
             return None
         file.seek(at)
         skipped = file.read(_END).find(b"\n") + 1
-    return Part(path, first, at + skipped) if skipped else None
+    return Excerpt(path, first, at + skipped) if skipped else None

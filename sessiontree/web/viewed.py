@@ -25,8 +25,8 @@ from sessiontree.page.document import Document
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.storage.backends import place_of
+from sessiontree.storage.excerpt import Excerpt
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.part import Part
 from sessiontree.storage.place import is_address
 from sessiontree.web.head import start_of
 from sessiontree.web.quick import with_news
@@ -186,7 +186,7 @@ class Viewed:
         try:
             if self._state is None and (most := start_of(self.file, _LARGE)):
                 with suppress(SessionTreeError, OSError):  # the whole may be readable
-                    start = read(self.file, Part(self.file, most), _START)
+                    start = read(self.file, Excerpt(self.file, most), _START)
                     with self._making:
                         self._publish(start)
             stamps = stamps_of(self.file)

@@ -57,8 +57,8 @@ def content(file: str) -> bytes:
 
 def parts(file: str) -> dict[str, bytes]:
     with closing(open_log(DISK, file, readonly=True)) as log:
-        names = [name for name in log.parts() if name not in (".blobs", ".lock")]
-        return {name: b"".join(log.read_part(name)) for name in names}
+        names = [name for name in log.parts.list() if name not in (".blobs", ".lock")]
+        return {name: b"".join(log.parts.read(name)) for name in names}
 
 
 def blobs(file: str) -> dict[Blob, bytes]:
@@ -210,7 +210,7 @@ def test_a_part_that_is_something_else_is_left_as_it_is(chat: str, other: str) -
     there = f"{other}/chat.jsonl"
     copy(chat, there)
     with closing(open_log(DISK, there)) as log:
-        log.write_part(".v1", iter([b"another"]))
+        log.parts.write(".v1", iter([b"another"]))
     with open(f"{chat}.archive-2026-01-01", "ab") as file:
         file.write(b"more\n")
     result = copy(chat, there)

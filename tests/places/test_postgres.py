@@ -286,12 +286,12 @@ def test_a_rewrite_after_the_lock_was_lost_loses_nothing_that_another_appended(
                 log.rewrite(iter([OTHER]), kept_as)
         with pytest.raises(StorageError, match="nothing was changed: try again"):
             rewrite_held(log, iter([OTHER]))
-    assert log.parts() == []
+    assert log.parts.list() == []
     with contextlib.closing(place.log(name)) as other:
         assert content(other) == HEADER + LINE
     with log.hold():
         log.rewrite(iter([OTHER]), ".old")
-    assert b"".join(log.read_part(".old")) == HEADER + LINE
+    assert b"".join(log.parts.read(".old")) == HEADER + LINE
 
 
 def test_what_is_appended_while_a_session_is_moved_is_in_the_moved_session(place: Place) -> None:

@@ -183,12 +183,12 @@ def test_a_log_reads_and_writes_no_part_through_a_link(tmp_path: Path, leads: bo
     link = Path(f"{file}.part")
     link.symlink_to(outside)
     log = FileLog(DISK, str(file))
-    for use in (lambda: log.write_part(".part", iter([b"x"])), lambda: [*log.read_part(".part")]):
+    for use in (lambda: log.parts.write(".part", iter([b"x"])), lambda: [*log.parts.read(".part")]):
         with pytest.raises(SessionExistsError, match=r"\.part is a link"):
             use()
     if leads:
-        assert log.part_size(".part") == -1
-    log.remove_part(".part")
+        assert log.parts.size(".part") == -1
+    log.parts.remove(".part")
     log.close()
     assert (link.is_symlink(), outside.exists()) == (False, leads)
 

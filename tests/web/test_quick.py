@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.page.templates import Templates
+from sessiontree.storage.excerpt import Excerpt
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.part import Part
 from sessiontree.web.head import ends_of, start_of
 from sessiontree.web.quick import with_news
 from sessiontree.web.state import State, change
@@ -162,7 +162,7 @@ def test_a_long_transcript_is_read_at_its_end_alone(tmp_path: Path) -> None:
 def test_a_part_of_a_file_is_its_first_and_its_last_lines(tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_bytes(b"".join(b"%05d\n" % n for n in range(1000)))
-    part = Part(str(file), 12, 5990)
+    part = Excerpt(str(file), 12, 5990)
     fd = part.open(str(file), 0)
     whole = b"00000\n00001\n" + file.read_bytes()[5990:]
     assert part.size(fd) == part.stat(fd).size == part.stat(str(file)).size == len(whole)

@@ -42,21 +42,20 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
 from sessiontree.errors import (
-    ReadOnlyError,
     SessionBusyError,
-    SessionExistsError,
     SessionNotFoundError,
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.contents import Parts
-from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
+from sessiontree.storage.contents import ContentParts
+from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_allowed, closed_error
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
 from sessiontree.storage.objects.claims import Lost
 from sessiontree.storage.objects.generation import moment, since
 from sessiontree.storage.objects.group import Alone
 from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
+from sessiontree.storage.parts import keep
 
 if TYPE_CHECKING:
     from sessiontree.storage.objects.place import ObjectPlace
@@ -84,7 +83,7 @@ class ObjectLog:
         self.readonly = readonly
         self.ended = ""
         self.blobs: BlobPlace = place.blobs(name)
-        self._parts = Parts(place.contents, name)
+        self.parts = ContentParts(place.contents, name, self.name)
         self._group: object = object()
         self._owns = True
         self._failed = ""
@@ -143,7 +142,7 @@ class ObjectLog:
 
     def _check_open(self) -> None:
         if not self._open:
-            raise ReadOnlyError(f"{self.name} is closed; open the session again")
+            raise closed_error(self)
 
     def _look(self) -> None:
         """Know the end: claim it in a block that holds the log, list it otherwise."""
@@ -340,13 +339,7 @@ class ObjectLog:
     still_ends_at = ends_at
 
     def check_writable(self) -> None:
-        self._check_open()
-        if self.ended:
-            raise ReadOnlyError(f"{self.name}: {self.ended}")
-        if self.readonly:
-            raise ReadOnlyError(
-                f"{self.name} was opened to read; open it without readonly=True to write"
-            )
+        check_allowed(self)
         if self._failed:
             raise WriteFailedError(self._failed, self.name)
         self._place.check_server()
@@ -442,38 +435,11 @@ class ObjectLog:
 
     def _keep_as(self, suffix: str) -> str:
         """Keep the content as a part, unless it is kept already."""
-        name = self.part_name(suffix)
-        try:
-            before = b"".join(self._parts.read(suffix))
-        except FileNotFoundError:
-            self._parts.write(suffix, self._blocks())
-            return name
-        if before != b"".join(self._blocks()):
-            raise SessionExistsError(
-                f"{name} is there already, and is not a copy of {self.name}", name
-            )
-        return name
+        keep(self.parts, suffix, self.name, self._generation.end, self._blocks)
+        return self.parts.name(suffix)
 
     def _blocks(self) -> Iterator[bytes]:
         at = 0
         while block := self._generation.read(at, 1024 * 1024):
             yield block
             at += len(block)
-
-    def parts(self) -> list[str]:
-        return self._parts.list()
-
-    def part_name(self, suffix: str) -> str:
-        return self.name + suffix
-
-    def part_size(self, suffix: str) -> int:
-        return self._parts.size(suffix)
-
-    def read_part(self, suffix: str) -> Iterator[bytes]:
-        return self._parts.read(suffix)
-
-    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        self._parts.write(suffix, blocks)
-
-    def remove_part(self, suffix: str) -> None:
-        self._parts.remove(suffix)

@@ -26,16 +26,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.errors import (
     FileReplacedError,
-    ReadOnlyError,
-    SessionExistsError,
     SessionNotFoundError,
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.contents import Parts
+from sessiontree.storage.contents import ContentParts
 from sessiontree.storage.fs import Durability
-from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved
+from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_allowed, closed_error
 from sessiontree.storage.pages import Pages
+from sessiontree.storage.parts import keep
 from sessiontree.storage.place import Contents, missing_library, no_session
 from sessiontree.storage.postgres.connections import Lost, NoTables, pauses
 from sessiontree.storage.postgres.lock import Guard, Held
@@ -143,25 +142,19 @@ class PostgresLog:
         return not self._is_open
 
     def check_writable(self) -> None:
-        if not self._is_open:
-            raise self._closed()
-        if self.ended:
-            raise ReadOnlyError(f"{self.name}: {self.ended}")
-        if self.readonly:
-            raise ReadOnlyError(
-                f"{self.name} was opened to read; open it without readonly=True to write"
-            )
+        check_allowed(self)
         if self._failed:
             raise WriteFailedError(self._failed, self.name)
 
-    def _closed(self) -> ReadOnlyError:
-        return ReadOnlyError(f"{self.name} is closed; open the session again")
+    @property
+    def parts(self) -> ContentParts:
+        return ContentParts(self._contents, self._session, self.name)
 
     # Reading
 
     def read(self, offset: int, size: int) -> bytes:
         if not self._is_open:
-            raise self._closed()
+            raise closed_error(self)
         if size > 0 and offset >= self._pages.end:
             self.size()
         return self._pages.read(offset, size)
@@ -182,7 +175,7 @@ class PostgresLog:
 
     def size(self) -> int:
         if not self._is_open:
-            raise self._closed()
+            raise closed_error(self)
         pages = self._pages
         held = self._guard.held if self._guard.depth else None
         if held == (self._log, pages.end):
@@ -524,11 +517,11 @@ class PostgresLog:
             log, end = self._swap(lines, old)
         except BaseException:
             if made:
-                Parts(self._contents, self._session).remove(kept_as)
+                self.parts.remove(kept_as)
             raise
         if guard.depth:
             guard.held = Held(log, end)
-        return self.part_name(kept_as) if kept_as else ""
+        return self.parts.name(kept_as) if kept_as else ""
 
     def _keep_as(self, suffix: str, size: int) -> bool:
         """Keep the content as a part; whether it was not there already.
@@ -536,7 +529,6 @@ class PostgresLog:
         Raises:
             SessionExistsError: another part has this suffix.
         """
-        parts = Parts(self._contents, self._session)
         log = self.successor() if self.was_replaced() else self
         if log.size() != size:
             raise Moved
@@ -545,15 +537,7 @@ class PostgresLog:
             for start in range(0, size, _COMPARED):
                 yield log.read(start, min(_COMPARED, size - start))
 
-        try:
-            is_same = parts.size(suffix) == size
-        except FileNotFoundError:
-            parts.write(suffix, blocks())
-            return True
-        if is_same and all(map(bytes.__eq__, blocks(), parts.read(suffix))):
-            return False
-        kept = self.part_name(suffix)
-        raise SessionExistsError(f"{kept} is there already, and is not a copy of {self.name}", kept)
+        return keep(self.parts, suffix, self.name, size, blocks)
 
     def _swap(self, lines: Iterable[bytes], old: Held) -> tuple[int, int]:
         """Make another log and put it in force; return its number and its end."""
@@ -586,26 +570,6 @@ class PostgresLog:
         if self._tables.notify:
             told = [self._tables.channel(self._number), f"{log} 0"]
             execute(b"SELECT pg_notify(%s, %s)", told)
-
-    # Parts
-
-    def parts(self) -> list[str]:
-        return Parts(self._contents, self._session).list()
-
-    def part_name(self, suffix: str) -> str:
-        return self.name + suffix
-
-    def part_size(self, suffix: str) -> int:
-        return Parts(self._contents, self._session).size(suffix)
-
-    def read_part(self, suffix: str) -> Iterator[bytes]:
-        return Parts(self._contents, self._session).read(suffix)
-
-    def write_part(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        Parts(self._contents, self._session).write(suffix, blocks)
-
-    def remove_part(self, suffix: str) -> None:
-        Parts(self._contents, self._session).remove(suffix)
 
 
 _APPENDS: Final = {

@@ -1,7 +1,7 @@
-"""Parts of a large file, as a file of their own, which is read at once.
+"""Excerpts of a large file, each a file of its own, which is read at once.
 
 What is at an end of another agent's file can be read before all of the file is translated. A
-position in the parts is not a position in the file.
+position in an excerpt is not a position in the file.
 
 Invariant: nothing is copied or written; the file system that a session is opened with leaves a part
 of the file out, from the end of a line to the start of another.
@@ -22,7 +22,7 @@ _LONGEST: Final = 256 * 1024
 """Bytes of a first line; a longer one is not read."""
 
 
-def ends_of(path: str, most: int) -> Part | None:
+def ends_of(path: str, most: int) -> Excerpt | None:
     """The first line of a file and at most so many bytes of whole lines at its end.
 
     There is no other file beside them, and they do not grow. None for a file that has little more,
@@ -42,10 +42,10 @@ def ends_of(path: str, most: int) -> Part | None:
         return None
     if not end or first.startswith(MAGIC) or start >= size:
         return None
-    return Part(path, end, start, size, is_alone=True)
+    return Excerpt(path, end, start, size, is_alone=True)
 
 
-class Part(Disk):
+class Excerpt(Disk):
     """The disk, on which one file lacks what is between two places.
 
     Args:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.storage.part import ends_of
+from sessiontree.storage.excerpt import ends_of
 from sessiontree.storage.zstd import MAGIC
 
 
