@@ -17,12 +17,13 @@ import select
 import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.storage.place import Address, missing_library
+from sessiontree.storage.postgres.line import Line
 from sessiontree.storage.postgres.schema import LINE_TYPES
 
 with missing_library("postgres"):
@@ -57,6 +58,9 @@ _IDLE_SECONDS: Final = 60.0
 
 BEGIN: Final = b"""BEGIN; SELECT set_config('synchronous_commit', 'on', true)
     WHERE current_setting('synchronous_commit') = 'off'"""
+
+_FULL_SECONDS: Final = 0.25
+"""How long no thread asks a server that had no connection left for another one."""
 
 _LOCAL: Final = 40
 """Characters of the host's name in the name of a connection, which the server cuts at 63."""
@@ -220,10 +224,11 @@ class Connections:
 
     def _start(self) -> None:
         self._process = os.getpid()
-        self._idle: list[ServerConnection] = []
-        self._free = _permits(self.settings.most)
-        self._free_held = _permits(_MOST_HELD)
+        self._idle = Line[ServerConnection]()
+        self._free = Line([None] * self.settings.most)
+        self._free_held = Line([None] * _MOST_HELD)
         self._reached = False
+        self._full_until = 0.0
         self.name = owner_name()
 
     def check_process(self) -> None:
@@ -252,11 +257,11 @@ class Connections:
             finally:
                 self._give_back(connection)
         finally:
-            self._free.put(None)
+            self._free.give(None)
 
-    def _wait_for(self, permits: SimpleQueue[None]) -> None:
+    def _wait_for(self, permits: Line[None]) -> None:
         try:
-            permits.get(timeout=PATIENCE_SECONDS)
+            permits.take(PATIENCE_SECONDS)
         except Empty:
             raise self._all_taken() from None
 
@@ -279,7 +284,7 @@ class Connections:
         try:
             connection = self._take()
         except BaseException:
-            self._free_held.put(None)
+            self._free_held.give(None)
             raise
         connection.seconds = self.settings.seconds + LOCK_SECONDS
         return connection
@@ -287,11 +292,11 @@ class Connections:
     def give_back_held(self, connection: ServerConnection) -> None:
         """Give back the connection of a lock; a transaction that is not over is undone."""
         self._give_back(connection)
-        self._free_held.put(None)
+        self._free_held.give(None)
 
     def _take(self) -> ServerConnection:
         try:
-            return self._idle.pop()
+            return self._idle.free.pop()
         except IndexError:
             return self._connect()
 
@@ -301,35 +306,40 @@ class Connections:
         if connection.pgconn.transaction_status != _IDLE and not connection.undo():
             return
         connection.idle_since = now = time.monotonic()
-        idle = self._idle
-        idle.append(connection)  # without a lock: one operation of a list, as `pop`
-        if len(idle) == 1:
+        self._idle.give(connection)
+        idle = self._idle.free
+        if len(idle) <= 1:
             return
-        with contextlib.suppress(IndexError):
-            old = idle.pop(0)
-            if len(idle) >= _MOST_IDLE or now - old.idle_since > _IDLE_SECONDS:
-                old.close()  # one at a time, until all are in use
-            else:
-                idle.insert(0, old)
+        with contextlib.suppress(IndexError, ValueError):  # another thread took it
+            old = idle[0]
+            if len(idle) > _MOST_IDLE or now - old.idle_since > _IDLE_SECONDS:
+                idle.remove(old)  # one at a time, until all are in use
+                old.close()
 
     def _connect(self) -> ServerConnection:
         """Connect, again and again where the server was reached before, or is full."""
         started = time.monotonic()
         for pause in pauses():
+            while self._full_until > (now := time.monotonic()):
+                with contextlib.suppress(Empty):
+                    return self._idle.take(self._full_until - now)
+            if self._full_until:
+                self._full_until = now + _FULL_SECONDS  # the others stay in line meanwhile
             try:
                 connection = self._connect_once()
             except psycopg.Error as error:
                 waited = time.monotonic() - started
                 is_full = "too many" in str(error) or "connection slots" in str(error)
+                self._full_until = time.monotonic() + _FULL_SECONDS if is_full else 0.0
                 limit = PATIENCE_SECONDS if is_full else RECONNECT_SECONDS * self._reached
                 if waited >= limit:
                     raise self._unreachable(error) from None  # it may have the password
             else:
                 self._reached = True
+                self._full_until = 0.0
                 return connection
-            time.sleep(pause)
-            with contextlib.suppress(IndexError):
-                return self._idle.pop()
+            with contextlib.suppress(Empty):
+                return self._idle.take(pause)
         raise AssertionError("pauses never end")
 
     def _connect_once(self) -> ServerConnection:
@@ -423,7 +433,7 @@ class Connections:
             finally:
                 self._give_back(connection)
         finally:
-            self._free.put(None)
+            self._free.give(None)
 
     def run(self, query: bytes, params: Params = None, *, slow: bool = False) -> list[Any]:
         """The rows of a statement that changes nothing; again where the connection was lost."""
@@ -480,9 +490,9 @@ class Connections:
     def close(self) -> None:
         """Close the connections that are not in use."""
         self.check_process()
-        idle, self._idle = self._idle, []
-        for connection in idle:
-            connection.close()
+        while self._idle.free:
+            with contextlib.suppress(IndexError):
+                self._idle.free.pop().close()
 
 
 _IDLE: Final = TransactionStatus.IDLE
@@ -498,14 +508,6 @@ _NEXT: Final[dict[type[psycopg.Error], str]] = {
     refusals.UntranslatableCharacter: "make a database with the encoding UTF8",
 }
 """What to do about a refusal."""
-
-
-def _permits(count: int) -> SimpleQueue[None]:
-    """As many permits as connections may be in use; it takes a tenth of the time of a semaphore."""
-    permits: SimpleQueue[None] = SimpleQueue()
-    for _ in range(count):
-        permits.put(None)
-    return permits
 
 
 def pauses() -> Iterator[float]:
