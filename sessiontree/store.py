@@ -19,9 +19,8 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.base import Catalog
-from sessiontree.catalog.folder import Folder
 from sessiontree.catalog.listing import SessionInfo, by_time, facts_of
+from sessiontree.catalog.location import catalog_at
 from sessiontree.catalog.root import default_root, file_name, for_names
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.project import id_in_name
@@ -36,7 +35,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.files import SUFFIX, Report
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.place import is_address, path_of
+from sessiontree.storage.place import is_address, path_of, whole_path
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -70,7 +69,7 @@ class Store:
 
     def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
         given = os.fspath(default_root() if root is None else root)
-        self._catalog = _catalog_at(given, fs)
+        self._catalog = catalog_at(whole_path(path_of(given)), fs)
         self.root = self._catalog.root
         self._fs = fs
 
@@ -546,15 +545,6 @@ def _moment_of(older_than: timedelta | datetime) -> datetime:
         return datetime.now(UTC) - older_than
     except OverflowError:  # nothing is that old
         return datetime.min.replace(tzinfo=UTC)
-
-
-def _catalog_at(root: str, fs: FileSystem) -> Catalog:
-    """The sessions in a folder, or at an address."""
-    if not is_address(root):
-        return Folder(os.path.abspath(path_of(root)), fs)
-    from sessiontree.catalog.remote import Remote  # few stores have an address
-
-    return Remote.at(root)
 
 
 def path_of_ref(ref: str) -> str | None:

@@ -253,6 +253,11 @@ LATE: Final = {
         "formats": "slow to import, and few files are another agent's",
         "storage.logs": "few sessions have an address",
     },
+    "catalog.location": {
+        "catalog.remote": "few stores have an address",
+        "storage.backends": "few sessions have an address",
+        "storage.move": "a store needs none of it",
+    },
     "catalog.open": {
         "catalog.homes": "few files are of version 1",
     },
@@ -412,7 +417,6 @@ LATE: Final = {
         "catalog.counts": "few programs make backups",
         "importing.backup": "few programs make backups",
         "catalog.homes": "few files are of version 1",
-        "catalog.remote": "few stores have an address",
         "catalog.search": "a list needs none of it",
         "catalog.garbage": "few programs remove garbage",
         "engine.writer": "slow to import, and a list needs none of it",

@@ -53,6 +53,21 @@ class Catalog(Protocol):
             StorageError: the root is no folder, or cannot be read.
         """
 
+    def states(self, report: Report) -> Iterator[tuple[str, object]]:
+        """The name of each session, unordered, with what changes when it is written.
+
+        Those in the trash are left out.
+
+        Raises:
+            StorageError: the sessions cannot be listed.
+        """
+
+    def file(self, name: str) -> str:
+        """The file of a session that has this name, or may get it."""
+
+    def holds(self, file: str) -> bool:
+        """Whether a path or an address is below this one."""
+
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
         """The facts of the same sessions."""
 

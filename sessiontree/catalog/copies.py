@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.location import check_apart, source_at, target_at
+from sessiontree.catalog.location import check_apart, make_room, source_at, target_at
 from sessiontree.errors import (
     DecoderMissingError,
     ForeignFormatError,
@@ -24,6 +24,7 @@ from sessiontree.operations.copy import CopiedSession, SessionCopy
 from sessiontree.storage.backends import open_log
 from sessiontree.storage.files import SUFFIX
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.place import is_address
 
 PathLike = str | os.PathLike[str]
 
@@ -121,10 +122,10 @@ class Mirror:
 
     def __init__(self, source: PathLike, target: PathLike, *, fs: FileSystem = DISK) -> None:
         self._fs = fs
-        self._source = source_at(os.fspath(source))
-        self._target = target_at(os.fspath(target))
+        self._source = source_at(os.fspath(source), fs)
+        self._target = target_at(os.fspath(target), fs)
         check_apart(self._source, self._target)
-        if self._source.is_store and not self._target.is_store:
+        if self._source.store is not None and self._target.store is None:
             raise UsageError(
                 f"{self._source.file} is a store, and {self._target.file} the name of one session; "
                 f"give a folder, or an address that does not end in {SUFFIX}"
@@ -135,12 +136,11 @@ class Mirror:
     def go(self, each: Callable[[CopiedSession], object] | None = None) -> CopyResult:
         """Copy what is new; see `copy`."""
         result = CopyResult([], [], [], [])
-        if not self._source.is_store:
+        if self._source.store is None:
             self._copy("", result, each)
             return result
-        states = self._source.states(result.problems.append)
-        for name in sorted(states):
-            if self._seen.get(name) == states[name]:
+        for name, state in sorted(self._source.store.states(result.problems.append)):
+            if self._seen.get(name) == state:
                 continue
             try:
                 self._copy(name, result, each)
@@ -150,7 +150,7 @@ class Mirror:
                 note_problem(result.problems, error)
                 if isinstance(error, StorageError) and not isinstance(error, SessionExistsError):
                     continue  # the next pass tries again
-            self._seen[name] = states[name]
+            self._seen[name] = state
         return result
 
     def _copy(
@@ -158,7 +158,7 @@ class Mirror:
     ) -> None:
         source, target = self._places(name)
         copy = self._copies.get(name) or SessionCopy(self._fs, source, target)
-        self._target.make_room(self._fs, target)
+        make_room(self._fs, target)
         done = copy.go()
         self._copies[name] = copy
         result.sessions.append(done)
@@ -169,9 +169,10 @@ class Mirror:
 
     def _places(self, name: str) -> tuple[str, str]:
         """The paths or addresses of a session and its copy; a session by itself has no name."""
-        source, target = self._source, self._target
-        there = target.at(name or source.base) if target.is_store else target.file
-        return source.at(name) if name else source.file, there
+        one, other = self._source, self._target
+        source = one.file if one.store is None else one.store.file(name)
+        target = other.file if other.store is None else other.store.file(name or one.base)
+        return source, target
 
     def watch(
         self, stop: threading.Event, each: Callable[[CopiedSession], object] | None = None
@@ -196,10 +197,10 @@ class Mirror:
 
     def _waits(self, stop: threading.Event) -> Iterator[object]:
         """Yield when something may be new, and now and then, until `stop` is set."""
-        if not self._source.is_store:
+        if self._source.store is None:
             with contextlib.closing(open_log(self._fs, self._source.file, readonly=True)) as log:
                 yield from log.changes(stop)
             return
-        seconds = POLL_SECONDS if self._source.place is None else POLL_PLACE_SECONDS
+        seconds = POLL_PLACE_SECONDS if is_address(self._source.file) else POLL_SECONDS
         while not stop.wait(seconds):
             yield None

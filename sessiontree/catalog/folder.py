@@ -16,6 +16,7 @@ from sessiontree.core.project import id_of_name
 from sessiontree.errors import SessionNotFoundError, StorageError
 from sessiontree.storage.files import TRASH, Report, session_files
 from sessiontree.storage.fs import FileSystem
+from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import in_force
 
 if TYPE_CHECKING:
@@ -45,6 +46,20 @@ class Folder:
         with suppress(SessionNotFoundError):
             folder = self.root if cwd is None else self.project(cwd)
             yield from in_force(session_files(folder, report))
+
+    def states(self, report: Report) -> Iterator[tuple[str, object]]:
+        for file in session_files(self.root, report) if os.path.isdir(self.root) else ():
+            with suppress(OSError):  # gone meanwhile
+                state = os.stat(file)
+                name = os.path.relpath(file, self.root)
+                yield name, (state.st_ino, state.st_size, state.st_mtime)
+
+    def file(self, name: str) -> str:
+        return os.path.join(self.root, name)
+
+    def holds(self, file: str) -> bool:
+        root = os.path.join(os.path.realpath(self.root), "")
+        return not is_address(file) and os.path.realpath(file).startswith(root)
 
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
         yield from session_infos(self.files(cwd, report), report, self.facts)

@@ -28,9 +28,9 @@ from sessiontree.catalog.listing import (
 )
 from sessiontree.core.project import directory_of
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
-from sessiontree.storage.files import SUFFIX, Report, session_files
+from sessiontree.storage.files import Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.place import is_address, name_in
+from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.storage.rollouts import in_force
 
 Reaches = Callable[[str], bool]
@@ -106,7 +106,7 @@ def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
 
 
 def _files_of(place: str, report: Report) -> Iterator[str]:
-    if os.path.isfile(place) or (is_address(place) and not _is_remote(place)):
+    if os.path.isfile(place) or is_session_address(place):
         yield place
         return
     try:
@@ -149,16 +149,11 @@ def sessions_in(
     Raises:
         SessionTreeError: a place is a file, and not a session.
     """
-    remote = [place for place in places if _is_remote(place)]
+    remote = [one for one in places if is_address(one) and not is_session_address(one)]
     others = [place for place in places if place not in remote]
     look = _looking_in(others)
     found = session_infos(filter(reaches, files_in(others, report)), report, look)
     return filter(selection.takes, chain(found, _infos_at(remote, report) if remote else ()))
-
-
-def _is_remote(place: str) -> bool:
-    """Whether a place is an address, and not that of one session."""
-    return is_address(place) and not name_in(place).endswith(SUFFIX)
 
 
 def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:

@@ -33,7 +33,7 @@ from sessiontree.storage.backends import place_of
 from sessiontree.storage.files import SUFFIX, TRASH, Report
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.logs import Logs
-from sessiontree.storage.place import Ends, Place, is_address
+from sessiontree.storage.place import Ends, Found, Place, is_address
 
 if TYPE_CHECKING:
     from sessiontree.catalog.empty import RemovedSession
@@ -71,13 +71,28 @@ class Remote:
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         start = self._prefix if cwd is None else self._folder(cwd)
-        for found in self._place.list(start):
-            if self._counts(found.name):
-                yield self._place.address(found.name)
+        for found in self._found(start):
+            yield self._place.address(found.name)
+
+    def _found(self, start: str) -> Iterator[Found]:
+        return (found for found in self._place.list(start) if self._counts(found.name))
 
     def _counts(self, name: str) -> bool:
         below = name[len(self._prefix) :]
         return name.endswith(SUFFIX) and not below.startswith(f"{TRASH}/")
+
+    def states(self, report: Report) -> Iterator[tuple[str, object]]:
+        for found in self._found(self._prefix):
+            yield found.name[len(self._prefix) :], (found.size, found.modified)
+
+    def file(self, name: str) -> str:
+        return self._place.address(self._prefix + name)
+
+    def holds(self, file: str) -> bool:
+        if not is_address(file):
+            return False
+        place, name = place_of(file)
+        return place is self._place and name.startswith(self._prefix)
 
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
         start = self._prefix if cwd is None else self._folder(cwd)
@@ -142,12 +157,11 @@ class Remote:
         return self._place.address(self._prefix + rest)
 
     def _own_name(self, file: str) -> str:
-        place, name = place_of(file) if is_address(file) else (None, "")
-        if place is not self._place or not name.startswith(self._prefix):
+        if not self.holds(file):
             raise UsageError(
                 f"{file} is not a session of {self.root}; name the folder of sessions it is in"
             )
-        return name
+        return self._place.name(file)
 
     def finish(self) -> None:
         """Do nothing: a move is one step of the place, which ends what it began."""

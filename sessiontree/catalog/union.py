@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sessiontree.catalog.base import Catalog
 from sessiontree.catalog.copies import NO_SESSION, PathLike, note_problem
-from sessiontree.catalog.location import Location, check_apart, source_at
+from sessiontree.catalog.location import check_apart, make_room, source_at
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.errors import (
     MigrationRefusedError,
@@ -85,18 +86,18 @@ def sync(
         StorageError: a place cannot be used any more.
     """
     check_never_awaited("each", each)
-    one, other = source_at(os.fspath(a)), source_at(os.fspath(b))
+    one, other = source_at(os.fspath(a), fs), source_at(os.fspath(b), fs)
     check_apart(one, other)
-    if one.is_store != other.is_store:
+    if (one.store is None) != (other.store is None):
         raise UsageError(
             f"one of {one.file} and {other.file} is a session, and the other one a store; give "
             "two sessions or two stores"
         )
     result = SyncResult([], [], [], [])
-    if not one.is_store:
+    if one.store is None or other.store is None:
         _done(sync_session(fs, one.file, other.file), result, each)
-        return result
-    _Stores(fs, one, other, result, each).unite()
+    else:
+        _Stores(fs, one.store, other.store, result, each).unite()
     return result
 
 
@@ -112,8 +113,8 @@ class _Stores(NamedTuple):
     """Two stores that are united."""
 
     fs: FileSystem
-    one: Location
-    other: Location
+    one: Catalog
+    other: Catalog
     result: SyncResult
     each: Each | None
 
@@ -126,7 +127,7 @@ class _Stores(NamedTuple):
                 lacking = self.one if pair[0] is None else self.other if pair[1] is None else None
                 if lacking is not None and id in trashed[lacking]:
                     self.result.skipped.append(
-                        f"the session {id} is in the trash of {lacking.file}, so it is not copied "
+                        f"the session {id} is in the trash of {lacking.root}, so it is not copied "
                         "there: restore it first, or empty the trash"
                     )
                     continue
@@ -135,12 +136,12 @@ class _Stores(NamedTuple):
                 except SessionTreeError as error:
                     note_problem(self.result.problems, error)
 
-    def _by_id(self, store: Location) -> dict[str, list[str]]:
+    def _by_id(self, store: Catalog) -> dict[str, list[str]]:
         """The names of the sessions of a store, by their ids."""
         found: dict[str, list[str]] = {}
-        for name in store.states(self.result.problems.append):
+        for name, _ in sorted(store.states(self.result.problems.append)):
             try:
-                id = self._id_of(store.at(name))
+                id = self._id_of(store.file(name))
             except (*NO_SESSION, MigrationRefusedError) as error:
                 self.result.skipped.append(str(error))
                 continue
@@ -150,12 +151,13 @@ class _Stores(NamedTuple):
             found.setdefault(id, []).append(name)
         return found
 
-    def _trashed(self, store: Location) -> set[str]:
+    def _trashed(self, store: Catalog) -> set[str]:
         """The ids of the sessions in the trash of a store, as far as they can be read."""
         found: set[str] = set()
-        for name in store.trash.states(lambda problem: None):
+        trash = store.trashed()
+        for name, _ in trash.states(lambda problem: None):
             with contextlib.suppress(SessionTreeError):
-                found.add(self._id_of(store.trash.at(name)))
+                found.add(self._id_of(trash.file(name)))
         return found
 
     def _id_of(self, file: str) -> str:
@@ -173,27 +175,27 @@ class _Stores(NamedTuple):
         if left:
             named = f"with the id {id}" if id else "without an id"
             self.result.problems.append(
-                f"several sessions {named} are in {self.one.file} or {self.other.file}, so it is "
+                f"several sessions {named} are in {self.one.root} or {self.other.root}, so it is "
                 f"not clear which belong together: {', '.join(left)}; give them one by one"
             )
         return same
 
     def _unite(self, id: str, ours: str | None, theirs: str | None) -> None:
         if ours is not None and theirs is not None:
-            done = sync_session(self.fs, self.one.at(ours), self.other.at(theirs))
+            done = sync_session(self.fs, self.one.file(ours), self.other.file(theirs))
             _done(done, self.result, self.each)
         elif ours is not None:
             self._copy(id, self.one, self.other, ours)
         elif theirs is not None:
             self._copy(id, self.other, self.one, theirs)
 
-    def _copy(self, id: str, source: Location, target: Location, name: str) -> None:
-        target.make_room(self.fs, target.at(name))
+    def _copy(self, id: str, source: Catalog, target: Catalog, name: str) -> None:
+        make_room(self.fs, target.file(name))
         try:
-            copied = SessionCopy(self.fs, source.at(name), target.at(name)).go()
+            copied = SessionCopy(self.fs, source.file(name), target.file(name)).go()
         except SessionExistsError as error:
             raise UsageError(
-                f"{source.at(name)} cannot be copied to {target.file}: another session has its "
+                f"{source.file(name)} cannot be copied to {target.root}: another session has its "
                 "name there; rename one of the two"
             ) from error
         a, b = (copied.source, copied.target)[:: 1 if source is self.one else -1]

@@ -16,8 +16,8 @@ from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.storage.backends import shown
-from sessiontree.storage.files import SUFFIX, Report, unreadable
-from sessiontree.storage.place import is_address, name_in
+from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.store import Store
 
 
@@ -56,7 +56,7 @@ def places_at(named: Sequence[str] = ()) -> list[str]:
 
 def is_folder(place: str) -> bool:
     """Whether a place is a folder, or an address that is not that of one session."""
-    return os.path.isdir(place) or (is_address(place) and not name_in(place).endswith(SUFFIX))
+    return os.path.isdir(place) or (is_address(place) and not is_session_address(place))
 
 
 def _place_at(place: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import StorageError, UsageError
+from sessiontree.storage.files import SUFFIX
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -196,6 +197,14 @@ def is_address(text: str) -> bool:
     """Whether a text is a URL of a place, and not a path."""
     scheme, colon, _ = text.partition("://")
     return bool(colon) and (scheme in SCHEMES or scheme in _ALIASES)
+
+
+def is_session_address(text: str) -> bool:
+    """Whether a text is the address of one session, by its name; nothing looks whether it is there.
+
+    Any other address is that of a store.
+    """
+    return is_address(text) and name_in(text).rstrip("/").endswith(SUFFIX)
 
 
 def whole_path(file: str) -> str:
