@@ -9,10 +9,9 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from sessiontree.catalog.base import PathLike
-from sessiontree.catalog.listing import SessionInfo, session_infos
+from sessiontree.catalog.listing import SessionInfo, files_with_ending, session_infos
 from sessiontree.catalog.places import facts_in
 from sessiontree.catalog.root import project_folder
-from sessiontree.core.project import id_of_name
 from sessiontree.errors import SessionNotFoundError, StorageError
 from sessiontree.storage.files import TRASH, Report, session_files
 from sessiontree.storage.fs import FileSystem
@@ -69,10 +68,9 @@ class Folder:
 
     def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
         folder = self.root if cwd is None else self.project(cwd)
-        files = list(session_files(folder, _ignore)) if os.path.isdir(folder) else []
-        if any(file.endswith(ending) for file in files):
-            likely = [file for file in files if file.endswith(ending) or id_of_name(file) is None]
-            yield from session_infos(likely, _ignore, self.facts)
+        files = session_files(folder, lambda problem: None) if os.path.isdir(folder) else ()
+        likely = files_with_ending({file: file for file in files}, ending)
+        yield from session_infos(likely, lambda problem: None, self.facts)
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         from sessiontree.catalog.move import rename_project  # few programs move projects
@@ -102,7 +100,3 @@ class Folder:
         from sessiontree.catalog import empty  # few programs remove sessions
 
         return empty.empty(self.fs, self.root, before, report, dry_run=dry_run)
-
-
-def _ignore(problem: str) -> None:
-    """The report for problems that another call reports."""

@@ -41,6 +41,7 @@ from sessiontree.core.message import (
     typed_text,
 )
 from sessiontree.core.moment import seconds_of
+from sessiontree.core.project import id_of_name
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
 from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
@@ -115,6 +116,18 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     usage: dict[str, Any] | None = None
     cost: float | None = None
     copy_of: str | None = None
+
+
+def files_with_ending(names: Mapping[str, str], ending: str) -> list[str]:
+    """The files whose names end so, and those whose names no store gave; none if no name ends so.
+
+    `names` gives the name of each file.
+    """
+    if not any(name.endswith(ending) for name in names.values()):
+        return []
+    return [
+        file for file, name in names.items() if name.endswith(ending) or id_of_name(name) is None
+    ]
 
 
 def session_infos(

@@ -21,9 +21,10 @@ from sessiontree.catalog.listing import (
     TAIL,
     SessionInfo,
     facts_of,
+    files_with_ending,
     session_infos,
 )
-from sessiontree.core.project import directory_of, folder_name, id_of_name
+from sessiontree.core.project import directory_of, folder_name
 from sessiontree.errors import (
     NothingToDoError,
     SessionBusyError,
@@ -112,15 +113,9 @@ class Remote:
         return found if is_own else _with_cwd(found, directory)
 
     def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
-        files = list(self.files(cwd, _ignore))
-        names = {file: self._place.name(file) for file in files}
-        if any(name.endswith(ending) for name in names.values()):
-            likely = [
-                file
-                for file, name in names.items()
-                if name.endswith(ending) or id_of_name(name) is None
-            ]
-            yield from session_infos(likely, _ignore, self.facts)
+        names = {file: self._place.name(file) for file in self.files(cwd, lambda problem: None)}
+        likely = files_with_ending(names, ending)
+        yield from session_infos(likely, lambda problem: None, self.facts)
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         source, target = self._folder(old), self._folder(new)
@@ -204,7 +199,3 @@ def _with_cwd(found: SessionInfo, cwd: str | None) -> SessionInfo:
     from msgspec.structs import replace
 
     return replace(found, cwd=cwd)
-
-
-def _ignore(problem: str) -> None:
-    """The report for problems that another call reports."""

@@ -23,20 +23,17 @@ from sessiontree.catalog.copies import Mirror
 from sessiontree.core.blob import Blob
 from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.fs import DISK
-from tests.places.kinds import KINDS, opened
+from tests.places.kinds import KINDS, STORES, empty_store, opened
 from tests.support.conversation import assistant, user
 
 LARGE = "a text that is a blob " * 20
 
 
-@pytest.fixture(params=["folder", *KINDS])
+@pytest.fixture(params=STORES)
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A store that is empty, of each kind."""
-    if request.param == "folder":
-        yield str(tmp_path / "other")
-        return
-    with opened(request.param, tmp_path) as (place, _):
-        yield place.address("team")
+    with empty_store(request.param, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture

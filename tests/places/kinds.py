@@ -86,3 +86,17 @@ def opened(kind: str, folder: Path) -> Iterator[tuple[Place, str]]:
             yield place, url
         finally:
             place.close()
+
+
+STORES: Final = ("folder", *KINDS)
+"""The kinds of stores: a folder, and one in each kind of place."""
+
+
+@contextmanager
+def empty_store(kind: str, folder: Path) -> Iterator[str]:
+    """The path or the address of an empty store of a kind."""
+    if kind == "folder":
+        yield str(folder / "empty")
+        return
+    with opened(kind, folder) as (place, _):
+        yield place.address("team/sessions")

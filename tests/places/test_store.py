@@ -18,17 +18,14 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
-from tests.places.kinds import KINDS, opened
+from tests.places.kinds import STORES, empty_store
 from tests.support.conversation import assistant, user
 
 
-@pytest.fixture(params=["folder", *KINDS])
+@pytest.fixture(params=STORES)
 def root(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
-    if request.param == "folder":
-        yield str(tmp_path / "store")
-        return
-    with opened(request.param, tmp_path) as (place, _):
-        yield place.address("team/sessions")
+    with empty_store(request.param, tmp_path) as store:
+        yield store
 
 
 @pytest.fixture
