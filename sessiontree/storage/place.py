@@ -264,7 +264,8 @@ def _split(url: str) -> SplitResult:
 
     try:
         parts = urlsplit(url)
-        _ = parts.port
+        for host in parts.netloc.rpartition("@")[2].split(","):  # PostgreSQL takes several
+            _ = urlsplit(f"//{host}").port
     except ValueError as error:
         raise UsageError(f"{without_secret(url)} is not a URL: {error}") from None
     if not is_address(url):

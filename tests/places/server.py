@@ -39,13 +39,21 @@ def programs() -> Path | None:
 
 
 class Server:
-    """A running server; `settings` are those of its configuration."""
+    """A running server; `settings` are those of its configuration.
 
-    def __init__(self, folder: Path, settings: dict[str, str] = _SETTINGS) -> None:
+    Given another server, it is a standby of that one.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        settings: dict[str, str] = _SETTINGS,
+        primary: Server | None = None,
+    ) -> None:
         found = programs()
         assert found is not None
         self._programs = found
-        self._data = folder / "data"
+        self.data = folder / "data"
         self._log = folder / "log"
         self._settings = settings
         with socket.socket() as free:
@@ -54,8 +62,11 @@ class Server:
         if os.getuid() == 0:
             os.chown(folder, pwd.getpwnam(_USER).pw_uid, -1)
         flags = f"-A trust -N -U {_USER} --locale=C.UTF-8 -E UTF8"
-        initialize = self._command("initdb", *flags.split(), "-D", str(self._data))
-        subprocess.run(initialize, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)
+        make = ["initdb", *flags.split()]
+        if primary is not None:
+            make = ["pg_basebackup", "-N", "-R", "-c", "fast", "-d", primary.address("postgres")]
+        command = self._command(*make, "-D", str(self.data))
+        subprocess.run(command, check=True, capture_output=True, cwd="/", timeout=_PATIENCE)
         self.folder = folder
         self.start()
 
@@ -72,7 +83,7 @@ class Server:
         given = {**self._settings, "port": str(self.port)}
         given["unix_socket_directories"] = str(self.folder)
         options = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-        command = self._command("postgres", "-D", str(self._data), *options)
+        command = self._command("postgres", "-D", str(self.data), *options)
         deadline = time.monotonic() + _PATIENCE
         while time.monotonic() < deadline:
             with open(self._log, "ab") as log:
@@ -138,10 +149,10 @@ def _has_user() -> bool:
         return False
 
 
-def new_server(settings: dict[str, str] = _SETTINGS) -> Server:
-    """Start another server, which ends with this process."""
+def new_server(settings: dict[str, str] | None = None, primary: Server | None = None) -> Server:
+    """Start another server, which ends with this process; `settings` are further ones."""
     folder = Path(tempfile.mkdtemp(prefix="postgres-"))
-    made = Server(folder, settings)
+    made = Server(folder, {**_SETTINGS, **(settings or {})}, primary)
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     atexit.register(_stop, made)
     return made

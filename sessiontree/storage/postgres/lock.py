@@ -37,10 +37,21 @@ _WAIT: Final = 1000 * LOCK_SECONDS
 
 
 class Held(NamedTuple):
-    """The log of a session in force and its end, as its holder knows them."""
+    """The log of a session in force, as its holder knows it.
+
+    Attributes:
+        log: its number.
+        size: its end.
+        last: the uuid of its last row, if that has one.
+    """
 
     log: int
     size: int
+    last: str | None
+
+    def as_end(self) -> dict[str, int | str | None]:
+        """The values for a statement that needs the log to end there."""
+        return {"log": self.log, "at": self.size, "last": self.last}
 
 
 class Guard:

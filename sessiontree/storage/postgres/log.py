@@ -110,11 +110,12 @@ class PostgresLog:
             rows = []
         if not rows:
             raise self._missing()
-        version, self._number, self._log, start, tail_at, tail = rows[0]
+        version, self._number, self._log, start, tail_at, tail, last = rows[0]
         check_version(version or 0, tables.url)
         self._key = key_of(self._number)
         self._pages = Pages(self._fetch)
         self._pages.begin(start or b"", tail_at, tail or b"")
+        self._known = Held(self._log, self._pages.end, last)  # replaced as a whole
         self._ended = -1
         self._trusted = 0.0  # until when the session is believed to have its name
         self._is_open = True
@@ -176,17 +177,23 @@ class PostgresLog:
     def size(self) -> int:
         if not self._is_open:
             raise closed_error(self)
-        pages = self._pages
-        held = self._guard.held if self._guard.depth else None
-        if held == (self._log, pages.end):
-            return pages.end
+        before = self._known
+        known = before.size
+        if self._guard.depth and self._guard.held == before:
+            return known
         tables = self._tables
-        known = pages.end
         rows = tables.connections.run(tables.sql(GROWN), {"log": self._log, "known": known})
-        if not rows or rows[0][0] < known:
+        if not rows or rows[0][0] < known or rows[0][2] != before.last:
             raise self._gone()
-        pages.grow(known, *rows[0])
-        return pages.end
+        size, last, _, new = rows[0]
+        self._grow(known, Held(self._log, size, last), new)
+        return self._pages.end
+
+    def _grow(self, known: int, to: Held, block: bytes | None) -> None:
+        """Note what was read or appended, unless another thread was further already."""
+        self._pages.grow(known, to.size, block)
+        if to.size >= self._known.size:
+            self._known = to
 
     def find(self, uuid: str, end: int) -> int:
         """Return the offset of the last line before `end` with this uuid; -1 if none is known."""
@@ -204,7 +211,7 @@ class PostgresLog:
             raise Moved
         if guard.is_held and not guard.is_alive():
             self._take_again()
-        if guard.depth and guard.held != (self._log, at):
+        if guard.depth and (at != self._known.size or guard.held != self._known):
             if guard.held is None:
                 raise self._vanished()
             if guard.held.log == self._log and guard.held.size < at:
@@ -214,15 +221,16 @@ class PostgresLog:
         if at and at != self._ended and self.read(at - 1, 1) != b"\n":
             begun = 1
             block = b"\n" + block
-        self._put(block, at)
+        last = self._put(block, at)
         self._ended = guard.written = stop = at + len(block)
-        self._pages.grow(at, stop, block)
+        end = Held(self._log, stop, last)
+        self._grow(at, end, block)
         if guard.held is not None:
-            guard.held = Held(self._log, stop)
+            guard.held = end
         return at + begun
 
-    def _put(self, block: bytes, at: int) -> None:
-        """Insert the rows of a block; raises as `append` does."""
+    def _put(self, block: bytes, at: int) -> str | None:
+        """Insert the rows of a block; return the uuid of the last; raises as `append` does."""
         rows = rows_in(block, at)
         insert = self._insert_line if len(rows) == 1 else self._insert_lines
         is_unknown = False
@@ -230,20 +238,20 @@ class PostgresLog:
         while True:
             try:
                 if insert(rows, at):
-                    return
+                    return rows[-1][2]
                 if is_unknown and self._stands(block, at):
-                    return
+                    return rows[-1][2]
                 started = started or time.monotonic()
                 self._find_why(at, started)
             except refusals.UniqueViolation:
                 if is_unknown and self._stands(block, at):
-                    return
+                    return rows[-1][2]
                 self._hold_again()
                 raise Moved from None
             except Lost as error:
                 is_unknown = True
                 if self._settled(block, at, error):
-                    return
+                    return rows[-1][2]
             except (StorageError, NoTables) as error:
                 if not is_unknown:
                     raise
@@ -265,6 +273,7 @@ class PostgresLog:
             self._session.encode(),
             b"%d" % self._key,
             b"t" if self._guard.is_held else b"f",
+            None if (last := self._known.last) is None else last.encode(),
         ]
         now = time.monotonic()
         looks = at == 0 or now > self._trusted
@@ -287,6 +296,7 @@ class PostgresLog:
             "name": self._session,
             "key": self._key,
             "held": self._guard.is_held,
+            "last": self._known.last,
         }
         statement = tables.sql(_APPENDS[True, self._syncs, tables.notify])
         with tables.connections.one() as connection:
@@ -304,7 +314,7 @@ class PostgresLog:
         if state is None:
             raise self._vanished()
         guard = self._guard
-        if state != (self._log, at):
+        if state != (self._log, at, self._known.last):
             if guard.held != state:
                 self._hold_again()
             raise Moved
@@ -421,10 +431,12 @@ class PostgresLog:
 
     def ends_at(self, size: int) -> bool:
         guard = self._guard
-        state: tuple[int, int] | None = guard.held if guard.depth else self._state()
+        state = guard.held if guard.depth else self._state()
         if state is None:
             raise self._vanished()
-        return state == (self._log, size)
+        if size == self._known.size:
+            return state == self._known
+        return state[:2] == (self._log, size)
 
     still_ends_at = ends_at
 
@@ -512,15 +524,15 @@ class PostgresLog:
         old = guard.held or self._state()
         if old is None:
             raise self._vanished()
-        made = kept_as != "" and self._keep_as(kept_as, old.size)
+        is_made = kept_as != "" and self._keep_as(kept_as, old.size)
         try:
-            log, end = self._swap(lines, old)
+            made = self._swap(lines, old)
         except BaseException:
-            if made:
+            if is_made:
                 self.parts.remove(kept_as)
             raise
         if guard.depth:
-            guard.held = Held(log, end)
+            guard.held = made
         return self.parts.name(kept_as) if kept_as else ""
 
     def _keep_as(self, suffix: str, size: int) -> bool:
@@ -539,26 +551,26 @@ class PostgresLog:
 
         return keep(self.parts, suffix, self.name, size, blocks)
 
-    def _swap(self, lines: Iterable[bytes], old: Held) -> tuple[int, int]:
-        """Make another log and put it in force; return its number and its end."""
+    def _swap(self, lines: Iterable[bytes], old: Held) -> Held:
+        """Make another log and put it in force."""
         tables = self._tables
-        made = -1, 0
+        made = Held(-1, 0, None)
         try:
             with tables.connections.transaction() as connection:
-                made = new_log(connection, tables.sql, self._number, lines)
-                self._replace(connection, old, made[0])
+                made = Held(*new_log(connection, tables.sql, self._number, lines))
+                self._replace(connection, old, made.log)
                 connection.execute(tables.sql(PURGE))
         except refusals.UniqueViolation:
             raise Moved from None
         except Lost as error:
             state = self._state()  # the number of a log is never given twice
-            if state is None or state.log != made[0]:
+            if state is None or state.log != made.log:
                 raise StorageError(f"{error}; nothing was changed", self.name) from error
         return made
 
     def _replace(self, connection: Connection[Any], old: Held, log: int) -> None:
         execute, sql = connection.execute, self._tables.sql
-        if execute(sql(BARRIER), {"log": old.log, "at": old.size}).rowcount != 1:
+        if execute(sql(BARRIER), old.as_end()).rowcount != 1:
             raise Moved
         execute(sql("UPDATE @logs SET replaced = now() WHERE log = %s"), [old.log])
         replaced = execute(

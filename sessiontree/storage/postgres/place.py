@@ -40,6 +40,7 @@ from sessiontree.storage.postgres.connections import (
     settings_of,
 )
 from sessiontree.storage.postgres.contents import PostgresContents, remove_all, rename_all
+from sessiontree.storage.postgres.lock import Held
 from sessiontree.storage.postgres.log import PostgresLog
 from sessiontree.storage.postgres.rows import new_log
 from sessiontree.storage.postgres.schema import (
@@ -185,9 +186,9 @@ class PostgresPlace:
         if not _is_text(name) or not self._has_tables():
             raise self._missing(name)
         with self._tables.connections.transaction() as connection:
-            session, log, size = self._lock(connection, name)
+            session, end = self._lock(connection, name)
             execute = connection.execute
-            execute(self._sql(BARRIER), {"log": log, "at": size})
+            execute(self._sql(BARRIER), end.as_end())
             execute(
                 self._sql(
                     "DELETE FROM @lines l USING @logs g WHERE g.session = %s AND l.log = g.log "
@@ -204,8 +205,8 @@ class PostgresPlace:
             execute(self._sql("DELETE FROM @sessions WHERE session = %s"), [session])
             remove_all(connection, self._tables, f"{name}.")
 
-    def _lock(self, connection: Connection[Any], name: str) -> tuple[int, int, int]:
-        """Hold a session for a transaction; return its number, its log and the log's end.
+    def _lock(self, connection: Connection[Any], name: str) -> tuple[int, Held]:
+        """Hold a session for a transaction; return its number, and its log in force.
 
         Raises:
             SessionNotFoundError: there is none of this name.
@@ -228,7 +229,7 @@ class PostgresPlace:
         state = connection.execute(self._sql(STATE), {"name": name, "session": row[0]}).fetchone()
         if state is None:
             raise self._missing(name)
-        return row[0], *state
+        return row[0], Held(*state)
 
     def close(self) -> None:
         self._tables.connections.close()

@@ -82,17 +82,17 @@ def _is_unicode(text: str) -> bool:
 
 def new_log(
     connection: Connection[Any], sql: Statements, session: int, blocks: Iterable[bytes]
-) -> tuple[int, int]:
-    """Make a log with this content; return its number and its end."""
+) -> tuple[int, int, str | None]:
+    """Make a log with this content; return its number, its end and the uuid of its last row."""
     made = connection.execute(
         sql("INSERT INTO @logs (session) VALUES (%s) RETURNING log"), [session]
     ).fetchone()
     assert made is not None
-    end = 0
+    end, last = 0, None
     copying = "COPY @lines (log, at, line, uuid, parent, lane) FROM STDIN (FORMAT BINARY)"
     with connection.cursor().copy(sql(copying)) as copied:
         copied.set_types(["int8", "int8", "bytea", "text", "text", "text"])
         for row in rows_of(blocks):
             copied.write_row((made[0], *row))
-            end = row[0] + len(row[1])
-    return made[0], end
+            end, last = row[0] + len(row[1]), row[2]
+    return made[0], end, last

@@ -6,7 +6,9 @@ row without bytes, so that nothing can be appended there any more. Its lines go 
 
 Invariants: the rows of a log are its bytes without a gap; two rows never have the same offset, so
 that an insert at the end is a compare-and-swap; the columns beside `line` are hints for searches
-and never decide what is stored.
+and never decide what is stored, but for one: a row is appended only behind one with the uuid that
+the writer knows, since a standby that took over may lack rows, and have others of the same length
+in their place.
 
 Statements are texts in which `@` stands for the schema, and `&space` and `&followers` for the
 numbers that set apart its advisory locks.
@@ -152,10 +154,18 @@ def check_version(found: int, url: str) -> None:
         )
 
 
-def _end(log: str) -> str:
-    """The end of a log, which must have a row in the query around."""
-    return f"""coalesce((SELECT e.at + octet_length(e.line) FROM @lines e WHERE e.log = {log}
-        ORDER BY e.at DESC LIMIT 1), 0)"""
+def _last(log: str) -> str:
+    """A join with the end of a log, and with the uuid of its last row, as `f`."""
+    return f"""LEFT JOIN LATERAL (SELECT e.at + octet_length(e.line) AS size, e.uuid
+        FROM @lines e WHERE e.log = {log} AND e.line <> '' ORDER BY e.at DESC LIMIT 1) f ON true"""
+
+
+def _ends_there(log: str) -> str:
+    """Whether a log ends at an offset with a row of this uuid, or is empty, as the offset says."""
+    return f"""coalesce((SELECT e.at + octet_length(e.line) = %(at)s
+            AND e.uuid IS NOT DISTINCT FROM %(last)s
+        FROM @lines e WHERE e.log = {log} AND e.line <> '' ORDER BY e.at DESC LIMIT 1),
+        %(at)s = 0)"""
 
 
 def _range(log: str, start: str, stop: str) -> str:
@@ -173,23 +183,26 @@ _TAIL: Final = "greatest(0, (f.size - 65536) / 65536 * 65536)"
 
 OPEN: Final = f"""
     SELECT (SELECT number FROM @version), s.session, s.log,
-        {_range("s.log", "0", "4096")}, {_TAIL}, {_range("s.log", _TAIL, "f.size")}
-    FROM @sessions s, LATERAL (SELECT {_end("s.log")} AS size) f WHERE s.name = %s
+        {_range("s.log", "0", "4096")}, {_TAIL}, {_range("s.log", _TAIL, "f.size")}, f.uuid
+    FROM @sessions s {_last("s.log")} WHERE s.name = %s
 """
 """A session by its name, with the start and the end of its log."""
 
 STATE: Final = f"""
-    SELECT s.log, {_end("s.log")}
-    FROM @sessions s WHERE s.name = %(name)s AND s.session = %(session)s
+    SELECT s.log, coalesce(f.size, 0), f.uuid
+    FROM @sessions s {_last("s.log")} WHERE s.name = %(name)s AND s.session = %(session)s
 """
-"""The log of a session in force, and its end."""
+"""The log of a session in force, its end, and the uuid of its last row."""
 
 GROWN: Final = f"""
-    SELECT f.size, CASE WHEN f.size - %(known)s BETWEEN 1 AND 65536
+    SELECT coalesce(f.size, 0), f.uuid, (SELECT b.uuid FROM @lines b
+            WHERE b.log = %(log)s AND b.at < %(known)s ORDER BY b.at DESC LIMIT 1),
+        CASE WHEN f.size - %(known)s BETWEEN 1 AND 65536
         THEN {_range("%(log)s", "%(known)s", "f.size")} END
-    FROM (SELECT {_end("g.log")} AS size FROM @logs g WHERE g.log = %(log)s) f
+    FROM @logs g {_last("g.log")} WHERE g.log = %(log)s
 """
-"""The end of a log, and what is new there if it is little."""
+"""The end of a log, the uuids of its last row and of the one before an offset, and what is behind
+that offset if it is little."""
 
 READ: Final = f"SELECT {_range('%(log)s', '%(start)s::bigint', '%(stop)s::bigint')}"
 
@@ -199,10 +212,10 @@ FIND: Final = """
 
 _ALLOWED: Final = """
     pg_try_advisory_xact_lock_shared(&space, %(key)s) <> %(held)s
-    AND %(end)s = %(at)s
+    AND %(ends)s
     AND %(sync)s
 """
-_END_IN_FORCE: Final = f"""(SELECT {_end("s.log")} FROM @sessions s
+_ENDS_IN_FORCE: Final = f"""(SELECT {_ends_there("s.log")} FROM @sessions s
     WHERE s.name = %(name)s AND s.log = %(log)s)"""
 
 _TOLD: Final = """
@@ -224,6 +237,7 @@ LINE_TYPES: Final = {
     "name": ("text", 25),
     "key": ("integer", 23),
     "held": ("boolean", 16),
+    "last": ("text", 25),
 }
 """The parameters of a statement that appends one line, in order: their types, and the numbers of
 those, which no server changes."""
@@ -250,7 +264,7 @@ def append_statement(*, many: bool, syncs: bool, tells: bool, looks: bool = True
     else:
         text += f"%(log)s, %(at)s, %(line)s, %(uuid)s, %(parent)s, %(lane)s WHERE {_ALLOWED}"
     text += _TOLD if tells else "RETURNING NULL"
-    text = text.replace("%(end)s", _END_IN_FORCE if looks else _end("%(log)s"))
+    text = text.replace("%(ends)s", _ENDS_IN_FORCE if looks else _ends_there("%(log)s"))
     text = text.replace("%(sync)s", _SYNC if syncs else _NO_SYNC)
     for number, (name, (type, _)) in enumerate(LINE_TYPES.items(), 1):
         text = text.replace(f"%({name})s", f"%({name})s::{type}" if many else f"${number}")
@@ -263,8 +277,8 @@ HOLD: Final = f"""
     SET LOCAL idle_in_transaction_session_timeout = 0;
     SELECT set_config('application_name', %(owner)s, true);
     SELECT pg_advisory_xact_lock(%(space)s, %(key)s);
-    SELECT s.log, {_end("s.log")}
-    FROM @sessions s WHERE s.name = %(name)s AND s.session = %(session)s
+    SELECT s.log, coalesce(f.size, 0), f.uuid
+    FROM @sessions s {_last("s.log")} WHERE s.name = %(name)s AND s.session = %(session)s
 """
 """Takes the lock of a session for a transaction, and then looks at the log: each of these
 statements has a snapshot of its own. Sent as one text, with the values in it."""
@@ -282,7 +296,7 @@ HOLDERS: Final = """
 
 BARRIER: Final = f"""
     INSERT INTO @lines (log, at, line) SELECT %(log)s, %(at)s, ''
-    WHERE (SELECT {_end("g.log")} FROM @logs g WHERE g.log = %(log)s) = %(at)s
+    WHERE (SELECT {_ends_there("g.log")} FROM @logs g WHERE g.log = %(log)s)
 """
 
 PURGE: Final = """

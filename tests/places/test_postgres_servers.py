@@ -1,0 +1,205 @@
+"""Sessions in PostgreSQL whose server is full, read-only, a standby, or another than before."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import subprocess
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sessiontree import Session
+from sessiontree.errors import FileReplacedError, StorageError, WriteFailedError
+from sessiontree.storage.postgres import connections
+from tests.places.server import Server, check_installed, new_server, server
+from tests.support.conversation import user
+
+LONG: Final = os.urandom(100_000).hex()
+
+
+@pytest.fixture
+def disk() -> Iterator[Path]:
+    """A small disk."""
+    check_installed()
+    folder = tempfile.mkdtemp(prefix="postgres-disk-")
+    mount = ["mount", "-t", "tmpfs", "-o", "size=96m", "tmpfs", folder]
+    mounted = subprocess.run(mount, capture_output=True)
+    if mounted.returncode:
+        os.rmdir(folder)
+        pytest.skip(f"a disk of a fixed size cannot be made here: {mounted.stderr!r}")
+    os.chown(folder, pwd.getpwnam("postgres").pw_uid, -1)
+    yield Path(folder)
+    subprocess.run(["umount", "--lazy", folder], check=True)
+    os.rmdir(folder)
+
+
+@contextlib.contextmanager
+def filled(disk: Path, room: int) -> Iterator[None]:
+    """Fill a disk with a file until there is only so much room."""
+    file = disk / "filler"
+    found = os.statvfs(disk)
+    with open(file, "wb") as filler:
+        os.posix_fallocate(filler.fileno(), 0, found.f_bavail * found.f_frsize - room)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+
+
+def append_on(session: Session, kept: list[str]) -> None:
+    """Append long messages until that fails, and note which were kept."""
+    for number in range(500):
+        session.append_message(user(f"{number} {LONG}"))
+        kept.append(f"{number} {LONG}")
+
+
+def said(file: str) -> Counter[str]:
+    """The texts of a session that is whole."""
+    with Session.open(file, readonly=True) as session:
+        assert session.verify() == []
+        return Counter(
+            e.get("message")["content"] for e in session.entries() if e.type == "message"
+        )
+
+
+@pytest.mark.slow
+def test_an_append_to_a_full_disk_fails_and_the_session_goes_on_when_there_is_room(
+    disk: Path,
+) -> None:
+    base = server().database()
+    server().execute(f"CREATE TABLESPACE {base} LOCATION '{disk}'")
+    try:
+        server().execute(f"ALTER DATABASE {base} SET TABLESPACE {base}")
+        file = f"{server().address(base)}/p/s.jsonl"
+        kept: list[str] = []
+        with Session.create(file, cwd="/p", spill_over=None) as session:
+            session.append_message(user("first"))
+            with filled(disk, 3_000_000), pytest.raises(StorageError, match="make room on the se"):
+                append_on(session, kept)
+            session.append_message(user("last"))
+        assert said(file) == Counter(["first", *kept, "last"])
+        assert kept
+    finally:
+        server().execute(f"DROP DATABASE {base} WITH (FORCE)")
+        server().execute(f"DROP TABLESPACE {base}")
+
+
+@pytest.mark.slow
+def test_a_server_that_ends_because_its_disk_is_full_loses_nothing_acknowledged(
+    disk: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connections, "RECONNECT_SECONDS", 0.5)
+    running = new_server({"max_wal_size": "64MB", "wal_recycle": "off"})
+    try:
+        running.stop()
+        subprocess.run(["mv", running.data / "pg_wal", disk / "wal"], check=True)
+        (running.data / "pg_wal").symlink_to(disk / "wal")
+        running.start()
+        file = f"{running.address('postgres')}/p/s.jsonl"
+        kept: list[str] = []
+        with Session.create(file, cwd="/p", spill_over=None) as session, filled(disk, 20_000_000):
+            with pytest.raises(WriteFailedError, match="open the session again"):
+                append_on(session, kept)
+            running.stop()
+        running.start()
+        found = said(file)
+        assert not set(kept) - set(found)
+        assert max(found.values()) == 1
+        assert len(found) - len(kept) <= 1
+        assert kept
+    finally:
+        running.stop()
+
+
+@pytest.fixture
+def pair() -> Iterator[tuple[Server, Server]]:
+    """A server, and a standby of it."""
+    check_installed()
+    primary = new_server()
+    standby = new_server(primary=primary)
+    yield primary, standby
+    primary.stop()
+    standby.stop()
+
+
+def both(pair: tuple[Server, Server], base: str) -> str:
+    """The address of whichever of two servers can be written to."""
+    hosts = ",".join(f"127.0.0.1:{one.port}" for one in pair)
+    return f"postgresql://postgres@{hosts}/{base}/p/s.jsonl?target_session_attrs=read-write"
+
+
+@pytest.mark.slow
+def test_writers_go_on_at_the_standby_that_took_over_and_lose_nothing(
+    pair: tuple[Server, Server],
+) -> None:
+    primary, standby = pair
+    base = primary.database()
+    primary.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
+    primary.execute("SELECT pg_reload_conf()")
+    file = both(pair, base)
+    Session.create(file, cwd="/p").close()
+    acknowledged: list[str] = []
+    ready = threading.Barrier(5)
+
+    def write(writer: int) -> None:
+        with Session.open(file) as session:
+            for number in range(40):
+                if number == 10:
+                    ready.wait(60)
+                text = f"{writer}-{number}"
+                session.append_message(user(text))
+                acknowledged.append(text)
+
+    threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+    for thread in threads:
+        thread.start()
+    ready.wait(60)
+    primary.kill()
+    standby.execute("SELECT pg_promote()")
+    for thread in threads:
+        thread.join()
+    assert len(acknowledged) == 160
+    assert said(file) == Counter(acknowledged)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("others", [[], ["b2", "c2"], ["b2", "c2", "d2"], ["longer than b"] * 3])
+def test_a_writer_whose_entries_a_standby_never_got_is_told_and_appends_to_no_other_entries(
+    pair: tuple[Server, Server], others: list[str]
+) -> None:
+    primary, standby = pair
+    file = both(pair, primary.database())
+    with Session.create(file, cwd="/p") as session:
+        session.append_message(user("a1"))
+        wait_for_replay(pair)
+        standby.execute("ALTER SYSTEM SET primary_conninfo = ''")
+        standby.execute("SELECT pg_reload_conf()")
+        while standby.execute("SELECT 1 FROM pg_stat_wal_receiver"):
+            time.sleep(0.01)
+        session.append_message(user("b1"))
+        session.append_message(user("c1"))
+        primary.kill()
+        standby.execute("SELECT pg_promote()")
+        with Session.open(file) as other:
+            for text in others:
+                other.append_message(user(text))
+        for _ in range(2):
+            with pytest.raises(FileReplacedError, match="open it again"):
+                session.append_message(user("d1"))
+    assert said(file) == Counter(["a1", *others])
+
+
+def wait_for_replay(pair: tuple[Server, Server]) -> None:
+    """Wait until the standby has all that the server has written."""
+    primary, standby = pair
+    end = primary.execute("SELECT pg_current_wal_lsn()")[0][0]
+    while not standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{end}'")[0][0]:
+        time.sleep(0.01)
