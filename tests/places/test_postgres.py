@@ -376,43 +376,6 @@ def test_many_at_once_make_the_tables_once(running: Server, base: str) -> None:
         one.close()
 
 
-GRANTS: Final = """
-    CREATE ROLE reader_{0} LOGIN; CREATE ROLE writer_{0} LOGIN;
-    GRANT USAGE ON SCHEMA sessiontree TO reader_{0}, writer_{0};
-    GRANT SELECT ON ALL TABLES IN SCHEMA sessiontree TO reader_{0}, writer_{0};
-    GRANT INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA sessiontree TO writer_{0};
-    REVOKE INSERT, UPDATE, DELETE ON sessiontree.version FROM writer_{0};
-"""
-
-
-def test_a_user_with_the_least_rights_can_do_all_and_a_reader_can_read(
-    place: Place, running: Server, base: str
-) -> None:
-    log = made(place)
-    running.execute(GRANTS.format(base), base)
-    try:
-        url = running.address(base).replace("postgres@", "{}@")
-        writer, _ = place_of(url.format(f"writer_{base}"))
-        with Session.create(f"{writer.url}/w.jsonl", cwd="/p", spill_over=100) as session:
-            session.append_message(user("a" * 500))
-            session.append_message(assistant("b"))
-            session.gc()
-        writer.move("w.jsonl", "v.jsonl")
-        writer.remove("v.jsonl")
-        reader, _ = place_of(url.format(f"reader_{base}"))
-        with contextlib.closing(reader.log(place.name(log.name))) as reading:
-            assert content(reading) == HEADER
-            with pytest.raises(StorageError, match=r"permission denied.*ask the owner"):
-                append(reading, LINE)
-        with pytest.raises(StorageError, match="permission denied"):
-            reader.create("r.jsonl", [HEADER])
-        writer.close()
-        reader.close()
-    finally:
-        for role in ("reader", "writer"):
-            running.execute(f"DROP OWNED BY {role}_{base}; DROP ROLE {role}_{base}", base)
-
-
 def test_a_database_that_is_read_only_refuses_writes_and_says_what_to_do(
     running: Server, base: str, place: Place
 ) -> None:

@@ -10,15 +10,23 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from sessiontree import Session
-from sessiontree.errors import FileReplacedError, StorageError, WriteFailedError
+from sessiontree import Session, Store
+from sessiontree.errors import (
+    FileReplacedError,
+    SessionNotFoundError,
+    StorageError,
+    WriteFailedError,
+)
+from sessiontree.storage.place import address
 from sessiontree.storage.postgres import connections
+from sessiontree.storage.postgres.connections import Connections, settings_of
 from tests.places.server import Server, check_installed, new_server, server
 from tests.support.conversation import user
 
@@ -203,3 +211,75 @@ def wait_for_replay(pair: tuple[Server, Server]) -> None:
     end = primary.execute("SELECT pg_current_wal_lsn()")[0][0]
     while not standby.execute(f"SELECT pg_last_wal_replay_lsn() >= '{end}'")[0][0]:
         time.sleep(0.01)
+
+
+@pytest.mark.slow
+def test_a_standby_is_read_and_followed_and_refuses_each_write_with_what_to_do(
+    pair: tuple[Server, Server],
+) -> None:
+    primary, standby = pair
+    base = primary.database()
+    there, here = (f"{one.address(base)}/p/s.jsonl" for one in pair)
+    with Session.create(there, cwd="/p") as session:
+        session.append_message(user("hello"))
+    wait_for_replay(pair)
+    store = Store(standby.address(base))
+    assert [hit.snippet for hit in store.search("hello")] == ["hello"]
+    assert said(here) == Counter(["hello"])
+    writes: list[Callable[[Session], object]] = [
+        lambda session: session.append_message(user("x")),
+        lambda session: session.append_message(user("x" * 100_000)),
+        lambda session: session.label(session.leaf.uuid, "x"),
+    ]
+    for write in writes:
+        with Session.open(here) as session, pytest.raises(StorageError, match="to the primary"):
+            write(session)
+    with pytest.raises(StorageError, match="write to the primary"):
+        Session.create(here.replace("s.jsonl", "new.jsonl"), cwd="/p")
+    with pytest.raises(StorageError, match="write to the primary"):
+        store.trash(here)
+    with Session.open(here, readonly=True) as reader, ThreadPoolExecutor(1) as threads:
+        followed = threads.submit(next, reader.follow())
+        with Session.open(there) as session:
+            entry = session.append_message(user("new"))
+        assert followed.result(60).uuid == entry.uuid
+
+
+@pytest.mark.slow
+def test_a_read_that_a_standby_ended_for_its_replay_is_tried_again(
+    pair: tuple[Server, Server],
+) -> None:
+    primary, standby = pair
+    standby.execute("ALTER SYSTEM SET max_standby_streaming_delay = 0")
+    standby.execute("SELECT pg_reload_conf()")
+    base = primary.database()
+    primary.execute("CREATE TABLE gone AS SELECT generate_series(1, 1000)", base)
+    wait_for_replay(pair)
+    reading = Connections(settings_of(address(standby.address(base))))
+    sleeps = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep'"
+    with contextlib.closing(reading), ThreadPoolExecutor(1) as threads:
+        read = threads.submit(reading.run, b"SELECT count(*) FROM gone, pg_sleep(2)")
+        while not standby.execute(sleeps):
+            time.sleep(0.01)
+        primary.execute("DELETE FROM gone", base)
+        primary.execute("VACUUM gone", base)
+        assert read.result(60) == [(0,)]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SQL_ASCII"])
+def test_a_database_that_is_not_utf8_has_no_sessions_and_is_refused(encoding: str) -> None:
+    base = f"test_{os.getpid()}_{encoding.lower()}"
+    server().execute(
+        f"CREATE DATABASE {base} ENCODING '{encoding}' TEMPLATE template0 LC_COLLATE 'C' "
+        "LC_CTYPE 'C'"
+    )
+    try:
+        file = f"{server().address(base)}/p/ä€.jsonl"
+        for _ in range(2):
+            with pytest.raises(StorageError, match=f"encoding {encoding}; make one with the enc"):
+                Session.create(file, cwd="/p")
+        with pytest.raises(SessionNotFoundError):
+            Session.open(file)
+        assert list(Store(server().address(base)).search("ä€")) == []
+    finally:
+        server().execute(f"DROP DATABASE {base} WITH (FORCE)")

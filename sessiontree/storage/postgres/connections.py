@@ -136,7 +136,8 @@ _LINE_FORMATS: Final = [1 if name == "line" else 0 for name in LINE_TYPES]
 
 
 class Lost(StorageError):
-    """The connection broke: whether the statement was carried out is unknown."""
+    """The connection broke, so that it is unknown whether the statement was carried out, or the
+    server undid the statement for the sake of another: it may be tried again."""
 
 
 class NoTables(Exception):
@@ -397,8 +398,10 @@ class Connections:
     def _translated(self, error: psycopg.Error, connection: ServerConnection) -> Exception:
         if isinstance(error, (refusals.UndefinedTable, refusals.InvalidSchemaName)):
             return NoTables()
+        url = self.settings.url
+        if isinstance(error, _UNDONE):
+            return Lost(f"{url}: the server undid a statement: {self.told(error)}; try again", url)
         if connection.closed:
-            url = self.settings.url
             return Lost(
                 f"the connection to {url} was lost: {self.told(error)}; try again when the "
                 "server can be reached",
@@ -496,6 +499,9 @@ class Connections:
 
 
 _IDLE: Final = TransactionStatus.IDLE
+_UNDONE: Final = (refusals.SerializationFailure, refusals.DeadlockDetected)
+"""Also where a standby has no room for a read beside what it replays."""
+
 _AGAIN: Final = "see the server's log"
 _NEXT: Final[dict[type[psycopg.Error], str]] = {
     refusals.InsufficientPrivilege: "ask the owner of the database for the rights, see "
