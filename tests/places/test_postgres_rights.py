@@ -81,7 +81,7 @@ def test_a_writer_can_do_all(url: str, tmp_path: Path) -> None:
         session.append_message(user("on a laptop"))
     sync_session(DISK, copied, file)
     assert len(store.list()) == 3
-    assert len(list(store.search("alone"))) == 1
+    assert len(list(store.search("on a laptop"))) == 1
     trashed = store.trash(file)
     assert len(store.trashed()) == 1
     assert store.restore(trashed)
