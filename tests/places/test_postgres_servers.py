@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import shutil
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -24,9 +26,11 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
+from sessiontree.storage.backends import place_of
 from sessiontree.storage.place import address
 from sessiontree.storage.postgres import connections
 from sessiontree.storage.postgres.connections import Connections, settings_of
+from tests.places.proxy import proxy
 from tests.places.server import Server, check_installed, new_server, server
 from tests.support.conversation import user
 
@@ -281,5 +285,76 @@ def test_a_database_that_is_not_utf8_has_no_sessions_and_is_refused(encoding: st
         with pytest.raises(SessionNotFoundError):
             Session.open(file)
         assert list(Store(server().address(base)).search("ä€")) == []
+    finally:
+        server().execute(f"DROP DATABASE {base} WITH (FORCE)")
+
+
+AT_ANOTHER_TIME: Final = """
+import sys
+from datetime import timedelta
+from sessiontree import Session, Store
+url, name, text = sys.argv[1:]
+with Session.open(f"{url}/p/{name}.jsonl", spill_over=100) as session:
+    for number in range(5):
+        session.append_message({"role": "user", "content": f"{number} {text * 100}"})
+    with session.batch():
+        session.append_message({"role": "assistant", "content": text})
+    assert session.gc().blobs == [], "removed fresh blobs"
+store = Store(url)
+file = f"{url}/p/trashed-{name}-{text}.jsonl"
+Session.create(file, cwd="/p").close()
+store.restore(store.trash(file))
+assert store.empty_trash(older_than=timedelta(days=1)) == []
+"""
+
+
+@pytest.mark.slow
+def test_clocks_that_disagree_by_hours_do_no_harm() -> None:
+    faketime = shutil.which("faketime")
+    if faketime is None:
+        pytest.skip("faketime is not installed (apt-get install faketime)")
+    base = server().database()
+    url = server().address(base)
+    clocks = ["-9h", "+9h", "-2h", "+0"]
+    try:
+        Session.create(f"{url}/p/one.jsonl", cwd="/p").close()
+        children = [
+            subprocess.Popen(
+                [faketime, "-f", clock, sys.executable, "-c", AT_ANOTHER_TIME, url, "one", clock]
+            )
+            for clock in clocks
+        ]
+        assert [child.wait(120) for child in children] == [0] * len(clocks)
+        found = said(f"{url}/p/one.jsonl")
+        assert found == Counter(
+            [f"{n} {clock * 100}" for n in range(5) for clock in clocks] + clocks
+        )
+        assert len(Store(url).list()) == 1 + len(clocks)
+    finally:
+        place_of(url)[0].close()
+        server().execute(f"DROP DATABASE {base} WITH (FORCE)")
+
+
+@pytest.mark.slow
+def test_a_line_of_100_mb_is_kept_once_though_its_connection_breaks() -> None:
+    base = server().database()
+    text = "x" * 100_000_000
+    try:
+        with proxy(server().port) as between:
+            file = f"{server().address(base, between.port)}/p/s.jsonl"
+            with Session.create(file, cwd="/p", spill_over=None) as session:
+                session.append_message(user("first"))
+                between.cut_sent = 50_000_000
+                session.append_message(user(text))
+                assert between.cuts == 1
+                between.cut_sent = None
+                session.append_message(user("last"))
+            with Session.open(file) as session:
+                assert [m["content"] for m in session.context().messages] == ["first", text, "last"]
+                session.append_message(user("more"))
+            assert said(file) == Counter(["first", text, "last", "more"])
+            hits = list(Store(server().address(base, between.port)).search("xxxx"))
+            assert len(hits) == 1
+            place_of(file)[0].close()
     finally:
         server().execute(f"DROP DATABASE {base} WITH (FORCE)")
