@@ -402,6 +402,8 @@ LATE: Final = {
     "storage.backends": {
         "storage.blobs": "many sessions have none",
         "storage.place": "few sessions have an address",
+        "storage.beside": "few addresses say where blobs are",
+        "storage.folder": "few addresses say where blobs are",
         "storage.memory": "few sessions have an address",
         "storage.objects.place": "few sessions have an address",
         "storage.postgres.place": "few sessions are in a database",

@@ -159,11 +159,13 @@ class Remote:
         return self._place.name(file)
 
     def finish(self) -> None:
-        """Do nothing: a move is one step of the place, which ends what it began."""
+        self._place.finish()
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
         from sessiontree.catalog.empty import RemovedSession  # few programs remove sessions
 
+        if not dry_run:
+            self.finish()
         start = f"{self._prefix}{TRASH}/"
         for found in sorted(self._place.list(start)):
             stamp = _STAMP.fullmatch(found.name[len(start) :].partition("/")[0])

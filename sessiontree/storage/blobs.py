@@ -47,6 +47,7 @@ from sessiontree.storage.fs import (
     CREATE,
     READ_PLAIN,
     Durability,
+    ElsewhereError,
     FileSystem,
     Stat,
     closing_fd,
@@ -199,13 +200,18 @@ class Blobs:
                 return []
 
     @contextlib.contextmanager
-    def _opened(self, sha256: str, size: int | None = None) -> Iterator[tuple[int, int]]:
-        """The descriptor and the size of the plain file that has a blob's name and size."""
+    def _opened(
+        self, sha256: str, size: int | None = None, *, explains: bool = True
+    ) -> Iterator[tuple[int, int]]:
+        """The descriptor and the size of the plain file that has a blob's name and size.
+
+        `explains` has the error for a missing one say where it may be, which may take a request.
+        """
         path = self._path(sha256)
         try:
             fd = self._fs.open(path, READ_PLAIN)
         except OSError as error:
-            raise self._not_opened(sha256, error) from error
+            raise self._not_opened(sha256, error, explains) from error
         try:
             try:
                 found = self._fs.stat(fd)
@@ -224,9 +230,12 @@ class Blobs:
             with contextlib.suppress(OSError):
                 self._fs.close(fd)
 
-    def _not_opened(self, sha256: str, error: OSError) -> BlobError:
+    def _not_opened(self, sha256: str, error: OSError, explains: bool) -> BlobError:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             cause = f"a blob of {self.file} is missing: there is no file {self._path(sha256)}"
+            why = error.why() if isinstance(error, ElsewhereError) and explains else ""
+            if why:
+                return BlobMissingError(f"{cause}: {why}", self.file, sha256, cause)
             message = (
                 f"{cause}; where the session was moved or copied, bring the folder along, "
                 "or else restore it from a backup"
@@ -356,7 +365,7 @@ class Blobs:
     def _found(self, blob: Blob) -> Literal["absent", "damaged", "whole"]:
         """The state of the file that has a blob's name; it is read, and synced if whole."""
         try:
-            with self._opened(blob.sha256) as (fd, size):
+            with self._opened(blob.sha256, explains=False) as (fd, size):
                 if size != blob.size or self._hash(fd, blob) != blob.sha256:
                     return "damaged"
                 self._sync_blob(fd, blob.sha256)

@@ -9,9 +9,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterable, Iterator
-from typing import IO
+from typing import IO, Final
 
 from sessiontree.errors import SessionExistsError, SessionNotFoundError
+from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles, move_beside, remove_beside
 from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
@@ -28,9 +29,9 @@ from sessiontree.storage.place import (
 )
 
 
-def open_place(address: Address) -> MemoryPlace:
-    """Open the place of an address."""
-    return MemoryPlace(address)
+def open_place(address: Address, elsewhere: Elsewhere | None) -> MemoryPlace:
+    """Open the place of an address, whose blobs may be elsewhere."""
+    return MemoryPlace(address, elsewhere)
 
 
 class MemoryContents:
@@ -65,17 +66,32 @@ class MemoryContents:
         return found[0]
 
 
+class _Memory:
+    """What is in memory under a name, which all places with this name share."""
+
+    def __init__(self) -> None:
+        self.contents = MemoryContents()
+        self.logs: dict[str, MemoryLog] = {}
+        self.modified: dict[str, tuple[int, float]] = {}
+        self.lock = threading.RLock()
+
+
+_memories: Final[dict[str, _Memory]] = {}
+
+
 class MemoryPlace:
     """Sessions in memory; see `Place`."""
 
-    def __init__(self, opened: Address) -> None:
+    def __init__(self, opened: Address, elsewhere: Elsewhere | None = None) -> None:
         self.url = opened.shown
-        self.contents = MemoryContents()
-        self._options = opened.options
+        memory = _memories.setdefault(self.url, _Memory())
+        self._own = memory.contents
+        self.contents = Beside(self._own, elsewhere)
+        self._options = opened.shown_options
         self._files = ContentFiles(self.contents, f"{self.url}/")
-        self._logs: dict[str, MemoryLog] = {}
-        self._modified: dict[str, tuple[int, float]] = {}
-        self._lock = threading.RLock()
+        self._logs = memory.logs
+        self._modified = memory.modified
+        self._lock = memory.lock
 
     def address(self, name: str) -> str:
         return address_of(self.url, name, self._options)
@@ -87,7 +103,10 @@ class MemoryPlace:
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
     ) -> MemoryLog:
         log = self._log(name)
-        return log.to_read() if readonly else log.beside()
+        opened = log.to_read() if readonly else log.beside()
+        opened.name = self.address(name)
+        opened.blobs = self.blobs(name)
+        return opened
 
     def _log(self, name: str) -> MemoryLog:
         with self._lock:
@@ -142,15 +161,18 @@ class MemoryPlace:
             moved = log.beside()
             moved.name = self.address(check_name(target, self.url))
             moved.blobs = self.blobs(target)
-            move_beside(self.contents, source, target)
+            move_beside(self._own, source, target)
             self._logs[target] = moved
             del self._logs[source]
 
     def remove(self, name: str) -> None:
-        with self._lock:
+        with self.contents.removing(name), self._lock:
             self._log(name)
             del self._logs[name]
-            remove_beside(self.contents, name)
+            remove_beside(self._own, name)
+
+    def finish(self) -> None:
+        self.contents.finish(lambda name: self.find(name) is None)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

@@ -149,6 +149,9 @@ class Place(Protocol):
             SessionBusyError: an exclusive writer holds the session.
         """
 
+    def finish(self) -> None:
+        """Remove what is left of sessions whose removal was cut short."""
+
     def close(self) -> None:
         """Close the connections; they open again when they are needed."""
 
@@ -176,7 +179,11 @@ class Address(NamedTuple):
     @property
     def shown_options(self) -> tuple[tuple[str, str], ...]:
         """The options without those that are secret."""
-        return tuple(option for option in self.options if option[0] not in SECRETS)
+        return tuple(
+            (key, shown_address(value) if key == "blobs" else value)
+            for key, value in self.options
+            if key not in SECRETS
+        )
 
 
 def address_of(base: str, name: str, options: tuple[tuple[str, str], ...] = ()) -> str:
@@ -186,6 +193,15 @@ def address_of(base: str, name: str, options: tuple[tuple[str, str], ...] = ()) 
     path = "/" + quote(name, safe="/+~,@=") if name else ""
     query = f"?{urlencode(options)}" if options else ""
     return f"{base}{path}{query}"
+
+
+def shown_address(url: str) -> str:
+    """An address without its password and its other secrets, which can be taken apart again."""
+    try:
+        found = address(url)
+    except UsageError:
+        return without_secret(url)
+    return address_of(found.shown, found.name, found.shown_options)
 
 
 def name_in(url: str) -> str:
@@ -216,7 +232,7 @@ def path_of(text: str) -> str:
     """The path that a path or a `file` URL names.
 
     Raises:
-        UsageError: it names a file of another machine.
+        UsageError: it names a file of another machine, or has options.
     """
     if not text.startswith("file://"):
         return text
@@ -225,6 +241,11 @@ def path_of(text: str) -> str:
     parts = urlsplit(text)
     if parts.netloc not in ("", "localhost") or not parts.path:
         raise UsageError(f"{text} names a file of another machine; write file:///path")
+    if parts.query:
+        raise UsageError(
+            f"{without_secret(text)} has options, and a file has none: blobs are beside it; write "
+            "%3F for a question mark in a name"
+        )
     return unquote(parts.path)
 
 
@@ -275,11 +296,27 @@ def _split(url: str) -> SplitResult:
 
 def without_secret(url: str) -> str:
     """A text that may be a URL, without what may be its password."""
+    from urllib.parse import quote, unquote
+
+    outer, inner = _without_blobs(url)
+    if inner:
+        shown = quote(without_secret(unquote(inner)), safe=":/")
+        return f"{without_secret(outer)}{'&' if '?' in outer else '?'}blobs={shown}"
     scheme, colon, rest = url.partition("://")
     user, at, host = rest.rpartition("@")
     host, question, query = host.partition("?")
     options = [each for each in query.split("&") if each.partition("=")[0] not in SECRETS]
     return f"{scheme}{colon}{user.partition(':')[0]}{at}{host}{question}{'&'.join(options)}"
+
+
+def _without_blobs(url: str) -> tuple[str, str]:
+    """A URL without its option `blobs`, and that."""
+    for mark in ("?", "&"):
+        before, found, after = url.partition(f"{mark}blobs=")
+        if found:
+            inner, more, rest = after.partition("&")
+            return before + (mark + rest if more else ""), inner
+    return url, ""
 
 
 @contextlib.contextmanager

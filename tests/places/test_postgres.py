@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import os
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from typing import IO, Final
 
 import pytest
 
@@ -542,3 +543,23 @@ def test_a_list_that_nobody_reads_to_its_end_gives_its_connection_back(place: Pl
     for _ in range(70):  # more than there are
         assert next(iter(place.ends("", 10, 10))).head == HEADER[:10]
     assert len(list(place.ends("", 10, 10))) == 3
+
+
+def test_no_entry_with_a_blob_goes_to_a_session_that_was_moved(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An entry may be in the moved session, but its blob would be under the old name."""
+    put = place.contents.put
+
+    def put_and_move(key: str, source: IO[bytes]) -> None:
+        place.move("p/a.jsonl", "p/b.jsonl")
+        put(key, source)
+
+    with Session.create(place.address("p/a.jsonl"), cwd="/p", spill_over=100) as session:
+        session.append_message(user("a"))
+        monkeypatch.setattr(place.contents, "put", put_and_move)
+        with pytest.raises(SessionNotFoundError):
+            session.attach(io.BytesIO(b"z" * 1000), media_type="text/plain")
+    with Session.open(place.address("p/b.jsonl"), readonly=True) as moved:
+        assert moved.verify() == []
+        assert len(list(moved.entries())) == 2

@@ -18,13 +18,13 @@ from sessiontree.errors import (
     SessionNotFoundError,
     StorageError,
 )
+from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles
 from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace
 from sessiontree.storage.place import (
     Address,
-    Contents,
     Ends,
     Found,
     check_name,
@@ -69,19 +69,19 @@ _PAGE: Final = 100
 """Rows that are fetched at once of many large ones."""
 
 
-def open_place(address: Address) -> PostgresPlace:
-    """Open the place of an address; it connects when it is first used.
+def open_place(address: Address, elsewhere: Elsewhere | None) -> PostgresPlace:
+    """Open the place of an address, whose blobs may be elsewhere; it connects when first used.
 
     Raises:
         UsageError: an option has a wrong value, or psycopg is not installed.
     """
-    return PostgresPlace(address)
+    return PostgresPlace(address, elsewhere)
 
 
 class PostgresPlace:
     """Sessions in a schema of a database; see `Place`."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, elsewhere: Elsewhere | None = None) -> None:
         settings = settings_of(address)
         self.url = settings.url
         schema = sql.Identifier(settings.schema).as_string(None)
@@ -89,13 +89,13 @@ class PostgresPlace:
         space = zlib.crc32(f"sessiontree {schema}".encode()) & 0x7FFFFFFE
         self._tables = Tables(
             settings.url,
-            address.options,
+            address.shown_options,
             Connections(settings),
             Statements(schema, space),
             space,
             settings.notify,
         )
-        self.contents: Contents = PostgresContents(self._tables, self._make_tables)
+        self.contents = Beside(PostgresContents(self._tables, self._make_tables), elsewhere)
         self._files = ContentFiles(self.contents, f"{self.url}/")
         self._is_checked = False
 
@@ -185,7 +185,10 @@ class PostgresPlace:
     def remove(self, name: str) -> None:
         if not _is_text(name) or not self._has_tables():
             raise self._missing(name)
-        with self._tables.connections.transaction() as connection:
+        with (
+            self.contents.removing(name),
+            self._tables.connections.transaction() as connection,
+        ):
             session, end = self._lock(connection, name)
             execute = connection.execute
             execute(self._sql(BARRIER), end.as_end())
@@ -230,6 +233,9 @@ class PostgresPlace:
         if state is None:
             raise self._missing(name)
         return row[0], Held(*state)
+
+    def finish(self) -> None:
+        self.contents.finish(lambda name: self.find(name) is None)
 
     def close(self) -> None:
         self._tables.connections.close()
