@@ -442,6 +442,31 @@ def test_what_is_acknowledged_is_synced_also_where_the_server_would_not(
     assert running.execute("SELECT setting FROM seen", base) == [("on",)] * 3 + [("off",)] * 3
 
 
+_LOCKS_IN_NAME_ONLY = """
+    CREATE SCHEMA stubs;
+    CREATE FUNCTION stubs.pg_advisory_xact_lock(int, int) RETURNS void LANGUAGE sql AS '';
+    CREATE FUNCTION stubs.pg_try_advisory_xact_lock(int, int) RETURNS boolean
+        LANGUAGE sql AS 'SELECT true';
+    CREATE FUNCTION stubs.pg_try_advisory_xact_lock_shared(int, int) RETURNS boolean
+        LANGUAGE sql AS 'SELECT true'
+"""
+
+
+def test_a_server_whose_locks_do_nothing_takes_appends_and_refuses_what_needs_a_lock(
+    running: Server,
+) -> None:
+    database = running.database()
+    running.execute(_LOCKS_IN_NAME_ONLY, database)
+    options = "notify=off&options=-csearch_path%3Dstubs,pg_catalog"
+    file = f"{running.address(database)}/p/s.jsonl?{options}"
+    with Session.create(file, cwd="/p") as session:
+        kept = session.append_message({"role": "user", "content": "hello"})
+        with pytest.raises(StorageError, match="keeps nobody out"):
+            session.label(kept, "a-label")
+    with Session.open(file) as session:
+        assert [entry.type for entry in session.entries()] == ["session", "message"]
+
+
 def _long_session(file: str) -> str:
     """Make a session of a megabyte; return the uuid of its first message."""
     with Session.create(file, cwd="/p", spill_over=None) as session:

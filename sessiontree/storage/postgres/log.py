@@ -309,6 +309,7 @@ class PostgresLog:
             Moved: the log ends elsewhere.
             SessionNotFoundError: the session was moved or removed.
             SessionBusyError: another writer holds it.
+            StorageError: a lock of this server keeps nobody out.
         """
         state = self._state()
         if state is None:
@@ -321,8 +322,22 @@ class PostgresLog:
         if guard.is_held:
             if self._is_free():
                 self._take_again()
+                self._check_held()
         elif not self._is_free():
             guard.check_patience(self._number, started)
+
+    def _check_held(self) -> None:
+        """Check that a lock that was just taken keeps others out.
+
+        Raises:
+            StorageError: it does not, as on servers that know these locks by name only.
+        """
+        if self._is_free():
+            raise StorageError(
+                f"{self.name}: a lock of this server keeps nobody out, so nothing is written; use "
+                "PostgreSQL, whose advisory locks work",
+                self.name,
+            )
 
     def _is_free(self) -> bool:
         """Whether nobody holds the session."""
