@@ -529,17 +529,19 @@ def _show_demand(day: Day, demand: Demand) -> None:
     print(f"  busiest minute: {demand.peak_entries:,} entries, {demand.peak_entries / 60:.1f}/s")
 
 
-def _run(workers: Workers, jobs: list[Job], demand: Demand, size: Callable[[], int]) -> None:
+def _run(
+    workers: Workers, jobs: list[Job], demand: Demand, sizes: Callable[[], Counter[str]]
+) -> None:
     heads = f"  {'':24}{'calls':>9}{'p50 ms':>11}{'p99 ms':>11}"
     day = jobs[0].day
     print(f"start of all sessions\n{heads}")
     workers.play(_start).show()
-    before = size()
+    before = sizes()
     sample = sum(len(job.sample) for job in jobs)
     print(f"day of {sample:,} agents, as fast as it goes\n{heads}")
     played = workers.play(_make_day)
     played.show()
-    grown = size() - before
+    grown = sizes() - before
     _row("all appends", played.appends())
     tenth = max(1, len(played.first["answer"]) // 10)
     _row("answers, first tenth", played.first["answer"][:tenth])
@@ -563,7 +565,7 @@ def _each(requests: Counter[str], turns: int) -> str:
     return ", ".join(f"{count / turns:.1f} {kind}" for kind, count in sorted(requests.items()))
 
 
-def _show_ceiling(day: Day, demand: Demand, played: Part, grown: int) -> None:
+def _show_ceiling(day: Day, demand: Demand, played: Part, grown: Counter[str]) -> None:
     """Print what was measured, divided by what is wanted."""
     wanted = demand.peak_entries / 60
     rate = played.entries / played.seconds
@@ -580,22 +582,27 @@ def _show_ceiling(day: Day, demand: Demand, played: Part, grown: int) -> None:
         cost = played.servers * played.seconds / played.entries
         print(f"the server: {cost * 1e6:,.0f} us of a core an entry, all calls included")
         print(f"one core of it: {1 / cost:,.0f} entries/s, {holds(1 / cost)}")
-    if grown:
-        each = grown / played.entries
-        print(f"stored: {each:,.0f} bytes an entry, {each * demand.entries / 1e9:,.1f} GB a day")
+    for name, more in sorted(grown.items()):
+        each = more / played.entries
+        if name.endswith(", objects"):
+            print(f"{name}: {each:.2f} an entry, {each * demand.entries:,.0f} a day")
+        else:
+            print(
+                f"{name}: {each:,.0f} bytes an entry, {each * demand.entries / 1e9:,.1f} GB a day"
+            )
 
 
 @contextlib.contextmanager
-def _place(kind: str) -> Iterator[tuple[str, Callable[[], int]]]:
-    """The address of an empty place, and a function that gives its bytes, 0 if unknown."""
+def _place(kind: str) -> Iterator[tuple[str, Callable[[], Counter[str]]]]:
+    """The address of an empty place, and a function that gives the bytes of what is stored."""
     if kind == "postgres":
         from tests.places.server import check_installed, new_server
 
         check_installed()
         running = new_server({"listen_addresses": "127.0.0.1", "max_connections": "100"})
         database = running.database()
-        wanted = f"SELECT pg_database_size('{database}')"
-        yield running.address(database), lambda: int(running.execute(wanted)[0][0])
+        wanted = partial(running.execute, _SIZES, database)
+        yield running.address(database), lambda: Counter(dict(wanted()))
     elif kind in ("objects", "moto"):
         from tests.places import servers
 
@@ -603,14 +610,33 @@ def _place(kind: str) -> Iterator[tuple[str, Callable[[], int]]]:
             running_s3 = servers.moto() if kind == "moto" else servers.seaweed(Path(folder))
             with running_s3 as endpoint, servers.credentials(endpoint):
                 servers.make_bucket(endpoint, "simulation")
-                yield "s3://simulation", partial(_bytes_in, "s3://simulation")
+                yield "s3://simulation", partial(_sizes_in, "s3://simulation")
     else:
-        yield kind, lambda: 0
+        yield kind, Counter
 
 
-def _bytes_in(url: str) -> int:
+_SIZES: Final = """
+    SELECT 'table ' || relname || CASE WHEN i.n = 1 THEN ', its indexes' ELSE '' END,
+        CASE WHEN i.n = 1 THEN pg_indexes_size(oid) ELSE pg_table_size(oid) END::bigint
+    FROM pg_class, generate_series(0, 1) AS i(n)
+    WHERE relkind = 'r' AND relnamespace = 'sessiontree'::regnamespace
+    UNION ALL SELECT 'database', pg_database_size(current_database())
+    UNION ALL SELECT 'log of the server (WAL)',
+        pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::bigint
+"""
+
+
+def _sizes_in(url: str) -> Counter[str]:
+    """The bytes and the number of the objects in a bucket, by what they are."""
     place: Any = place_of(url)[0]
-    return sum(found.size for found in place.bucket.list(""))
+    kinds = {"/log/": "blocks", "/merged/": "merged blocks", ".blobs/": "blobs"}
+    sizes: Counter[str] = Counter()
+    for found in place.bucket.list(""):
+        kind = next((kinds[part] for part in kinds if part in found.key), "heads")
+        sizes[kind] += found.size
+        sizes[f"{kind}, objects"] += 1
+        sizes["all objects, bytes"] += found.size
+    return sizes
 
 
 if __name__ == "__main__":

@@ -121,6 +121,8 @@ def seaweed(folder: Path) -> Iterator[str]:
     command += [f"-s3.config={config}", "-ip=127.0.0.1", "-ip.bind=127.0.0.1", "-volume.max=50"]
     command += ["-master.volumeSizeLimitMB=64", f"-master.port={ports[0]}"]
     command += [f"-volume.port={ports[1]}", f"-filer.port={ports[2]}"]
+    command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # ports that two servers would share
+    command += ["-master.telemetry=false"]
     with _running(command, port, cwd=folder):
         yield f"http://127.0.0.1:{port}"
 
