@@ -8,7 +8,7 @@ only the waiting between them is left out. Four parts:
 1. *start*: all agents create their sessions.
 2. *day*: one agent of `--every` makes all its calls, in the order of the day, as fast as they go.
 3. *busiest minute*: the appends of all agents in the minute with most entries, at their own times.
-4. *look*: sessions are listed and searched.
+4. *look*: sessions are listed and searched, in PostgreSQL also on a standby server.
 
 At the end, the sessions of the sample are read and compared with what was acknowledged. `postgres`
 starts PostgreSQL with `fsync` on, `objects` starts SeaweedFS, `moto` starts moto's server; ADDRESS
@@ -38,6 +38,7 @@ from typing import Any, Final, NamedTuple
 from benchmarks.day import APPENDS, Call, Day, Demand, calls_of, demand_of
 from sessiontree import Session, Store
 from sessiontree.storage.backends import place_of
+from sessiontree.storage.log import Log
 
 _ENVELOPE: Final = 300
 """Bytes of a line around its text, about."""
@@ -60,6 +61,7 @@ class Job(NamedTuple):
         sample: those of them that make all their calls.
         threads: how many calls it makes at once.
         peak, seconds: the busiest time.
+        standby: the same place on a standby server; empty if there is none.
     """
 
     url: str
@@ -70,6 +72,7 @@ class Job(NamedTuple):
     threads: int
     peak: int
     seconds: int
+    standby: str = ""
 
 
 class Done(NamedTuple):
@@ -374,6 +377,23 @@ def _look(job: Job, times: Times) -> None:
             _timed(times[name], call)
 
 
+def _look_at_standby(job: Job, times: Times) -> None:
+    """List and search on a standby, and see how soon it has what was appended."""
+    _look(job._replace(url=job.standby), times)
+    agent = _agents[job.sample[0]]
+    place, name = place_of(agent.file)
+    behind = place_of(job.standby)[0].log(name, readonly=True)
+    for _ in range(200):
+        agent.make(Call(0, "prompt", (500,)), job)
+        end = place.log(name, readonly=True).size()
+        _timed(times["seen on the standby"], partial(_wait_for, behind, end))
+
+
+def _wait_for(log: Log, end: int) -> None:
+    while log.size() < end:
+        time.sleep(0.0002)
+
+
 def _check(job: Job, times: Times) -> None:
     """Read what was stored, and compare it with what was acknowledged.
 
@@ -442,11 +462,13 @@ class Workers:
         ]
         self._ids = {pool.submit(os.getpid).result() for pool in self._pools}
 
-    def play(self, part: Callable[[Job, Times], None], *, only: bool = False) -> Part:
+    def play(
+        self, part: Callable[[Job, Times], None], *, only: bool = False, standby: str = ""
+    ) -> Part:
         """Play a part in all workers, or only in the first one."""
         machine = Machine(self._ids)
         pairs = list(zip(self._pools, self._jobs, strict=True))[: 1 if only else None]
-        waiting = [pool.submit(_play, part, job) for pool, job in pairs]
+        waiting = [pool.submit(_play, part, job._replace(standby=standby)) for pool, job in pairs]
         return Part([one.result() for one in waiting], *machine.used())
 
     def close(self) -> None:
@@ -505,10 +527,10 @@ def main() -> None:
     day = Day(agents=given.agents)
     demand = demand_of(day, given.seed)
     _show_demand(day, demand)
-    with _place(given.place) as (url, size):
+    with _target(given.place) as target:
         jobs = [
             Job(
-                *(url, day, given.seed, range(number, day.agents, given.workers)),
+                *(target.url, day, given.seed, range(number, day.agents, given.workers)),
                 range(number, day.agents, given.workers * every),
                 *(given.threads, demand.peak, given.seconds),
             )
@@ -516,7 +538,7 @@ def main() -> None:
         ]
         workers = Workers(jobs)
         try:
-            _run(workers, jobs, demand, size)
+            _run(workers, jobs, demand, target)
         finally:
             workers.close()
 
@@ -529,19 +551,17 @@ def _show_demand(day: Day, demand: Demand) -> None:
     print(f"  busiest minute: {demand.peak_entries:,} entries, {demand.peak_entries / 60:.1f}/s")
 
 
-def _run(
-    workers: Workers, jobs: list[Job], demand: Demand, sizes: Callable[[], Counter[str]]
-) -> None:
+def _run(workers: Workers, jobs: list[Job], demand: Demand, target: Target) -> None:
     heads = f"  {'':24}{'calls':>9}{'p50 ms':>11}{'p99 ms':>11}"
     day = jobs[0].day
     print(f"start of all sessions\n{heads}")
     workers.play(_start).show()
-    before = sizes()
+    before = target.sizes()
     sample = sum(len(job.sample) for job in jobs)
     print(f"day of {sample:,} agents, as fast as it goes\n{heads}")
     played = workers.play(_make_day)
     played.show()
-    grown = sizes() - before
+    grown = target.sizes() - before
     _row("all appends", played.appends())
     tenth = max(1, len(played.first["answer"]) // 10)
     _row("answers, first tenth", played.first["answer"][:tenth])
@@ -556,6 +576,9 @@ def _run(
     _row("all appends", peak.appends())
     print(f"look\n{heads}")
     workers.play(_look, only=True).show()
+    if standby := target.standby():
+        print(f"look at a standby\n{heads}")
+        workers.play(_look_at_standby, only=True, standby=standby).show()
     read = workers.play(_check).times["sessions read"]
     print(f"read again: {sum(read):,.0f} entries of {len(read):,} sessions, none lost, none twice")
     _show_ceiling(day, demand, played, grown)
@@ -592,27 +615,51 @@ def _show_ceiling(day: Day, demand: Demand, played: Part, grown: Counter[str]) -
             )
 
 
-@contextlib.contextmanager
-def _place(kind: str) -> Iterator[tuple[str, Callable[[], Counter[str]]]]:
-    """The address of an empty place, and a function that gives the bytes of what is stored."""
-    if kind == "postgres":
-        from tests.places.server import check_installed, new_server
+class Target(NamedTuple):
+    """An empty place.
 
-        check_installed()
-        running = new_server({"listen_addresses": "127.0.0.1", "max_connections": "100"})
-        database = running.database()
-        wanted = partial(running.execute, _SIZES, database)
-        yield running.address(database), lambda: Counter(dict(wanted()))
+    Attributes:
+        url: its address.
+        sizes: gives the bytes of what is stored; empty if they are unknown.
+        standby: starts a standby server, and gives the address there; empty if there is none.
+    """
+
+    url: str
+    sizes: Callable[[], Counter[str]] = Counter
+    standby: Callable[[], str] = str
+
+
+@contextlib.contextmanager
+def _target(kind: str) -> Iterator[Target]:
+    if kind == "postgres":
+        yield _postgres()
     elif kind in ("objects", "moto"):
         from tests.places import servers
 
         with tempfile.TemporaryDirectory() as folder:
-            running_s3 = servers.moto() if kind == "moto" else servers.seaweed(Path(folder))
-            with running_s3 as endpoint, servers.credentials(endpoint):
+            running = servers.moto() if kind == "moto" else servers.seaweed(Path(folder))
+            with running as endpoint, servers.credentials(endpoint):
                 servers.make_bucket(endpoint, "simulation")
-                yield "s3://simulation", partial(_sizes_in, "s3://simulation")
+                yield Target("s3://simulation", partial(_sizes_in, "s3://simulation"))
     else:
-        yield kind, Counter
+        yield Target(kind)
+
+
+def _postgres() -> Target:
+    """A server that syncs, which ends with this process."""
+    from tests.places.server import check_installed, new_server
+
+    check_installed()
+    running = new_server({"fsync": "on", "shared_buffers": "128MB"})
+    database = running.database()
+
+    def standby() -> str:
+        return new_server({"shared_buffers": "128MB"}, running).address(database)
+
+    def sizes() -> Counter[str]:
+        return Counter(dict(running.execute(_SIZES, database)))
+
+    return Target(running.address(database), sizes, standby)
 
 
 _SIZES: Final = """
