@@ -140,8 +140,8 @@ class Lost(StorageError):
     server undid the statement for the sake of another: it may be tried again."""
 
 
-class NoTables(Exception):
-    """The database has no tables of sessions."""
+class NoTables(StorageError):
+    """The database has no tables of sessions: nothing was stored yet, or they were dropped."""
 
 
 class ServerConnection(psycopg.Connection[tuple[Any, ...]]):
@@ -396,9 +396,13 @@ class Connections:
             raise self._translated(error, connection) from error
 
     def _translated(self, error: psycopg.Error, connection: ServerConnection) -> Exception:
-        if isinstance(error, (refusals.UndefinedTable, refusals.InvalidSchemaName)):
-            return NoTables()
         url = self.settings.url
+        if isinstance(error, (refusals.UndefinedTable, refusals.InvalidSchemaName)):
+            return NoTables(
+                f"{url} has no tables of sessions any more; if they were dropped, what they had "
+                "is only in backups",
+                url,
+            )
         if isinstance(error, _UNDONE):
             return Lost(f"{url}: the server undid a statement: {self.told(error)}; try again", url)
         if connection.closed:

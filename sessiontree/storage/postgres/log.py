@@ -252,7 +252,7 @@ class PostgresLog:
                 is_unknown = True
                 if self._settled(block, at, error):
                     return rows[-1][2]
-            except (StorageError, NoTables) as error:
+            except StorageError as error:
                 if not is_unknown:
                     raise
                 raise self._fail(error) from error
@@ -506,7 +506,7 @@ class PostgresLog:
         """See `Log.changes`; the server wakes a follower, who also looks now and then."""
         seconds = POLL_MILLISECONDS / 1000
         while not stop.is_set():
-            with contextlib.suppress(StorageError, NoTables):
+            with contextlib.suppress(StorageError):
                 yield from self._notices(stop, seconds)
             if stop.wait(seconds):
                 return
