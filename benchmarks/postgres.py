@@ -1,6 +1,6 @@
 """Sessions in PostgreSQL, beside bare statements, files, and the stores of others on one server.
 
-    python -m benchmarks.postgres SERVER [--jobs append writers resume list space] [--rounds N]
+    python -m benchmarks.postgres SERVER [--jobs JOB …] [--rounds N]
 
 SERVER is the address of a server on which databases may be made, such as
 `postgresql://postgres@127.0.0.1:5432`; it should sync (`fsync=on`). All that is compared writes to
@@ -373,12 +373,62 @@ def _space(url: str, rounds: int) -> None:
     print(f"of them in indexes: {row[1] / 20_000:.0f}")
 
 
+_PARTITION: Final = """
+    ALTER TABLE {schema}.lines RENAME TO lines_before;
+    CREATE TABLE {schema}.lines (LIKE {schema}.lines_before INCLUDING ALL) PARTITION BY HASH (log);
+    DO $$ BEGIN FOR part IN 0..{count} - 1 LOOP
+        EXECUTE format('CREATE TABLE {schema}.lines_%s PARTITION OF {schema}.lines
+            FOR VALUES WITH (MODULUS {count}, REMAINDER %s)', part, part);
+    END LOOP; END $$;
+    INSERT INTO {schema}.lines SELECT * FROM {schema}.lines_before;
+    DROP TABLE {schema}.lines_before
+"""
+
+
+def _partitions(url: str, rounds: int) -> None:
+    """The same calls in turns with tables in more and more partitions by the hash of the log."""
+    print("\npartitions of the lines: median, p99 (ms)")
+    counts = (0, 16, 64, 256)
+    for count in counts:
+        Session.create(f"{url}/p/one.jsonl?schema=parts{count}", cwd="/p").close()
+        if count:
+            statement = _PARTITION.format(schema=f"parts{count}", count=count)
+            with psycopg.connect(url, autocommit=True) as connection:
+                connection.execute(statement.encode())
+        place, _ = place_of(f"{url}?schema=parts{count}")
+        for number in range(1000):
+            place.create(f"q/{number}.jsonl", [_line()])
+    times: dict[str, list[float]] = {}
+    for _ in range(rounds):
+        for count in counts:
+            for label, call in _calls_in(f"{url}/p/one.jsonl?schema=parts{count}"):
+                times.setdefault(f"{count} partitions, {label}", []).append(_timed(call))
+    for label, found in times.items():
+        _row(label, found)
+
+
+def _calls_in(file: str) -> Iterator[tuple[str, Append]]:
+    with Session.open(file) as session:
+        for _ in range(_TURN):
+            yield "append", lambda: session.append_message(_MESSAGE)
+        yield "batch of 100", partial(_batch, session)
+    yield "resume", partial(_context, file)
+    yield "list of 1,000", lambda: list(place_of(file)[0].list())
+
+
+def _batch(session: Session) -> None:
+    with session.batch():
+        for _ in range(100):
+            session.append_message(_MESSAGE)
+
+
 _JOBS: Final[dict[str, Callable[[str, int], None]]] = {
     "append": _append,
     "writers": _writers,
     "resume": _resume,
     "list": _list,
     "space": _space,
+    "partitions": _partitions,
 }
 
 if __name__ == "__main__":
