@@ -14,6 +14,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+import random
 import tempfile
 import threading
 import time
@@ -407,6 +408,85 @@ def _partitions(url: str, rounds: int) -> None:
         _row(label, found)
 
 
+_MANY: Final = 1_000_000
+_EACH: Final = 10
+_PROJECT: Final = 100
+_HEADER: Final = (
+    '{"type":"session","version":2,"format":"sessiontree/2","uuid":"00000000-0000-4000-8000-%s",'
+    '"parentUuid":null,"timestamp":"2026-01-01T00:00:00.000Z","id":"%s","cwd":"/p"}\\n'
+)
+_LATER: Final = (
+    '{"type":"message","uuid":"0000000%s-0000-4000-8000-%s","parentUuid":"0000000%s-0000-4000-8000'
+    '-%s","message":{"role":"user","content":"%s"}}\\n'
+)
+_FILL: Final = """
+    INSERT INTO {schema}.sessions (name, session, log) OVERRIDING SYSTEM VALUE
+    SELECT format('p%s/2026-01-01T00-00-00-000Z_%s.jsonl', n / {project}, lpad(to_hex(n), 12, '0')),
+        n, n FROM generate_series({first}, {last}) n;
+    INSERT INTO {schema}.logs (log, session) OVERRIDING SYSTEM VALUE
+    SELECT n, n FROM generate_series({first}, {last}) n;
+    INSERT INTO {schema}.lines (log, at, line, uuid, parent)
+    SELECT n, 0, convert_to(format(E'{header}', id, id), 'UTF8'), '00000000-0000-4000-8000-' || id,
+        NULL
+    FROM generate_series({first}, {last}) n, lpad(to_hex(n), 12, '0') id
+    UNION ALL
+    SELECT n, {start} + (k - 1) * {size},
+        convert_to(format(E'{later}', k, id, k - 1, id, repeat(md5(n * k || ''), 9)), 'UTF8'),
+        format('0000000%s-0000-4000-8000-%s', k, id),
+        format('0000000%s-0000-4000-8000-%s', k - 1, id)
+    FROM generate_series({first}, {last}) n, generate_series(1, {each} - 1) k,
+        lpad(to_hex(n), 12, '0') id
+    ORDER BY 1, 2
+"""
+
+
+def _fill(url: str, schema: str, count: int) -> None:
+    """Make sessions of ten entries each by statements of the server."""
+    Session.create(f"{url}/p/one.jsonl?schema={schema}", cwd="/p").close()
+    start = len(_HEADER.replace("%s", "x" * 12)) - 1
+    size = len(_LATER) - 1 - 10 + 2 + 24 + 288
+    with psycopg.connect(url, autocommit=True) as connection:
+        for first in range(1000, 1000 + count, 50_000):
+            last = min(first + 50_000, 1000 + count) - 1
+            values = {"schema": schema, "first": first, "last": last, "project": _PROJECT}
+            texts = {"header": _HEADER, "later": _LATER, "start": start, "size": size}
+            connection.execute(_FILL.format(**values, **texts, each=_EACH).encode())
+        connection.execute(f"ANALYZE {schema}.lines, {schema}.sessions, {schema}.logs".encode())
+
+
+def _size(url: str, rounds: int) -> None:
+    """The same calls in turns with a thousand sessions and with a million."""
+    print(f"\n1,000 sessions and {_MANY:,} of {_EACH} entries: median, p99 (ms)")
+    counts = {"1,000": 1000, f"{_MANY:,}": _MANY}
+    for label, count in counts.items():
+        print(f"{label} made in {_timed(partial(_fill, url, f'size{count}', count)):.0f} s")
+    times: dict[str, list[float]] = {}
+    chance = random.Random(1)
+    for _ in range(rounds):
+        for label, count in counts.items():
+            number = chance.randrange(1000, 1000 + count)
+            for name, call in _calls_at(f"{url}?schema=size{count}", number):
+                times.setdefault(f"{name}, of {label}", []).append(_timed(call))
+    for label in sorted(times):
+        _row(label, times[label])
+
+
+def _calls_at(url: str, number: int) -> Iterator[tuple[str, Append]]:
+    """Calls to a session by its number, and to its project."""
+    place, _ = place_of(url)
+    project = f"p{number // _PROJECT}/"
+    name = f"{project}2026-01-01T00-00-00-000Z_{number:012x}.jsonl"
+    file = place.address(name)
+    yield "find by name", lambda: place.find(name)
+    yield "resume", partial(_context, file)
+    with Session.open(file) as session:
+        assert len(session.path()) >= _EACH
+        yield "first append", lambda: session.append_message(_MESSAGE)
+        yield "append", lambda: session.append_message(_MESSAGE)
+    yield "list of a project", lambda: list(place.list(project))
+    yield "list of a project with ends", lambda: list(place.ends(project, 4096, 16384))
+
+
 def _calls_in(file: str) -> Iterator[tuple[str, Append]]:
     with Session.open(file) as session:
         for _ in range(_TURN):
@@ -429,6 +509,7 @@ _JOBS: Final[dict[str, Callable[[str, int], None]]] = {
     "list": _list,
     "space": _space,
     "partitions": _partitions,
+    "size": _size,
 }
 
 if __name__ == "__main__":

@@ -12,7 +12,8 @@ only the waiting between them is left out. Four parts:
 
 At the end, the sessions of the sample are read and compared with what was acknowledged. `postgres`
 starts PostgreSQL with `fsync` on, `objects` starts SeaweedFS, `moto` starts moto's server; ADDRESS
-is an empty place on a server that runs, whose processor time is not measured. Server and clients
+is an empty place on a server that runs, whose processor time is not measured; `--idle N` holds N more
+connections to it, as a pooler has them. Server and clients
 share the machine, so all figures are those of the two together.
 """
 
@@ -522,12 +523,13 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--threads", type=int, default=8, help="of each worker")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--idle", type=int, default=0, help="connections held to an ADDRESS")
     given = parser.parse_args()
     every = given.every or (8 if given.place == "postgres" else 100)
     day = Day(agents=given.agents)
     demand = demand_of(day, given.seed)
     _show_demand(day, demand)
-    with _target(given.place) as target:
+    with _target(given.place) as target, _idle(given.idle, target.url):
         jobs = [
             Job(
                 *(target.url, day, given.seed, range(number, day.agents, given.workers)),
@@ -541,6 +543,17 @@ def main() -> None:
             _run(workers, jobs, demand, target)
         finally:
             workers.close()
+
+
+@contextlib.contextmanager
+def _idle(count: int, url: str) -> Iterator[None]:
+    """Hold connections that do nothing."""
+    import psycopg
+
+    with contextlib.ExitStack() as stack:
+        for _ in range(count):
+            stack.enter_context(psycopg.connect(url, autocommit=True))
+        yield
 
 
 def _show_demand(day: Day, demand: Demand) -> None:

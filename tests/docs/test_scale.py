@@ -151,3 +151,22 @@ def test_a_rule_that_removes_merged_blocks_would_lose_what_a_stalled_writer_appe
     content = fresh.read(0, fresh.size())
     assert content.startswith(b"header\n000\n001\n")
     assert b"late" not in content
+
+
+def test_a_rule_that_removes_heads_would_let_another_session_take_the_name() -> None:
+    one, other = _bucket()
+    one.create("s.jsonl", [b"header\n"])
+    writer = one.log("s.jsonl")
+    _append(writer, b"kept\n")
+    one.bucket.remove(["s.jsonl/head"])  # as a rule would
+    assert other.find("s.jsonl") is None
+    other.create("s.jsonl", [b"another\n"])
+    found = ObjectPlace(other.bucket).log("s.jsonl", readonly=True)
+    assert found.read(0, found.size()) == b"another\n"
+
+
+def test_an_emptied_trash_leaves_the_heads_and_an_end_for_each_session() -> None:
+    one, _ = _bucket()
+    one.create("s.jsonl", [b"header\n"])
+    one.remove("s.jsonl")
+    assert sorted(found.size for found in one.bucket.list("")) == [0, 512]
