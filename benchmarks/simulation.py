@@ -12,9 +12,9 @@ only the waiting between them is left out. Four parts:
 
 At the end, the sessions of the sample are read and compared with what was acknowledged. `postgres`
 starts PostgreSQL with `fsync` on, `objects` starts SeaweedFS, `moto` starts moto's server; ADDRESS
-is an empty place on a server that runs, whose processor time is not measured; `--idle N` holds N more
-connections to it, as a pooler has them. Server and clients
-share the machine, so all figures are those of the two together.
+is an empty place on a server that runs, whose processor time is not measured. `--idle N` holds N
+more connections to it, as to a pooler. Server and clients share the machine, so
+all figures are those of the two together.
 """
 
 from __future__ import annotations
