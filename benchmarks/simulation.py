@@ -525,7 +525,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--idle", type=int, default=0, help="connections held to an ADDRESS")
     given = parser.parse_args()
-    every = given.every or (8 if given.place == "postgres" else 100)
+    every = given.every or (10 if given.place == "postgres" else 50)
     day = Day(agents=given.agents)
     demand = demand_of(day, given.seed)
     _show_demand(day, demand)

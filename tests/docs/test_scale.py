@@ -21,11 +21,8 @@ from tests.places.server import Server, server
 from tests.support.conversation import assistant, user
 
 PAGE: Final = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-_STATEMENTS: Final[list[str]] = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-
-
-def _statement(words: str) -> str:
-    return next(found for found in _STATEMENTS if words in found)
+_PARTITION: Final = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
+_DROP: Final = re.findall(r"`(DROP SCHEMA [^`]*)`", PAGE)[0]
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +37,7 @@ def partitioned(running: Server) -> Iterator[str]:
     url = running.address(database)
     with Session.create(f"{url}/before.jsonl", cwd="/p") as session:
         session.append_message(user("before"))
-    running.execute(_statement("PARTITION BY HASH"), database)
+    running.execute(_PARTITION, database)
     yield url
     place_of(url)[0].close()
     running.execute(f"DROP DATABASE {database} WITH (FORCE)")
@@ -106,7 +103,7 @@ def test_a_schema_that_is_dropped_ends_its_sessions_and_no_others(running: Serve
         with Session.create(f"{url}/s.jsonl?schema=y{year}", cwd="/p") as session:
             session.append_message(user("hello"))
     with Session.open(f"{url}/s.jsonl?schema=y2025") as session:
-        running.execute(_statement("DROP SCHEMA"), database)
+        running.execute(_DROP, database)
         with pytest.raises(StorageError, match="no tables of sessions any more"):
             session.append_message(user("late"))
     with Session.open(f"{url}/s.jsonl?schema=y2026") as session:
