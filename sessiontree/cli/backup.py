@@ -24,6 +24,8 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.importing import ImportResult
 from sessiontree.importing.backup import Backup, BackupResult
 from sessiontree.importing.watch import watched
+from sessiontree.storage.backends import shown
+from sessiontree.storage.place import whole_path
 
 _MOST_TOLD: Final = 10_000
 """The problems that `--watch` remembers, to report each of them once."""
@@ -52,9 +54,9 @@ def backup(
     or a folder of such files. The command never changes these files.
 
     Run the command again to add what is new. Each file becomes a session in the store, as with
-    'import'. What an agent deletes or shortens stays in the store. 'resume ID' puts a deleted
-    session back where its agent looks. A session in the trash of the store stays there until its
-    agent goes on with it.
+    'import'; the store is a folder or an address. What an agent deletes or shortens stays in the
+    store. 'resume ID' puts a deleted session back where its agent looks. A session in the trash of
+    the store stays there until its agent goes on with it.
 
     What was written is read back before it counts as kept. A content that several sessions have is
     stored once. If a file cannot be read, or a session cannot be stored, the command reports it,
@@ -85,7 +87,7 @@ def backup(
 
 
 def _scheduled(paths: tuple[str, ...], folder: str | None) -> list[str]:
-    store = [] if folder is None else ["--store", os.path.abspath(folder)]
+    store = [] if folder is None else ["--store", whole_path(shown(folder))]
     return ["backup", "--quiet", *store, *map(os.path.abspath, paths)]
 
 

@@ -26,7 +26,8 @@ def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: 
     or Gemini CLI, or a folder of such files. The command never changes these files.
 
     Each file becomes a session in your sessions folder (the store), in the subfolder for
-    the working directory of the session. With -o DIR, each file becomes a session in DIR.
+    the working directory of the session. With -o DIR, each file becomes a session in DIR,
+    which is a folder or an address.
 
     Run the command again to add new entries. If you have added entries to an imported session, the
     agent's new entries go on a separate lane named after the agent. Your leaf does not move.

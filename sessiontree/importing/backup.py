@@ -9,7 +9,7 @@ A file that did not change since an earlier pass is not read again; its stamps s
 (`importing.seen`).
 
 Invariants: an agent's file is read and never written; a file that cannot be read, or whose session
-cannot be stored, hides no other; one backup at a time writes to a store; a pass that finds nothing
+cannot be stored, hides no other; one backup at a time writes to a folder; a pass that finds nothing
 new writes nothing to the store.
 """
 
@@ -34,13 +34,14 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from sessiontree.formats import FORMATS
-from sessiontree.importing.importer import Importer, ImportResult, check_folder
+from sessiontree.importing.importer import Importer, ImportResult
+from sessiontree.importing.into import Into, into_at
 from sessiontree.importing.seen import Look, Origin, Seen
 from sessiontree.storage.files import LOCK as LOCK_SUFFIX
-from sessiontree.storage.files import TRASH, session_files
 from sessiontree.storage.fs import DISK, LOCK, FileSystem, closing_fd
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import refused
+from sessiontree.storage.place import is_address
 
 Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
@@ -146,7 +147,7 @@ class Backup:
     """The backups of agents' files into one store; each call of `run` is a pass.
 
     Args:
-        root: the root of the store.
+        root: the root of the store: a folder, or an address.
         paths: the files and folders of agents; none: the folders where the agents keep sessions.
         cache: the folder for the stamps of what was seen; None: they are kept in memory only.
         stop: a pass ends before the next file when it is set.
@@ -162,13 +163,13 @@ class Backup:
         environ: Mapping[str, str] = os.environ,
         stop: threading.Event | None = None,
     ) -> None:
-        check_folder(os.fspath(root))
-        self.root = os.path.abspath(root)
+        self._store = into_at(root, fs, is_store=True)
+        self.root = self._store.root
         self._paths = paths
         self._fs = fs
         self._environ = environ
         self._stop = stop or threading.Event()
-        self._seen = Seen(self.root, cache, fs)
+        self._seen = Seen(self._store, cache, fs)
 
     def places(self) -> list[str]:
         """The folders and files that a pass looks at now."""
@@ -191,7 +192,7 @@ class Backup:
             StorageError: the store cannot be written.
         """
         try:
-            return _Pass(self.root, self._fs, self._seen, self._stop, shown, each).run(
+            return _Pass(self._store, self._fs, self._seen, self._stop, shown, each).run(
                 self.places(), self._covered
             )
         finally:
@@ -221,22 +222,23 @@ class _Pass:
 
     def __init__(
         self,
-        root: str,
+        store: Into,
         fs: FileSystem,
         seen: Seen,
         stop: threading.Event,
         shown: Shown,
         each: Callable[[ImportResult], object],
     ) -> None:
-        self._root = root
+        store.look()
+        self._store = store
         self._fs = fs
         self._seen = seen
         self._stop = stop
         self._shown = shown
         self._each = each
-        self._importer = Importer(root, by_project=True, fs=fs)
-        trash = os.path.join(root, TRASH)
-        self._trash = Importer(trash, fs=fs) if os.path.isdir(trash) else None
+        self._importer = Importer(store.root, by_project=True, fs=fs)
+        trash = store.trash()
+        self._trash = None if trash is None else Importer(trash.root, fs=fs)
         self._new: list[ImportResult] = []
         self._grown: list[ImportResult] = []
         self._unchanged = self._trashed = 0
@@ -256,14 +258,14 @@ class _Pass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            with _alone(self._fs, self._root):
+            with _alone(self._fs, self._store.root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():
                         break
                     self._keep(file, number, len(changed))
         alone = [] if self._stop.is_set() else list(self._kept_alone(covered()))
         return BackupResult(
-            store=self._root,
+            store=self._store.root,
             new=self._new,
             grown=self._grown,
             unchanged=self._unchanged,
@@ -275,7 +277,7 @@ class _Pass:
 
     def _files(self, places: Sequence[str]) -> Iterator[str]:
         """The files that may be sessions of agents, each once; none of the store."""
-        own = _top(self._root)
+        own = _top(self._store.root)  # below which no file is, if it is an address
         known: set[str] = set()
         self._named = [*map(os.path.abspath, places)]
         for place in self._named:
@@ -300,7 +302,7 @@ class _Pass:
         """Count a file that has nothing new."""
         if not self._is_left_behind(file, target):
             self._sources.setdefault(target, file)
-        if target.startswith(os.path.join(self._root, TRASH, "")):
+        if self._store.is_trashed(target):
             self._trashed += 1
         else:
             self._unchanged += 1
@@ -348,6 +350,7 @@ class _Pass:
         self._note(result, before)
 
     def _note(self, result: ImportResult, before: Look) -> None:
+        self._store.look(result.file)
         other = self._sources.setdefault(result.file, result.source)
         if other != result.source:
             self._notes.append(
@@ -397,9 +400,7 @@ class _Pass:
         agents = {agent for agent, folders in covered if not self._is_missed(folders)}
         with_source = {_key(self._seen.origin_of(target)) for target in self._sources}
         unread = {_name_of_source(failure.file) for failure in self._failed}
-        if not os.path.isdir(self._root):
-            return
-        for file in sorted(session_files(self._root, lambda problem: None)):
+        for file in self._store.files():
             if file in self._sources:
                 continue
             origin = self._seen.origin_of(file)
@@ -433,12 +434,15 @@ def _is_empty(file: str) -> bool:
 
 @contextlib.contextmanager
 def _alone(fs: FileSystem, root: str) -> Iterator[None]:
-    """Keep out other backups into a store.
+    """Keep out other backups into a folder; at an address they do each session once.
 
     Raises:
         SessionBusyError: another one does not end.
         StorageError: the store cannot be written.
     """
+    if is_address(root):
+        yield
+        return
     make_folders(fs, root)
     path = os.path.join(root, _LOCK)
     with refused("lock", path):

@@ -5,7 +5,7 @@ the file's name; so a second import adds what is new and nothing twice.
 
 Invariants: a source is read and never written; two processes that import one source at the
 same time make one session; what an import wrote is read back and compared with its checksums and
-hashes before the import counts as done, a new session even before it gets its name.
+hashes before the import counts as done, a new file even before it gets its name.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from typing import Final
 
 import msgspec
 
-from sessiontree.catalog.listing import header_of, without_stubs
-from sessiontree.catalog.root import default_root, file_name, project_folder
+from sessiontree.catalog.listing import without_stubs
+from sessiontree.catalog.root import default_root, file_name
 from sessiontree.core.damage import Damage
 from sessiontree.core.notes import Note
 from sessiontree.core.origin import derived_uuid
@@ -26,11 +26,9 @@ from sessiontree.errors import (
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
-    SessionTreeError,
-    UsageError,
 )
+from sessiontree.importing.into import into_at
 from sessiontree.importing.readback import check_blobs, check_lines
-from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.subagent import has_all
 from sessiontree.importing.target import (
@@ -44,13 +42,10 @@ from sessiontree.importing.target import (
     planned,
 )
 from sessiontree.importing.update import Update
-from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.files import unreadable
 from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.log import FileLog
-from sessiontree.storage.move import make_folders
-from sessiontree.storage.oserrors import os_errors
-from sessiontree.storage.place import is_address
+from sessiontree.storage.log import Moved
 
 _ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
@@ -102,8 +97,8 @@ def import_session(
 
     Args:
         file: the file to import. This file and the files of its subagents are only read.
-        folder: the folder for the new session, created if it is missing; by default the folder
-            for the session's working directory in the user's store.
+        folder: the folder for the new session, created if it is missing, or an address; by default
+            the folder for the session's working directory in the user's store.
         progress: called from time to time with the bytes read so far and the total bytes.
 
     Raises:
@@ -117,29 +112,16 @@ def import_session(
     return Importer(into, by_project=folder is None, fs=fs).take(file, progress)
 
 
-def check_folder(folder: str) -> None:
-    """Refuse an address, at which no import is made.
-
-    Raises:
-        UsageError: it is one.
-    """
-    if is_address(folder):
-        raise UsageError(
-            f"an import or a backup is made in a folder of this machine, and not at {folder}; make "
-            "it in a folder, and copy that: sessiontree copy FOLDER ADDRESS"
-        )
-
-
 class Importer:
     """Imports many files into one place.
 
     Args:
-        folder: where the sessions go.
+        folder: where the sessions go: a folder, or an address.
         by_project: whether the folder is the root of a store, where each session goes to the folder
             of its project.
 
     Raises:
-        UsageError: the path is not a folder.
+        UsageError: the path is not a folder, or the address is not that of a place.
     """
 
     def __init__(
@@ -149,14 +131,10 @@ class Importer:
         by_project: bool = False,
         fs: FileSystem = DISK,
     ) -> None:
-        self.folder = os.path.abspath(folder) if by_project else os.fspath(folder)
+        self._into = into_at(folder, fs, is_store=by_project)
         self._by_project = by_project
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
-        self._shared = SharedBlobs(fs, self.folder)
-        check_folder(os.fspath(folder))
-        if os.path.lexists(self.folder) and not os.path.isdir(self.folder):
-            raise UsageError(f"{self.folder} is not a folder; give a folder to import into")
 
     def sources(self, path: str, report: Callable[[str], object]) -> Iterator[str]:
         """The file at a path, or the files in the folder there that may be sessions.
@@ -227,11 +205,11 @@ class Importer:
         target = self._target_of(source, id)
         if target is None:
             target = self._path_for(opening)
-            if os.path.lexists(target):
+            if self._into.is_taken(target):
                 raise _exists(target, source)
             return _result(source, target, id, planned(opening), made=True)
         blobs = BlobHandles(None)
-        with contextlib.closing(FileLog(self._fs, target, readonly=True)) as log:
+        with contextlib.closing(open_log(self._fs, target, readonly=True)) as log:
             _, counts = Update(log, opening, source.agent).lines(blobs.put)
         return _result(source, target, id, counts._replace(blobs=len(blobs.made)), made=False)
 
@@ -241,11 +219,8 @@ class Importer:
         target = self._target_of(source, id)
         if target is None:
             target = self._path_for(opening)
-            folder = os.path.dirname(target)
-            with os_errors(folder, "make"):
-                make_folders(self._fs, os.path.abspath(folder))
             try:
-                counts = create(self._fs, target, opening, self._shared)
+                counts = create(self._fs, self._into, target, opening)
             except SessionExistsError as error:
                 self._known = None
                 if self._target_of(source, id) is not None:
@@ -264,9 +239,9 @@ class Importer:
 
         `hold` locks the target from the start.
         """
-        own = Blobs(self._fs, target)
-        blobs = BlobHandles(own, self._shared)
-        with contextlib.closing(FileLog(self._fs, target)) as log:
+        own = blobs_of(self._fs, target)
+        blobs = BlobHandles(own, self._into.shared)
+        with contextlib.closing(open_log(self._fs, target)) as log:
             with log.hold() if hold else contextlib.nullcontext():
                 update = Update(log, opening, source.agent)
                 lines, counts = update.lines(blobs.put)
@@ -275,19 +250,20 @@ class Importer:
                         if not log.ends_at(update.size) or not blobs.are_stored():
                             return None
                         block = b"\n".join([*lines, b""])
-                        start = log.append(block, update.size)
+                        try:
+                            start = log.append(block, update.size)
+                        except Moved:  # the connection that kept others out was lost
+                            return None
                     check_lines(self._fs, target, start, start + len(block), len(lines))
                     check_blobs(own, blobs.made)
             return counts._replace(blobs=len(blobs.made))
 
     def _path_for(self, opening: Opening) -> str:
-        folder = self.folder
         cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
-        if self._by_project and isinstance(cwd, str) and os.path.isabs(cwd):
-            with contextlib.suppress(UsageError):  # not a valid path on this system
-                folder = project_folder(self.folder, cwd)
+        has_project = self._by_project and isinstance(cwd, str) and os.path.isabs(cwd)
         stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
-        return os.path.join(folder, file_name(stamp, opening.header["id"]))
+        name = file_name(stamp, opening.header["id"])
+        return self._into.file(cwd if has_project else None, name)
 
     def _target_of(self, source: Source, id: str) -> str | None:
         """The session that a source was imported into or converted from, or None."""
@@ -299,14 +275,8 @@ class Importer:
         return target
 
     def _targets(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """The sessions in the folder, by path, each with its key."""
-        if not os.path.isdir(self.folder):
-            return
-        for path in files_in(self.folder, lambda problem: None):
-            try:
-                header = header_of(path, self._fs)
-            except SessionTreeError:
-                continue
+        """The sessions there, by path, each with its key."""
+        for path, header in self._into.headers():
             id, metadata = header.get("id"), header.get("metadata")
             if not isinstance(id, str):
                 continue

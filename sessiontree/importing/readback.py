@@ -13,10 +13,10 @@ from sessiontree.core.blob import Blob
 from sessiontree.core.codec import lines_in
 from sessiontree.core.verify import is_sealed
 from sessiontree.errors import CorruptionError
+from sessiontree.storage.backends import open_log
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import whole_lines
-from sessiontree.storage.log import FileLog
 
 _NEXT: Final = (
     "the medium does not return what was written: check it, and back up to another one meanwhile"
@@ -29,7 +29,7 @@ def check_lines(
     """Check that a file has so many whole lines between two offsets, each with its checksum.
 
     Args:
-        session: the path of the session.
+        session: the path or address of the session.
         path: the path of the file now, if it does not have its name yet.
 
     Raises:
@@ -37,7 +37,7 @@ def check_lines(
         StorageError: the file cannot be read.
     """
     found = 0
-    with contextlib.closing(FileLog(fs, path or session, readonly=True)) as log:
+    with contextlib.closing(open_log(fs, path or session, readonly=True)) as log:
         for offset, block in whole_lines(log.read, start, end):
             for line in lines_in(block):
                 if not is_sealed(line + b"\n"):

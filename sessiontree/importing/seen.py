@@ -20,11 +20,13 @@ import msgspec
 
 from sessiontree.catalog.listing import header_of
 from sessiontree.errors import SessionTreeError
+from sessiontree.importing.into import Into, Stamp, stamp_of
 from sessiontree.importing.source import parts_of
 from sessiontree.importing.target import record_in
 from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.move import make_folders
+from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import index_line
 
 SETTLED_AFTER: Final = 2.0
@@ -33,9 +35,6 @@ SETTLED_AFTER: Final = 2.0
 _MOST_KEPT: Final = 100_000
 
 T = TypeVar("T")
-
-Stamp = tuple[int, ...]
-"""For each of some paths the size, both times in nanoseconds and the inode; -1 for none."""
 
 
 class Origin(msgspec.Struct, array_like=True, frozen=True):
@@ -83,13 +82,15 @@ class Seen:
     """The stamps of the sources and the targets of the backups of one store.
 
     Args:
-        root: the store.
+        store: the store.
         folder: where the cache is; None: nowhere.
         fs: the file system.
     """
 
-    def __init__(self, root: str, folder: str | None, fs: FileSystem) -> None:
-        name = hashlib.sha256(os.fsencode(os.path.realpath(root))).hexdigest()[:16]
+    def __init__(self, store: Into, folder: str | None, fs: FileSystem) -> None:
+        root = store.root if is_address(store.root) else os.path.realpath(store.root)
+        name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+        self._store = store
         self._file = None if folder is None else os.path.join(folder, f"backup-1-{name}.msgpack")
         self._fs = fs
         self._kept = self._read()
@@ -100,7 +101,7 @@ class Seen:
         kept = self._kept.sources.get(source)
         if kept is None or kept.stamp != _stamp([source, *kept.beside]):
             return None
-        if kept.stamp_of_target != _stamp([kept.target]) or -1 in kept.stamp_of_target:
+        if kept.stamp_of_target != self._store.stamp(kept.target) or -1 in kept.stamp_of_target:
             return None
         return kept.target if kept.index == index_line(source, self._fs) else None
 
@@ -115,7 +116,7 @@ class Seen:
         """Note that a session has all that a source had at a look, unless that may still change."""
         if not before.is_whole or not _is_settled(before.stamp):
             return
-        stamp = _stamp([target])
+        stamp = self._store.stamp(target)
         found = _Source(before.beside, before.stamp, before.index, target, stamp)
         if self._kept.sources.get(source) != found and _can_be_kept((source, found)):
             self._kept.sources[source] = found
@@ -123,7 +124,7 @@ class Seen:
 
     def origin_of(self, target: str) -> Origin:
         """Whose session a file of the store is; of nobody if it cannot be read."""
-        stamp = _stamp([target])
+        stamp = self._store.stamp(target)
         kept = self._kept.targets.get(target)
         if kept is not None and kept.stamp == stamp:
             return kept.origin
@@ -157,15 +158,7 @@ _decode: Final = msgspec.msgpack.Decoder(_Kept).decode
 
 
 def _stamp(paths: Iterable[str]) -> Stamp:
-    return tuple(number for path in paths for number in _stamp_of(path))
-
-
-def _stamp_of(path: str) -> Stamp:
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return -1, -1, -1, -1
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    return tuple(number for path in paths for number in stamp_of(path))
 
 
 def _is_settled(stamp: Stamp) -> bool:

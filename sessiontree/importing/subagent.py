@@ -17,16 +17,16 @@ from sessiontree.formats.base import values
 from sessiontree.importing.entries import entries_of
 from sessiontree.importing.source import Source
 from sessiontree.importing.target import handle_of
+from sessiontree.storage.backends import open_log
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import rest_of_line
-from sessiontree.storage.log import FileLog
 
 _CUSTOM = "custom"
 
 
 def has_all(fs: FileSystem, session: str, source: Source) -> bool:
     """Whether a session has every line of a transcript."""
-    with contextlib.closing(FileLog(fs, session, readonly=True)) as log:
+    with contextlib.closing(open_log(fs, session, readonly=True)) as log:
         tree = View(log).tree()
         offsets = (tree.offsets[row] for row in tree.rows_of_type(_CUSTOM))
         kept = {_content(rest_of_line(log.read, offset)) for offset in offsets} - {b""}

@@ -40,14 +40,15 @@ from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
 from sessiontree.formats.base import Place, Values, encoded
 from sessiontree.importing.entries import SourceEntry, entries_of
+from sessiontree.importing.into import Into
 from sessiontree.importing.readback import check_blobs, check_lines
 from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Source
-from sessiontree.storage.atomic import create_file
+from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import Backwards
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import Log
 
 IMPORTED_FROM: Final = "importedFrom"
 """The metadata key of the record of an import."""
@@ -106,10 +107,10 @@ def opening_of(source: Source) -> Opening:
     return Opening(fields, first.uuid, order.ordered(entries), order)
 
 
-def create(fs: FileSystem, path: str, opening: Opening, shared: SharedBlobs) -> Counts:
-    """Make the target, read back; raises as `create_file` and `readback` do."""
-    own = Blobs(fs, path)
-    blobs = BlobHandles(own, shared)
+def create(fs: FileSystem, into: Into, path: str, opening: Opening) -> Counts:
+    """Make the target, read back; raises as `Into.create` and `readback` do."""
+    own = blobs_of(fs, path)
+    blobs = BlobHandles(own, into.shared)
     count = size = 0
 
     def lines() -> Iterator[bytes]:
@@ -127,7 +128,7 @@ def create(fs: FileSystem, path: str, opening: Opening, shared: SharedBlobs) -> 
         check_lines(fs, path, 0, size, 1 + count, made)
         check_blobs(own, blobs.made)
 
-    create_file(fs, path, lines(), check)
+    into.create(path, lines(), check)
     return Counts(count, count, len(blobs.made))
 
 
@@ -170,7 +171,7 @@ def handle_of(content: bytes, media_type: str) -> str:
 
 def is_up_to_date(fs: FileSystem, path: str, state: str) -> bool:
     """Whether a target has all entries of a source in this state; reads only its end."""
-    with contextlib.closing(FileLog(fs, path, readonly=True)) as log:
+    with contextlib.closing(open_log(fs, path, readonly=True)) as log:
         for _, line in Backwards(log.read).find(b'"%b"' % IMPORTED_FROM.encode(), log.size()):
             if line.startswith(b'{"type":"session'):  # the header, or a session_info
                 record = record_in(decode_object(line))
@@ -188,7 +189,7 @@ def record_in(keys: Mapping[str, Any]) -> dict[str, Any]:
     return record if isinstance(record, dict) else {}
 
 
-def _has(log: FileLog, uuid: str) -> bool:
+def _has(log: Log, uuid: str) -> bool:
     lines = Backwards(log.read).find(b'"uuid":%b' % dumps(uuid), log.size())
     heads = (head(line, 0, ignore) for _, line in lines)
     return any(found is not None and found.uuid == uuid for found in heads)

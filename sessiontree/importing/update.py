@@ -29,7 +29,7 @@ from sessiontree.formats.base import encoded
 from sessiontree.importing import target
 from sessiontree.importing.entries import ORIGINAL, PutBlob, SourceEntry
 from sessiontree.storage.lines import rest_of_line
-from sessiontree.storage.log import FileLog
+from sessiontree.storage.log import Log
 
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source changed: the uuid of the earlier one."""
@@ -51,7 +51,7 @@ _OF_PROGRAM: Final = frozenset(
 class Update:
     """What a source adds to a target, which is open as a log."""
 
-    def __init__(self, log: FileLog, opening: target.Opening, agent: str | None) -> None:
+    def __init__(self, log: Log, opening: target.Opening, agent: str | None) -> None:
         self._log = log
         self._opening = opening
         self._view = View(log)

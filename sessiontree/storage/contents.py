@@ -8,11 +8,12 @@ Invariant: a file is read from the place under its key alone; nothing of it is k
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import itertools
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from stat import S_IFREG
 from typing import IO, Final
 
@@ -140,6 +141,16 @@ class ContentFiles:
 
     def unlock(self, fd: int) -> None:
         """Do nothing, as `lock` does."""
+
+
+@contextlib.contextmanager
+def spooled(blocks: Iterable[bytes]) -> Iterator[Iterator[bytes]]:
+    """Take all blocks first, and give them again, as blocks of a megabyte."""
+    with tempfile.SpooledTemporaryFile(_IN_MEMORY) as file:
+        for block in blocks:
+            file.write(block)
+        file.seek(0)
+        yield iter(lambda: file.read(_BLOCK), b"")
 
 
 def _length(file: IO[bytes]) -> int:

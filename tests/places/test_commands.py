@@ -81,13 +81,6 @@ def test_an_option_names_the_store_of_its_command_alone(url: str) -> None:
     assert "aaaa" in run("context", "aaaa", status=1)
 
 
-def test_an_import_at_an_address_says_what_to_do(url: str, tmp_path: Path) -> None:
-    source = tmp_path / "x.jsonl"
-    source.write_text("{}\\n")
-    assert "copy FOLDER ADDRESS" in run("import", str(source), "--store", url, status=1)
-    assert "copy FOLDER ADDRESS" in run("backup", "--store", url, status=1)
-
-
 def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
     url = "postgresql://me:hunter2@127.0.0.1:1/db"
     for words in (

@@ -6,10 +6,10 @@ import contextlib
 import io
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Final
 
 import pytest
 
@@ -26,10 +26,9 @@ from sessiontree.errors import (
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.beside import Beside
 from sessiontree.storage.folder import FolderContents
-from sessiontree.storage.objects.bucket import Bucket
-from sessiontree.storage.objects.place import ObjectPlace
-from sessiontree.storage.place import Contents, Place, is_address, shown_address, without_secret
+from sessiontree.storage.place import Place, is_address, shown_address, without_secret
 from tests.places.kinds import opened
+from tests.places.steps import Killed, Steps, kill_at_each_step, stepped
 from tests.support.conversation import assistant, user
 
 LONG: Final = "a text too large for a line " * 40
@@ -234,84 +233,18 @@ def test_a_folder_keeps_contents_by_their_keys(tmp_path: Path) -> None:
         contents.read("link", 0, 1)
 
 
-class Killed(BaseException):
-    """The program ends here."""
-
-
-class Steps:
-    """Ends the program at a step, before or after it; what it does then has no effect."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self.last = -1
-        self.is_dead = False
-
-    def step(self) -> None:
-        if self.is_dead or self.count == self.last:
-            self.is_dead = True
-            raise Killed
-        self.count += 1
-
-    def revive(self, last: int = -1) -> None:
-        self.count, self.last, self.is_dead = 0, last, False
-
-    def around(self, call: Callable[..., Any]) -> Callable[..., Any]:
-        def called(*args: Any, **kwargs: Any) -> Any:
-            self.step()
-            done = call(*args, **kwargs)
-            self.step()
-            return done
-
-        return called
-
-
-class _Stepped:
-    """Contents whose writes are steps."""
-
-    def __init__(self, contents: Contents, steps: Steps) -> None:
-        self._contents = contents
-        self.look, self.read = contents.look, contents.read
-        self.keys = contents.keys
-        self.put: Callable[[str, IO[bytes]], None] = steps.around(contents.put)
-        self.copy: Callable[[str, str], None] = steps.around(contents.copy)
-        self.remove: Callable[[str], None] = steps.around(contents.remove)
-
-
 ALL: Final = ("memory and files", "postgres and objects", "objects and memory")
 WITHOUT_CLAIMS: Final = ALL[:2]
-"""In a bucket, what a killed program held is free after half a minute; see test_objects_kills."""
+"""In a bucket, what a killed program held is free after a while; see test_objects_kills."""
 
 
 @pytest.fixture(params=ALL)
-def stepped(
+def by_steps(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Store, Place, Steps]]:
-    """A store whose place does each step of a move, a removal or a write by itself."""
-    steps = Steps()
+    """A store, and the steps that programs take there."""
     with opened(request.param, tmp_path) as (place, _):
-        beside = place.contents
-        assert isinstance(beside, Beside)
-        there = beside._elsewhere
-        assert there is not None
-        beside._opened = _Stepped(there.open(), steps)
-        if isinstance(place, ObjectPlace):
-            sending = Bucket._sending
-
-            def step(bucket: Bucket, kind: str) -> Any:
-                if bucket is place.bucket and kind not in ("get", "head", "list"):
-                    steps.step()
-                return sending(bucket, kind)
-
-            monkeypatch.setattr(Bucket, "_sending", step)
-            monkeypatch.setattr(
-                "sessiontree.storage.objects.place.side_by_side",
-                lambda call, all: [call(one) for one in all],
-            )
-        else:
-            beside.own = _Stepped(beside.own, steps)
-            for name in ("move", "create"):
-                monkeypatch.setattr(place, name, steps.around(getattr(place, name)))
-        yield Store(place.address("team")), place, steps
+        yield Store(place.address("team")), place, stepped(place, monkeypatch)
 
 
 def filled(store: Store) -> None:
@@ -344,36 +277,14 @@ def folders(place: Place) -> tuple[set[str], set[str]]:
     return {key.partition("/at-")[2].partition("-")[0] for key in own}, there
 
 
-def kill_at_each_step(
-    steps: Steps,
-    prepare: Callable[[], object],
-    act: Callable[[], object],
-    check: Callable[[], object],
-) -> int:
-    """Kill a program at each of its steps; check what is left, and how many steps there are."""
-    for last in itertools.count():
-        steps.revive()
-        prepare()
-        steps.revive(last)
-        try:
-            act()
-        except Killed:
-            steps.revive()
-            check()
-            continue
-        steps.revive()
-        return last
-    raise AssertionError
-
-
 BOTH: Final = {"aaaa1111": [["go", LONG]], "bbbb2222": [["go", MORE]]}
 
 
-@pytest.mark.parametrize("stepped", WITHOUT_CLAIMS, indirect=True)
+@pytest.mark.parametrize("by_steps", WITHOUT_CLAIMS, indirect=True)
 def test_no_kill_of_a_move_to_the_trash_and_back_loses_a_blob(
-    stepped: tuple[Store, Place, Steps],
+    by_steps: tuple[Store, Place, Steps],
 ) -> None:
-    store, place, steps = stepped
+    store, place, steps = by_steps
     filled(store)
 
     def prepare() -> None:
@@ -401,9 +312,9 @@ def test_no_kill_of_a_move_to_the_trash_and_back_loses_a_blob(
 
 
 def test_no_kill_of_a_removal_takes_the_blobs_of_a_session_that_is_left(
-    stepped: tuple[Store, Place, Steps],
+    by_steps: tuple[Store, Place, Steps],
 ) -> None:
-    store, place, steps = stepped
+    store, place, steps = by_steps
 
     def prepare() -> None:
         if len(store.list()) == 2:
@@ -434,10 +345,10 @@ def test_no_kill_of_a_removal_takes_the_blobs_of_a_session_that_is_left(
 
 
 def test_no_kill_of_a_restore_after_a_killed_removal_loses_a_blob(
-    stepped: tuple[Store, Place, Steps],
+    by_steps: tuple[Store, Place, Steps],
 ) -> None:
     """The note about the removal is still there, and the session is at another place."""
-    store, place, steps = stepped
+    store, place, steps = by_steps
     filled(store)
     trashed = store.trash("aaaa1111")
     steps.revive(last=1)
@@ -451,12 +362,11 @@ def test_no_kill_of_a_restore_after_a_killed_removal_loses_a_blob(
     assert wholes(store) == BOTH
 
 
-@pytest.mark.parametrize("stepped", ALL[2:], indirect=True)
+@pytest.mark.parametrize("by_steps", ALL[2:], indirect=True)
 def test_a_killed_move_in_a_bucket_is_finished_by_a_second_with_the_blobs(
-    stepped: tuple[Store, Place, Steps], monkeypatch: pytest.MonkeyPatch
+    by_steps: tuple[Store, Place, Steps],
 ) -> None:
-    monkeypatch.setattr("sessiontree.storage.objects.claims.SILENT_SECONDS", 0.5)
-    _, place, steps = stepped
+    _, place, steps = by_steps
     number = itertools.count()
     name = ""
 
@@ -480,11 +390,11 @@ def test_a_killed_move_in_a_bucket_is_finished_by_a_second_with_the_blobs(
     assert kill_at_each_step(steps, prepare, move, check) >= 6
 
 
-@pytest.mark.parametrize("stepped", WITHOUT_CLAIMS, indirect=True)
+@pytest.mark.parametrize("by_steps", WITHOUT_CLAIMS, indirect=True)
 def test_no_kill_of_a_write_leaves_a_line_without_its_blob(
-    stepped: tuple[Store, Place, Steps],
+    by_steps: tuple[Store, Place, Steps],
 ) -> None:
-    store, place, steps = stepped
+    store, place, steps = by_steps
     filled(store)
     number = itertools.count()
 
@@ -506,11 +416,11 @@ def test_no_kill_of_a_write_leaves_a_line_without_its_blob(
     assert kill_at_each_step(steps, lambda: None, write, check) >= 6
 
 
-@pytest.mark.parametrize("stepped", WITHOUT_CLAIMS, indirect=True)
+@pytest.mark.parametrize("by_steps", WITHOUT_CLAIMS, indirect=True)
 def test_no_kill_of_a_sync_or_of_gc_loses_a_blob(
-    stepped: tuple[Store, Place, Steps], tmp_path: Path
+    by_steps: tuple[Store, Place, Steps], tmp_path: Path
 ) -> None:
-    store, _, steps = stepped
+    store, _, steps = by_steps
     filled(store)
     number = itertools.count()
     local = str(tmp_path / "local")
