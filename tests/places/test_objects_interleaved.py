@@ -11,6 +11,7 @@ What must hold: the session has each acknowledged block once, and each other blo
 from __future__ import annotations
 
 import contextlib
+import gc
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -238,6 +239,7 @@ def close(program: Program) -> None:
 class Interleaved(RuleBasedStateMachine):
     @initialize()
     def make(self) -> None:
+        gc.collect()  # what programs share in memory goes here, and at no other moment
         self.stage = Stage()
         place = ObjectPlace(Bucket("s3://stage", self.stage.store))
         place.create(NAME, [HEADER])
@@ -345,7 +347,25 @@ def _hurried() -> Iterator[None]:
         for name, value in changes.items():
             stack.enter_context(patch(name, value))
         stack.enter_context(patch("sessiontree.storage.objects.marks.fate", lambda mark: ""))
+        stack.enter_context(_collecting_on_demand())
         yield
+
+
+@contextlib.contextmanager
+def _collecting_on_demand() -> Iterator[None]:
+    """Let a search choose the same steps and see the same requests, so that it can be repeated.
+
+    What a program knows of a session it forgets when the last log is gone. An error keeps a log in
+    a circle of objects, which the collector removes at a moment that no search chooses.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
 
 
 def _search(examples: int, steps: int) -> None:
