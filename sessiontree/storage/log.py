@@ -22,10 +22,12 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from weakref import ref
 
 from sessiontree.errors import (
     NotASessionError,
     ReadOnlyError,
+    SessionBusyError,
     SessionNotFoundError,
     StorageError,
     WriteFailedError,
@@ -546,6 +548,8 @@ class _Bytes:
     Attributes:
         content: the bytes of each state of the log, by its number; the last is current.
         parts: the parts kept beside it, by suffix.
+        threads: keeps out threads that write by other logs.
+        keeper: gives the threads' lock of the logs that keep it until they close; None if none do.
     """
 
     def __init__(self, content: bytearray) -> None:
@@ -554,6 +558,7 @@ class _Bytes:
         self.parts: dict[str, bytes] = {}
         self.written = 0
         self.threads = ThreadLock("a session in memory")
+        self.keeper: Callable[[], ThreadLock | None] = lambda: None
         self.changed = threading.Condition()
 
 
@@ -574,6 +579,8 @@ class MemoryLog:
         for block in blocks:  # one by one: they may be as much as the memory has room for
             content += block
         self._shared = _Bytes(content)
+        self._threads = ThreadLock("a session in memory")
+        self._owns = True
         self._state = 0
         self._is_open = True
 
@@ -604,33 +611,51 @@ class MemoryLog:
 
     def append(self, block: bytes, at: int) -> int:
         self.check_writable()
-        content = self._content
-        if not self.ends_at(at):
-            raise Moved
-        if content and content[-1] != _LF:
-            content += b"\n"
-        start = len(content)
-        content += block
-        self._shared.written = len(content)
+        with self._writing():
+            content = self._content
+            if not self.ends_at(at):
+                raise Moved
+            if content and content[-1] != _LF:
+                content += b"\n"
+            start = len(content)
+            content += block
+            self._shared.written = len(content)
         with self._shared.changed:
             self._shared.changed.notify_all()
         return start
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
+        if self._threads.block is not None:
+            self._threads.check()
+        return self._threads.lock
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Keep out threads that write by another log of these bytes; they read meanwhile."""
         threads = self._shared.threads
         if threads.block is not None:
             threads.check()
-        return threads.lock
+        with threads.lock:
+            if self._shared.keeper() not in (None, self._threads):
+                raise SessionBusyError(
+                    f"{self.name} is held by an exclusive session; close that session; reading is "
+                    "possible meanwhile",
+                    self.name,
+                )
+            yield
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         self.check_writable()
-        with self.alone(), self._shared.threads.inside():
+        shared = self._shared.threads
+        with self.alone(), self._writing(), self._threads.inside(), shared.inside():
             self.check_writable()
             yield
 
     def keep(self) -> None:
-        """Do nothing: no other process can write."""
+        self.check_writable()
+        with self.alone(), self._writing():
+            self._shared.keeper = ref(self._threads)  # none, where it is dropped without `close`
 
     def ends_at(self, size: int) -> bool:
         return not self.was_replaced() and len(self._content) == size
@@ -654,7 +679,15 @@ class MemoryLog:
 
     def beside(self) -> MemoryLog:
         log = self.successor()
+        log._owns = False
         log.ended = ""
+        return log
+
+    def opened(self, *, readonly: bool) -> MemoryLog:
+        """The same bytes for a session that shares nothing else with this log."""
+        log = self.beside()
+        log._threads = ThreadLock("a session in memory")
+        log._owns, log.readonly = True, readonly
         return log
 
     def to_read(self) -> MemoryLog:
@@ -665,7 +698,11 @@ class MemoryLog:
     def release(self) -> None:
         self._is_open = False
 
-    close = release
+    def close(self) -> None:
+        with self.alone():
+            if self._owns and self._shared.keeper() is self._threads:
+                self._shared.keeper = lambda: None
+            self.release()
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
         while not stop.is_set():

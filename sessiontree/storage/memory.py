@@ -102,8 +102,7 @@ class MemoryPlace:
     def log(
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
     ) -> MemoryLog:
-        log = self._log(name)
-        opened = log.to_read() if readonly else log.beside()
+        opened = self._log(name).opened(readonly=readonly)
         opened.name = self.address(name)
         opened.blobs = self.blobs(name)
         return opened

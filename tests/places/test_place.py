@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import io
 import os
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +16,11 @@ import pytest
 from sessiontree import Session
 from sessiontree.errors import (
     ContentLostWarning,
+    SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
     StorageError,
+    TargetMissingError,
     UsageError,
 )
 from sessiontree.storage.log import Log
@@ -214,3 +218,43 @@ def test_what_is_no_address_is_a_path() -> None:
         with pytest.raises(UsageError) as raised:
             address(wrong)
         assert "secret" not in str(raised.value)
+
+
+def test_a_session_reads_while_another_of_this_process_holds_the_log(place: Place) -> None:
+    address = place.address("p/s.jsonl")
+    with Session.create(address) as writer, Session.open(address) as other:
+        told = writer.append_message(user("hello"))
+        read = list[str]()
+
+        def look() -> None:
+            other.refresh()
+            read.extend(entry.uuid for entry in other.entries())
+
+        with writer.locked():
+            thread = threading.Thread(target=contextvars.Context().run, args=(look,), daemon=True)
+            thread.start()
+            thread.join(30)
+            assert told.uuid in read
+
+
+def test_an_exclusive_session_keeps_out_the_others_of_its_process(place: Place) -> None:
+    address = place.address("p/s.jsonl")
+    with Session.create(address) as other:
+        with Session.open(address, exclusive=True) as session:
+            session.append_message(user("mine"))
+            with pytest.raises(SessionBusyError, match="held by"):
+                other.append_message(user("no"))
+        other.append_message(assistant("now"))
+        assert [entry.type for entry in other.entries()] == ["session", "message", "message"]
+
+
+def test_a_handle_leads_to_a_session_of_the_same_store(place: Place) -> None:
+    with Session.create(place.address("p/far.jsonl"), id="far", cwd="/p") as far:
+        entry = far.append_message(user("from afar"))
+    with Session.create(place.address("other/p/far.jsonl"), id="hidden", cwd="/p") as hidden:
+        there = hidden.append_message(user("not of this store"))
+    with Session.create(place.address("p/near.jsonl"), cwd="/p") as near:
+        found = near.handles.resolve(f"session@2.0.0::entry:far:{entry.uuid}")
+        assert found.data["content"] == "from afar"
+        with pytest.raises(TargetMissingError, match="points to a session that is not in"):
+            near.handles.resolve(f"session@2.0.0::entry:hidden:{there.uuid}")

@@ -48,6 +48,7 @@ from sessiontree.errors import (
     WriteFailedError,
 )
 from sessiontree.storage.contents import ContentParts
+from sessiontree.storage.lock import ThreadLock
 from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_allowed, closed_error
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
@@ -84,6 +85,7 @@ class ObjectLog:
         self.ended = ""
         self.blobs: BlobPlace = place.blobs(name)
         self.parts = ContentParts(place.contents, name, self.name)
+        self._threads = ThreadLock(self._session.path)
         self._group: object = object()
         self._owns = True
         self._failed = ""
@@ -176,11 +178,16 @@ class ObjectLog:
     def append(self, block: bytes, at: int) -> int:
         if not self._open or self.ended or self.readonly or self._failed:
             self.check_writable()
-        session, generation = self._session, self._generation
+        session = self._session
         self._check_keeper()
         self._is_new = self._is_sized = False
         if self._is_grouped and not session.depth and session.keeper is None:
             return self._append_grouped(block, at)
+        with self._writing():
+            return self._append_alone(block, at)
+
+    def _append_alone(self, block: bytes, at: int) -> int:
+        session, generation = self._session, self._generation
         session.groups.wait()
         if at != generation.end:
             generation.refresh()
@@ -268,21 +275,33 @@ class ObjectLog:
             )
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
+        if self._is_grouped:  # with the other logs of this process, as they append together
+            self._check_threads()
+            return Alone(self._session.groups, lambda: self._is_waiting)
+        if self._threads.block is not None:
+            self._threads.check()
+        return self._threads.lock
+
+    def _check_threads(self) -> None:
         threads = self._session.threads
         if threads.block is not None:
             threads.check()
-        if self._is_grouped:
-            return Alone(self._session.groups, lambda: self._is_waiting)
-        return threads.lock
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Keep out threads that write by another log of this session; they read meanwhile."""
+        self._check_threads()
+        with self._session.threads.lock:
+            yield
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
         self.check_writable()
         session = self._session
-        with self.alone():
+        with self.alone(), self._writing():
             if session.depth == 0:
                 session.groups.wait()
-            with session.threads.inside():
+            with self._threads.inside(), session.threads.inside():
                 self.check_writable()
                 self._check_keeper()
                 if session.depth == 0:
@@ -315,7 +334,7 @@ class ObjectLog:
     def keep(self) -> None:
         self.check_writable()
         session = self._session
-        with self.alone():
+        with self.alone(), self._writing():
             self._check_keeper()
             session.keeper = self._group
             try:
@@ -383,7 +402,7 @@ class ObjectLog:
 
     def close(self) -> None:
         session = self._session
-        with session.threads.lock:
+        with self.alone(), self._writing():
             if session.depth == 0:
                 session.groups.wait()
             if self._open and self._has_written and session.depth == 0:
