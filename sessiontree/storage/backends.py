@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sessiontree.storage.place import Address, Contents, Place
 
 _places: dict[tuple[str, tuple[tuple[str, str], ...]], Place] = {}
-_lock: Final = threading.Lock()
+_lock: Final = threading.RLock()
 
 
 def _is_address(file: str) -> bool:

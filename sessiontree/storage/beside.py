@@ -48,7 +48,7 @@ _REMOVED: Final = ".sessiontree-removed/"
 """Begins the keys of the notes about sessions that are being removed."""
 
 _POINTER: Final = re.compile(rf"(.+){re.escape(BLOBS)}/at-([0-9a-f]{{32}})-([0-9a-f]{{8}})")
-_BLOB: Final = re.compile(rf"(.+){re.escape(BLOBS)}/([^/]+)", re.DOTALL)
+_BLOB: Final = re.compile(rf"(.+){re.escape(BLOBS)}/([0-9a-f]{{64}}[^/]*)", re.DOTALL)
 
 
 class Elsewhere(NamedTuple):
@@ -58,13 +58,13 @@ class Elsewhere(NamedTuple):
         shown: its address, without a password.
         mark: tells it from other places, whatever the user and the options of its address.
         prefix: what the keys of all blobs begin with.
-        open: opens it; it is first used when a blob is.
+        contents: its contents.
     """
 
     shown: str
     mark: str
     prefix: str
-    open: Callable[[], Contents]
+    contents: Contents
 
     def key(self, number: str, name: str = "") -> str:
         """The key of a blob in a folder, or the start of the keys of all of them."""
@@ -78,14 +78,15 @@ def elsewhere(given: Address, open: Callable[[str], Contents]) -> Elsewhere | No
         open: opens the contents at an address, or in the folder of a `file` URL.
 
     Raises:
-        UsageError: the option is not the address of a place without such an option.
+        UsageError: the option is not the address of a place without such an option, or that place
+            refuses its address.
     """
     url = dict(given.options).get(OPTION)
     if url is None:
         return None
     if url.startswith("file://"):
         shown = "file://" + path_of(url).rstrip("/")
-        return Elsewhere(shown, _mark(shown), "", lambda: open(url))
+        return Elsewhere(shown, _mark(shown), "", open(url))
     if not is_address(url):
         raise UsageError(
             f"blobs={without_secret(url)} in {given.shown} is not the address of a place; write "
@@ -101,7 +102,7 @@ def elsewhere(given: Address, open: Callable[[str], Contents]) -> Elsewhere | No
         address_of(found.shown, name, found.shown_options),
         _mark(f"{found.scheme}://{host}/{name} {schema}"),
         f"{name}/" if name else "",
-        lambda: open(url),
+        open(url),
     )
 
 
@@ -137,25 +138,18 @@ class Beside:
     def __init__(self, own: Contents, elsewhere: Elsewhere | None = None) -> None:
         self.own = own
         self._elsewhere = elsewhere
-        self._opened: Contents | None = None
-
-    def _other(self, there: Elsewhere) -> Contents:
-        if self._opened is None:
-            self._opened = there.open()
-        return self._opened
 
     def find(self, key: str) -> Kept | None:
         """Where a content is; None if there is none, or its place is not known."""
         name, blob = _taken_apart(key)
         there = self._elsewhere
         if there is not None and name:
-            other = self._other(there)
             for folder in self._folders(name):
                 found = None
                 if folder.mark == there.mark:
-                    found = other.look(there.key(folder.number, blob))
+                    found = there.contents.look(there.key(folder.number, blob))
                 if found is not None:
-                    return Kept(other, there.key(folder.number, blob), found)
+                    return Kept(there.contents, there.key(folder.number, blob), found)
         found = self.own.look(key)
         return None if found is None else Kept(self.own, key, found)
 
@@ -196,7 +190,7 @@ class Beside:
             self.own.put(key, source)
             return
         number = self._number_for(name, there)
-        self._other(there).put(there.key(number, blob), source)
+        there.contents.put(there.key(number, blob), source)
 
     def _number_for(self, name: str, there: Elsewhere) -> str:
         """The number of the folder for new blobs of a session, whose pointer is made if need be.
@@ -243,7 +237,7 @@ class Beside:
             if there is None or folder.mark != there.mark:
                 raise StorageError(self._where(folder), folder.name)
             start = there.key(folder.number)
-            for blob in self._other(there).keys(start):
+            for blob in there.contents.keys(start):
                 found.add(f"{folder.name}{BLOBS}/{blob[len(start) :]}")
         yield from sorted(key for key in found if key.startswith(prefix))
 
@@ -263,7 +257,7 @@ class Beside:
         there = self._elsewhere
         if there is not None:
             for folder in filter(self._reaches, self._folders(name)):
-                self._other(there).remove(there.key(folder.number, blob))
+                there.contents.remove(there.key(folder.number, blob))
         self.own.remove(key)
 
     @contextlib.contextmanager
@@ -298,9 +292,8 @@ class Beside:
         """Remove all blobs of a folder."""
         there = self._elsewhere
         if there is not None:
-            other = self._other(there)
-            for key in [*other.keys(there.key(number))]:
-                other.remove(key)
+            for key in [*there.contents.keys(there.key(number))]:
+                there.contents.remove(key)
 
     def _forget(self, numbers: list[str]) -> None:
         for number in numbers:

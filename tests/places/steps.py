@@ -62,7 +62,8 @@ def stepped(place: Place, monkeypatch: pytest.MonkeyPatch) -> Steps:
     beside = place.contents
     assert isinstance(beside, Beside)
     if beside._elsewhere is not None:
-        beside._opened = SteppedContents(beside._elsewhere.open(), steps)
+        there = SteppedContents(beside._elsewhere.contents, steps)
+        beside._elsewhere = beside._elsewhere._replace(contents=there)
     if isinstance(place, ObjectPlace):
         sending = Bucket._sending
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import io
 import itertools
 import os
@@ -154,6 +155,10 @@ def test_a_session_takes_its_blobs_along_even_without_the_option() -> None:
     assert keys_at(blobs) == own_keys(lines) == []
 
 
+def hashed(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def test_two_writers_that_begin_at_once_both_find_both_blobs() -> None:
     lines, blobs = lines_in_memory()
     file = said(lines, blobs)
@@ -168,11 +173,11 @@ def test_two_writers_that_begin_at_once_both_find_both_blobs() -> None:
 
     for text in (LONG, MORE):
         beside.own.keys = stale  # type: ignore[method-assign]
-        beside.put(f"{name}.blobs/{text[:3]}", io.BytesIO(text.encode()))
+        beside.put(f"{name}.blobs/{hashed(text)}", io.BytesIO(text.encode()))
         del beside.own.keys
     assert len(own_keys(file)) == 2
     for text in (LONG, MORE):
-        assert beside.read(f"{name}.blobs/{text[:3]}", 0, 10_000) == text.encode()
+        assert beside.read(f"{name}.blobs/{hashed(text)}", 0, 10_000) == text.encode()
     place.remove(name)
     assert keys_at(blobs) == own_keys(file) == []
 
@@ -182,7 +187,7 @@ def test_an_address_with_a_place_for_blobs_shows_no_password() -> None:
     for url in (
         f"memory://a/p/s.jsonl?blobs={inner}",
         "memory://a/p/s.jsonl?blobs=postgresql://me:secret@host/db",
-        "memory://a?x=1&blobs=s3://b/p%3Fsecret_access_key%3Dsecret%26region%3Dr&y=2",
+        "memory://a?x=1&blobs=s3://b/p%3Faccess_key_id%3Dsecret%26secret_access_key%3Dsecret%26region%3Dr&y=2",
     ):
         assert is_address(shown_address(url))
         assert shown_address(shown_address(url)) == shown_address(url)
@@ -199,12 +204,25 @@ def test_an_address_with_a_place_for_blobs_shows_no_password() -> None:
         ("http://me:secret@x", "is not the address of a place"),
         ("memory://x%3Fblobs=memory://y", "has an option blobs itself"),
         ("file://other/x", "names a file of another machine"),
+        ("s3://", "names no bucket"),
+        ("s3://b%3Fregoin=x", "there is no option regoin"),
+        ("s3://b%3Fsecret_access_key=me:secret", "Missing AccessKeyId; check its options"),
     ],
 )
 def test_what_is_no_place_for_blobs_is_refused(blobs: str, why: str) -> None:
     with pytest.raises(UsageError, match=why) as raised:
         Store(f"memory://x/y?blobs={blobs}")
-    assert "secret" not in str(raised.value)
+    assert "me:secret" not in str(raised.value)
+
+
+def test_a_part_of_a_session_in_a_folder_with_the_name_of_one_of_blobs_is_no_blob() -> None:
+    lines, blobs = lines_in_memory()
+    place, _ = place_of(f"{lines}?blobs={blobs}")
+    place.create("app.blobs/s.jsonl", iter([b"{}\n"]))
+    place.contents.put("app.blobs/s.jsonl.v1", io.BytesIO(b"original"))
+    assert keys_at(blobs) == []
+    place.move("app.blobs/s.jsonl", "p/s.jsonl")
+    assert place.contents.read("p/s.jsonl.v1", 0, 99) == b"original"
 
 
 def test_a_folder_takes_no_option(tmp_path: Path) -> None:
@@ -271,9 +289,9 @@ def folders(place: Place) -> tuple[set[str], set[str]]:
     """The numbers of the folders that sessions have, and of those in which blobs are."""
     beside = place.contents
     assert isinstance(beside, Beside)
-    assert beside._opened is not None
+    assert beside._elsewhere is not None
     own = [key for key in beside.own.keys("") if ".blobs/at-" in key]
-    there = {key.split("/")[-2] for key in beside._opened.keys("") if "blobs/" in key}
+    there = {key.split("/")[-2] for key in beside._elsewhere.contents.keys("") if "blobs/" in key}
     return {key.partition("/at-")[2].partition("-")[0] for key in own}, there
 
 

@@ -79,9 +79,10 @@ def open_store(address: Address) -> ObjectStore:
     """The store of the bucket of an address; what it does not say comes from the environment.
 
     Raises:
-        UsageError: the address has an option that is not known, or no bucket.
+        UsageError: the address has an option that is not known or not usable, or no bucket.
     """
     with missing_library("objects"):
+        from obstore.exceptions import BaseError
         from obstore.store import S3Store
     given = dict(address.options)
     given.pop("blobs", None)  # which says where blobs are kept, and is not for the server
@@ -98,15 +99,18 @@ def open_store(address: Address) -> ObjectStore:
         raise UsageError(f"{address.shown}: the timeout is a number of seconds, not {timeout!r}")
     endpoint = given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
     options: dict[str, Any] = dict(given)
-    return S3Store(
-        bucket,
-        client_options={
-            "allow_http": endpoint.startswith("http://"),
-            "timeout": timedelta(seconds=int(timeout)),
-        },
-        retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=2 * int(timeout))},
-        **options,
-    )
+    try:
+        return S3Store(
+            bucket,
+            client_options={
+                "allow_http": endpoint.startswith("http://"),
+                "timeout": timedelta(seconds=int(timeout)),
+            },
+            retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=2 * int(timeout))},
+            **options,
+        )
+    except BaseError as error:
+        raise UsageError(f"{address.shown}: {_cause(error)}; check its options") from error
 
 
 class Bucket:
