@@ -8,7 +8,8 @@ named by the time, and in that the path that it had. Only `catalog.empty` remove
 
 A mark in the trash names the session that is being moved to it or from it. What a killed
 program began is finished before the next such move: the session is whole again where its file
-is, in its old place if that is both.
+is, in its old place if that is both. If a writer holds it or a name is taken, its mark stays, and
+the other sessions are moved all the same.
 
 Invariants: nothing is overwritten; if an exclusive writer holds a session of a project, no
 session of it is moved; no other program moves sessions of the store meanwhile.
@@ -21,7 +22,13 @@ import os
 from typing import Final
 
 from sessiontree.catalog.listing import facts_of, session_infos
-from sessiontree.errors import NothingToDoError, SessionBusyError, SessionTreeError, UsageError
+from sessiontree.errors import (
+    NothingToDoError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionTreeError,
+    UsageError,
+)
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.files import DELETING, TRASH, Report, chats_beside, session_files
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
@@ -157,7 +164,7 @@ def _marks(fs: FileSystem, root: str) -> list[str]:
 
 def _finish_all(fs: FileSystem, root: str) -> None:
     for mark in _marks(fs, root):
-        with contextlib.suppress(SessionBusyError):  # the mark stays for the next move
+        with contextlib.suppress(SessionBusyError, SessionExistsError):  # the mark stays
             _finish(fs, root, mark)
 
 

@@ -55,7 +55,7 @@ def move_session(
 ) -> str:
     """Move a session and its sidecars to a folder, made if need be; return the new path.
 
-    `begin` is called when the session is locked, before anything is moved.
+    `begin` is called when the session is locked and its name is free, before anything is moved.
 
     Raises:
         SessionBusyError: a writer holds it.
@@ -70,6 +70,7 @@ def move_session(
         fs.stat(file)  # so that no lock is made where there is nothing to move
         with contextlib.closing(WriterLock(fs, file + LOCK)) as lock, lock.held():
             fs.stat(file)  # another program may have moved it before the lock was taken
+            _check_free(fs, file, target)
             begin()
             make_folders(fs, folder)
             _move_locked(fs, file, target)
@@ -79,7 +80,6 @@ def move_session(
 def _move_locked(fs: FileSystem, file: str, target: str) -> None:
     """Move a session that is locked in its old folder, and lock it in the new one."""
     source, there = file + LOCK, target + LOCK
-    _check_free(fs, file, target)
     is_linked = link(fs, source, there, {errno.EEXIST})
     if not is_linked and not is_same(fs, source, there):  # no links, or a writer's lock there
         with contextlib.closing(WriterLock(fs, there)) as second, second.held():

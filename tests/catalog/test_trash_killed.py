@@ -16,8 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import ContentLostWarning, RefError, Session, Store
-from sessiontree.errors import SessionTreeError, UsageError
+from sessiontree import ContentLostWarning, RefError, Session, Store, copy
+from sessiontree.errors import SessionExistsError, SessionTreeError, UsageError
 from sessiontree.storage.files import session_files
 from tests.support.faultydisk import NoLinks
 
@@ -210,6 +210,39 @@ def test_a_session_held_after_a_killed_trash_does_not_stop_the_others(
             assert list(Path(left.root, ".trash").glob(".moving-*"))
         assert is_whole(left.trash(file))
         assert len(left.trashed()) == 2
+    assert parted
+
+
+def test_a_refused_restore_does_not_stop_the_others(store: Store, tmp_path: Path) -> None:
+    (file,) = places(store)
+    copied = str(tmp_path / "copy.jsonl")
+    copy(file, copied)
+    trashed = store.trash("one")
+    copy(copied, file)
+    other = store.create(cwd="/p", id="other")
+    other.close()
+    with pytest.raises(SessionExistsError, match="is there already"):
+        store.restore(trashed)
+    assert not list(Path(store.root, ".trash").glob(".moving-*"))
+    store.restore(store.trash(str(other.file)))
+    assert is_whole(file)
+    assert is_whole(trashed)
+
+
+def test_a_killed_trash_that_cannot_be_finished_does_not_stop_the_others(
+    store: Store, tmp_path: Path
+) -> None:
+    parted = 0
+    for left, file in killed(store, True, lambda s, f: s.trash(f), tmp_path):
+        if os.path.exists(file) or os.path.exists(f"{file}.blobs"):
+            continue
+        parted += 1
+        in_the_way = Path(f"{file}.blobs")
+        in_the_way.write_bytes(b"of another program")
+        other = left.create(cwd="/p", id="other")
+        other.close()
+        left.trash(str(other.file))
+        assert in_the_way.read_bytes() == b"of another program"
     assert parted
 
 
