@@ -29,7 +29,8 @@ from typing import Any, Final
 
 import psycopg
 
-from sessiontree import Session
+from sessiontree import Session, Store
+from sessiontree.catalog.copies import copy
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.postgres.connections import ServerConnection
 
@@ -355,6 +356,35 @@ def _list(url: str, rounds: int) -> None:
     _row("list with starts and ends", ends)
 
 
+def _search(url: str, rounds: int) -> None:
+    """Searches of 100 sessions of a megabyte, in files and on the server."""
+    print("\nsearch of 100 MB: median, p99 (ms)")
+    words = [uuid.uuid4().hex[:6] for _ in range(20_000)]
+    choose = random.Random(1).choices
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "p").mkdir()
+        for number in range(100):
+            file = Path(folder) / "p" / f"{number}.jsonl"
+            with Session.create(file, cwd="/p", durability="os") as session, session.batch():
+                for _ in range(500):
+                    session.append_message(
+                        {"role": "user", "content": " ".join(choose(words, k=270))}
+                    )
+                if number % 50 == 0:
+                    session.append_message({"role": "user", "content": "the Needle"})
+        copy(folder, url)
+        few = max(3, rounds // 10)
+        for label, asked in {
+            "a text in two sessions": {"pattern": "the Needle"},
+            "the same, case ignored": {"pattern": "the needle", "ignore_case": True},
+            "a text in all sessions, 100 hits": {"pattern": words[0], "limit": 100},
+            "a regular expression, all lines read": {"pattern": "[t]he Needle", "regex": True},
+        }.items():
+            for where, store in {"files": Store(folder), "PostgreSQL": Store(url)}.items():
+                found = partial(lambda store, asked: list(store.search(**asked)), store, asked)
+                _row(f"{label}, {where}", [_timed(found) for _ in range(few)])
+
+
 def _space(url: str, rounds: int) -> None:
     """The bytes that an entry takes."""
     file = f"{url}/p/s.jsonl"
@@ -507,6 +537,7 @@ _JOBS: Final[dict[str, Callable[[str, int], None]]] = {
     "writers": _writers,
     "resume": _resume,
     "list": _list,
+    "search": _search,
     "space": _space,
     "partitions": _partitions,
     "size": _size,

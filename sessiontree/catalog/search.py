@@ -19,12 +19,16 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.catalog.listing import SessionInfo, facts_of
-from sessiontree.catalog.search_file import FileSearch, SearchHit, Wanted
+from sessiontree.catalog.search_file import CHAT, FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
+from sessiontree.storage.backends import place_of
 from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.place import is_address
+from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
-from sessiontree.text.pattern import AllOf, Pattern
+from sessiontree.storage.searched import SearchedPlace
+from sessiontree.text.pattern import AllOf, Pattern, Sought
 
 __all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]
 
@@ -77,9 +81,12 @@ def search(
     if processes is None:
         processes = processes_for(files)
     scanner = Scanner()
+    likely = Likely(files, None if wanted.blobs else pattern.sought)
     known: dict[tuple[str, str], str] = {}  # the file of the hit by session and entry
 
     def found_in(file: str) -> Iterator[SearchHit | str]:
+        if not likely.has(file):
+            return iter(())
         return _found_in(file, pattern, wanted, scanner)
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
@@ -130,6 +137,45 @@ def _found_in(
     except OSError as error:
         problems.append(str(unreadable(file, error)))
     yield from problems
+
+
+class Likely:
+    """Which sessions may have a hit, as the servers say that can search; some at a time."""
+
+    def __init__(self, files: Sequence[str], sought: Sought | None) -> None:
+        self._files = files
+        self._sought = sought
+        self._next = 0
+        self._count = _FIRST_ASKED
+        self._known: dict[str, bool] = {}
+
+    def has(self, file: str) -> bool:
+        """Whether a session may have a hit."""
+        if self._sought is None or not is_address(file):
+            return True
+        while file not in self._known and self._next < len(self._files):
+            self._ask(self._files[self._next : self._next + self._count], self._sought)
+            self._next += self._count
+            self._count = min(2 * self._count, _MOST_ASKED)
+        return self._known.get(file, True)
+
+    def _ask(self, files: Sequence[str], sought: Sought) -> None:
+        self._known = {}
+        asked: dict[SearchedPlace, dict[str, str]] = {}
+        for file in files:
+            if is_address(file) and rollout_of(file) is None:
+                place, name = place_of(file)
+                if isinstance(place, SearchedPlace):
+                    asked.setdefault(place, {})[name] = file
+        for searched, names in asked.items():
+            with suppress(SessionTreeError):  # which each session will tell then
+                found = searched.likely(names, sought, CHAT)
+                self._known.update((file, name in found) for name, file in names.items())
+
+
+_FIRST_ASKED: Final = 4
+_MOST_ASKED: Final = 128
+"""Sessions that a server is asked about at once: first few, so that the first hit comes soon."""
 
 
 class SessionsOfHits:

@@ -47,8 +47,9 @@ from sessiontree.storage.files import (
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
+from sessiontree.storage.searched import START
 from sessiontree.storage.zstd import Positioned
-from sessiontree.text.pattern import AllOf, Pattern, Span, lines_with
+from sessiontree.text.pattern import AllOf, Pattern, Sought, Span, lines_with
 from sessiontree.text.preview import role, speaker
 from sessiontree.text.searchable import texts, texts_of_tool
 
@@ -150,7 +151,7 @@ class FileSearch:
 
     def hits(self) -> Iterator[SearchHit]:
         found: set[int] = set()
-        lines = self._scanner.lines(self._file, self._find)
+        lines = self._scanner.lines(self._file, self._find, self._narrow)
         try:
             for offset, line in lines:
                 start = self._start or self._sniff(self._scanner.file)
@@ -181,9 +182,16 @@ class FileSearch:
         self._session = self._start.session_id
         return self._start
 
+    def _narrow(self, start: bytes) -> Sought | None:
+        """What each line that may match has, as `Scanner.lines` asks for it."""
+        if start.find(CHAT) >= 0:
+            return None
+        self._is_begun = True
+        return self._pattern.sought
+
     def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, as `Scanner.lines` asks for them."""
-        if not self._is_begun and block.find(_CHAT, 0, _CHAT_WITHIN) >= 0:
+        if not self._is_begun and block.find(CHAT, 0, START) >= 0:
             from sessiontree.formats.gemini.layout import Responses  # slow to import, few need it
 
             self._responses = Responses()
@@ -330,7 +338,9 @@ class FileSearch:
         if call_id not in self._tools:
             self._tools[call_id] = None
             if call_id:
-                for _, line in Scanner().lines(self._file, Pattern(call_id).candidates):
+                pattern = Pattern(call_id)
+                narrow = partial(_any_start, pattern.sought)
+                for _, line in Scanner().lines(self._file, pattern.candidates, narrow):
                     self._note_tools(decode_object(line))
         return self._tools[call_id]
 
@@ -369,7 +379,9 @@ class FileSearch:
         from sessiontree.storage.backends import blobs_of  # few searches need it
 
         blobs = blobs_of(DISK, self._file)
-        for offset, line in self._scanner.lines(self._file, partial(lines_with, MARK)):
+        for offset, line in self._scanner.lines(
+            self._file, partial(lines_with, MARK), partial(_any_start, Sought((MARK,)))
+        ):
             entry = None if offset in given else decode(line, offset)
             if entry is None or not self._is_wanted(entry):
                 continue
@@ -440,9 +452,8 @@ _BY_PARTS: Final = ("foreign", "version 1")
 _BEGINS_ENTRY: Final = frozenset(b"{\0\xef\t\r ")
 """The first bytes of lines that may be entries: what may stand before the object, and its own."""
 
-_CHAT: Final = b'"projectHash"'
-_CHAT_WITHIN: Final = 4096
-"""A key that every chat of Gemini CLI has, and the bytes at its start that hold it."""
+CHAT: Final = b'"projectHash"'
+"""A key that every chat of Gemini CLI has within its first bytes."""
 
 _CONTENT: Final = "(content)"
 
@@ -452,6 +463,10 @@ decode: Final = decoder(ignore)
 
 def _on_one_line(text: str) -> str:
     return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
+
+
+def _any_start(sought: Sought | None, start: bytes) -> Sought | None:
+    return sought
 
 
 def _no_blob(handle: str) -> bytes:

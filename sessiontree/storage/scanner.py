@@ -16,7 +16,9 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from sessiontree.errors import StorageError
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.place import is_address
+from sessiontree.storage.searched import START, Narrow, SearchedLog
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
+from sessiontree.text.pattern import Sought
 
 Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
 """Takes whole lines and where they end, gives where the lines wanted begin and end."""
@@ -24,6 +26,10 @@ Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
 BLOCK: Final = 256 * 1024
 _KEPT: Final = 16 * BLOCK
 """The largest buffer that a scanner keeps after a very long line."""
+
+
+def _nothing(start: bytes) -> None:
+    """The `narrow` of a caller that does not know what the lines have."""
 
 
 class Scanner:
@@ -39,14 +45,17 @@ class Scanner:
         self._buffer = bytearray(BLOCK)
         self.inside: Inside | None = None
 
-    def lines(self, file: str, find: Find) -> Generator[tuple[int, bytes], None, None]:
+    def lines(
+        self, file: str, find: Find, narrow: Narrow = _nothing
+    ) -> Generator[tuple[int, bytes], None, None]:
         """The offset and the bytes of each line that `find` finds, as the file is now.
 
-        A last line without its LF counts as well. Raises OSError as the system does, and for
+        `narrow` tells what each of them has, for a server that can search. A last line without its
+        LF counts as well. Raises OSError as the system does, and for
         a compressed file as `Inside.readinto` does.
         """
         if is_address(file):
-            yield from self._lines_of_log(file, find)
+            yield from self._lines_of_log(file, find, narrow)
             return
         buffer, self._buffer = self._buffer, bytearray()  # another file may be begun meanwhile
         buffer = buffer or bytearray(BLOCK)
@@ -80,13 +89,22 @@ class Scanner:
                 filled -= end
         self._buffer = buffer if len(buffer) <= _KEPT else bytearray(BLOCK)
 
-    def _lines_of_log(self, file: str, find: Find) -> Generator[tuple[int, bytes], None, None]:
+    def _lines_of_log(
+        self, file: str, find: Find, narrow: Narrow
+    ) -> Generator[tuple[int, bytes], None, None]:
         from sessiontree.storage.backends import open_log  # few sessions have an address
 
         self.inside = None
         with closing(open_log(DISK, file, readonly=True)) as log:
             self.file = log
-            buffer, offset, at = bytearray(), 0, 0
+            at: int | None = 0
+            if isinstance(log, SearchedLog):
+                sought = narrow(log.read(0, START))
+                if sought is not None:
+                    at = yield from _found(log, sought, find)
+            if at is None:
+                return
+            buffer, offset = bytearray(), at
             while block := log.read(at, BLOCK):
                 at += len(block)
                 end = len(buffer) + block.rfind(b"\n") + 1 if b"\n" in block else 0
@@ -97,6 +115,19 @@ class Scanner:
                 offset += end
             for start, stop in find(buffer, len(buffer)):
                 yield offset + start, bytes(buffer[start:stop])
+
+
+def _found(
+    log: SearchedLog, sought: Sought, find: Find
+) -> Generator[tuple[int, bytes], None, int | None]:
+    """The lines that a log's server finds; returns from where on it does not know them, if so."""
+    with closing(log.lines_with(sought)) as found:
+        for offset, line in found:
+            if not line.endswith(b"\n"):
+                return offset
+            for start, stop in find(bytearray(line), len(line)):
+                yield offset + start, line[start:stop]
+    return None
 
 
 class ScannedFile:

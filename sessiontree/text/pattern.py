@@ -19,13 +19,13 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, NamedTuple
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import UsageError
 
-__all__ = ["AllOf", "Pattern", "Span", "finder", "lines_with", "query"]
+__all__ = ["AllOf", "Pattern", "Sought", "Span", "finder", "lines_with", "query"]
 
 Span = tuple[int, int]
 
@@ -41,8 +41,23 @@ _MISSES_FOR_A_PASS: Final = 24  # other escapes in a block that cost about as mu
 _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost a search
 
 
+class Sought(NamedTuple):
+    """What each line that may match has.
+
+    Attributes:
+        needles: byte strings, of which it has at least one.
+        folds: whether that is so once its ASCII letters are lower case, as in the needles.
+    """
+
+    needles: tuple[bytes, ...]
+    folds: bool = False
+
+
 class Pattern:
     """A text, its accents spelled either way, or a regular expression of Python's `re`.
+
+    Attributes:
+        sought: what each line that may match has; None where nothing is certain.
 
     Raises:
         UsageError: the pattern is empty, or not a regular expression.
@@ -58,15 +73,15 @@ class Pattern:
             self._search = re.compile(source, re.IGNORECASE if ignore_case else 0).search
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"'{text:.200}' is not a regular expression: {error}") from error
-        self._folds = ignore_case
+        self.sought: Sought | None = None
         needles_of = _needles_ignoring_case if ignore_case else _needles
         needles: dict[bytes, None] = {}
         for spelling in (_required_by(text),) if regex else spellings:
             found = needles_of(spelling)
             if found is None:
-                self._needles = None
                 return
             needles.update(dict.fromkeys(found))
+        self.sought = Sought(tuple(needles), ignore_case)
         self._needles = _Needles(tuple(needles))
 
     def search(self, text: str) -> Span | None:
@@ -88,17 +103,17 @@ class Pattern:
     @property
     def narrows(self) -> int:
         """The bytes of what each matching line has; 0 where nothing is certain."""
-        return 0 if self._needles is None else self._needles.width
+        return 0 if self.sought is None else self._needles.width
 
     def candidates(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, in order, each from its first byte to before its LF.
 
         The block has whole lines up to `end`; a bytearray may be changed to lower case.
         """
-        if self._needles is None:
+        if self.sought is None:
             return _lines(block, end)
         searched = memoryview(block)[:end]
-        if self._folds:
+        if self.sought.folds:
             searched = memoryview(stringzilla.translate(searched, _TO_LOWER))
         return iter(sorted(self._needles.lines(searched, block, end).items()))
 
@@ -108,7 +123,9 @@ class AllOf:
 
     def __init__(self, patterns: Sequence[Pattern]) -> None:
         self._patterns = patterns
-        self.candidates = max(patterns, key=lambda pattern: pattern.narrows).candidates
+        narrowest = max(patterns, key=lambda pattern: pattern.narrows)
+        self.candidates = narrowest.candidates
+        self.sought = narrowest.sought
 
     def match_in(self, texts: Iterable[str]) -> tuple[str, Span] | None:
         """The text that the first pattern matches, and where; None if any pattern has none."""

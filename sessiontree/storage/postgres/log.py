@@ -21,7 +21,7 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.errors import (
@@ -36,6 +36,7 @@ from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_a
 from sessiontree.storage.pages import Pages
 from sessiontree.storage.parts import keep
 from sessiontree.storage.place import Contents, missing_library, no_session
+from sessiontree.storage.postgres import searching
 from sessiontree.storage.postgres.connections import Lost, NoTables, pauses
 from sessiontree.storage.postgres.lock import Guard, Held
 from sessiontree.storage.postgres.rows import Row, new_log, rows_in
@@ -60,6 +61,8 @@ with missing_library("postgres"):
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+    from sessiontree.text.pattern import Sought
 
 _TRUSTED_SECONDS: Final = 0.1
 """How long a session is believed to have its name after a look. If it was moved meanwhile, what is
@@ -201,6 +204,14 @@ class PostgresLog:
         wanted = {"log": self._log, "uuid": uuid, "end": end}
         found = tables.connections.run(tables.sql(FIND), wanted)[0][0]
         return -1 if found is None else int(found)
+
+    def lines_with(self, sought: Sought) -> Generator[tuple[int, bytes], None, None]:
+        """See `SearchedLog`."""
+        tables = self._tables
+        statement, values = searching.lines_with(sought)
+        with tables.connections.long() as connection:
+            cursor = connection.cursor(binary=True)
+            yield from cursor.stream(tables.sql(statement), {**values, "log": self._log})
 
     # Writing
 

@@ -9,7 +9,7 @@ Invariants: a session is there whole or not at all; nothing that only reads make
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.errors import (
@@ -32,6 +32,7 @@ from sessiontree.storage.place import (
     name_in,
     no_session,
 )
+from sessiontree.storage.postgres import searching
 from sessiontree.storage.postgres.connections import (
     PATIENCE_SECONDS,
     Connections,
@@ -57,6 +58,7 @@ from sessiontree.storage.postgres.schema import (
     check_version,
     key_of,
 )
+from sessiontree.storage.searched import START
 
 with missing_library("postgres"):
     from psycopg import errors as refusals
@@ -64,6 +66,8 @@ with missing_library("postgres"):
 
 if TYPE_CHECKING:
     from psycopg import Connection
+
+    from sessiontree.text.pattern import Sought
 
 _PAGE: Final = 100
 """Rows that are fetched at once of many large ones."""
@@ -165,6 +169,12 @@ class PostgresPlace:
             cursor = connection.cursor(binary=True)
             for row in cursor.stream(self._sql(ENDS), wanted):
                 yield Ends(Found(*row[:3]), row[3] or b"", row[4] or b"")
+
+    def likely(self, names: Collection[str], sought: Sought, start: bytes) -> set[str]:
+        """See `SearchedPlace`."""
+        statement, values = searching.likely(sought)
+        wanted = {"names": list(filter(_is_text, names)), "start": start, "within": START}
+        return {row[0] for row in self._run(statement, {**values, **wanted})}
 
     def move(self, source: str, target: str) -> None:
         check_name(target, self.url)
