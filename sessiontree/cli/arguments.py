@@ -18,13 +18,32 @@ from sessiontree.cli.terminal import as_line
 from sessiontree.core.moment import moment_given
 from sessiontree.errors import UsageError
 from sessiontree.storage.backends import shown
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import is_address, is_url, without_secret
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]
 
-PATH: Final = click.Path(readable=False)
+
+class _PathOrAddress(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        given = str(super().convert(value, param, ctx))
+        is_address(given)  # refuses a wrong address, before a folder is made of it
+        return given
+
+
+class _Path(click.Path):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        given = str(super().convert(value, param, ctx))
+        if is_url(given):
+            self.fail(f"{without_secret(given)} is an address; give a path", param, ctx)
+        return given
+
+
+PATH: Final = _Path(readable=False)
 """A path. The command finds out whether it can be read, and reports it as any other error."""
+
+PLACE: Final = _PathOrAddress(readable=False)
+"""A path, or the address of a session or a store."""
 
 TAKES_MORE: Final = {"allow_extra_args": True}
 """The context settings of a command that calls `refuse_more`."""
@@ -37,8 +56,7 @@ _ENDINGS: Final = (".jsonl", ".zst", ".json")
 
 def is_path(given: str) -> bool:
     """Whether a word can only be the path or the address of a session: by its form."""
-    is_url = is_address(given) or given.startswith("file://")
-    return is_url or given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
+    return is_url(given) or given.endswith(_ENDINGS) or os.path.isdir(os.path.dirname(given))
 
 
 def session_file(given: str) -> str:
@@ -57,7 +75,7 @@ def refuse_more(hint: str) -> None:
         raise click.UsageError(f"unexpected {as_line(more[0])!r}; {hint}")
 
 
-class _SessionFile(click.Path):
+class _SessionFile(_PathOrAddress):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return session_file(str(super().convert(value, param, ctx)))
 
@@ -72,10 +90,10 @@ optional_ref = click.argument("ref", required=False)
 
 
 def path_option(
-    *names: str, metavar: str, help: str, **settings: Any
+    *names: str, metavar: str, help: str, type: click.Path = PATH, **settings: Any
 ) -> Callable[[Command], Command]:
     """An option for a path."""
-    return click.option(*names, metavar=metavar, type=PATH, help=help, **settings)
+    return click.option(*names, metavar=metavar, type=type, help=help, **settings)
 
 
 cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")
@@ -100,7 +118,7 @@ _STORE_HELP: Final = (
     "The store: a folder, or an address such as postgresql://HOST/DB [default: the variable "
     "SESSIONTREE_STORE; see 'sessiontree ls --help']."
 )
-store = path_option("--store", "folder", metavar="DIR|URL", help=_STORE_HELP)
+store = path_option("--store", "folder", metavar="DIR|URL", help=_STORE_HELP, type=PLACE)
 _ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
 root = path_option("--root", metavar="DIR", help=_ROOT)
 
@@ -137,6 +155,7 @@ _default_store: Final = path_option(
     "--store",
     metavar="DIR|URL",
     help=_STORE_HELP,
+    type=PLACE,
     expose_value=False,
     callback=_use_store,
     is_eager=True,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH
+from sessiontree.cli.arguments import PLACE
 from sessiontree.cli.opening import entry_at, reading
 from sessiontree.cli.output import describe, out_json
 from sessiontree.cli.terminal import as_line, counted, mask_with, out, out_bytes, short, tell
@@ -243,7 +243,7 @@ def fork(
     "export-branch", json="the header of the new file, and what --redact masked"
 )
 @arguments.ref
-@click.argument("newfile", type=PATH)
+@click.argument("newfile", type=PLACE)
 @click.option("--with-path", is_flag=True, help="Copy the path from the header to REF too.")
 @click.option("--inline", is_flag=True, help="Store the content of blobs and handles in NEWFILE.")
 @_redact_options

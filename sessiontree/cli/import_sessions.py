@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH
+from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.output import out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, tell, tell_each
@@ -19,7 +19,7 @@ from sessiontree.importing.batch import Batch
 
 @arguments.command("import", json="the result for each file")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@click.option("-o", "--output", "folder", metavar="DIR", type=PATH, help="Write to DIR.")
+@click.option("-o", "--output", "folder", metavar="DIR", type=PLACE, help="Write to DIR.")
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
 def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: bool) -> None:
     """FILE is a session file of Claude Code (with its subagents), the pi coding agent, Codex

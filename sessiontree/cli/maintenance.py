@@ -10,7 +10,7 @@ import click
 
 from sessiontree.catalog.upkeep import repaired, verified
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH
+from sessiontree.cli.arguments import PLACE
 from sessiontree.cli.opening import open_migrated, reading, tell_migrated, writing
 from sessiontree.cli.output import out_findings, out_json, out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
@@ -28,7 +28,7 @@ _REST = "no running program writes it, it is a leftover"
 
 
 @arguments.command("verify", json="a list of the findings")
-@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
+@click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PLACE)
 def verify(files: tuple[str, ...], as_json: bool) -> None:
     """The command checks every line, checksum, uuid, parent and reference. The file does not
     change. The exit code is 1 if there is damage.
@@ -112,6 +112,7 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
     "folder",
     metavar="[DIR]",
     help="Instead of FILE: all sessions in the folder DIR [default: the store].",
+    type=PLACE,
     is_flag=False,
     flag_value=_DEFAULT_STORE,
 )

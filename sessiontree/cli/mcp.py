@@ -29,7 +29,10 @@ _AGENT: Final = click.Choice([*AGENTS])
 
 @arguments.command("mcp")
 @arguments.path_option(
-    "--root", metavar="DIR", help="Serve the sessions in DIR [default: the store]."
+    "--root",
+    metavar="DIR|URL",
+    help="Serve the sessions in DIR, or at this address [default: the store].",
+    type=arguments.PLACE,
 )
 @click.option("--agents", is_flag=True, help="Also serve the sessions of known agents.")
 @click.option(

@@ -10,7 +10,7 @@ from typing import Any, Final
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH
+from sessiontree.cli.arguments import PLACE
 from sessiontree.cli.opening import ConflictWarning, OnLane, lane_note, lane_options
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, drop_output, finish, out, short, tell
@@ -24,7 +24,7 @@ _CHUNK: Final = 1 << 16
 
 
 @arguments.command("record", json="each event on a line of its own")
-@click.argument("file", type=PATH)
+@click.argument("file", type=PLACE)
 @click.option("--prompt", metavar="TEXT", help="The prompt, if it is not in the stream.")
 @click.option(
     "--granularity",

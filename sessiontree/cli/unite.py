@@ -9,7 +9,7 @@ import click
 from sessiontree.catalog.copies import CopyResult, Mirror
 from sessiontree.catalog.union import sync as sync_all
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH, SESSION_FILE
+from sessiontree.cli.arguments import PLACE, SESSION_FILE
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, end, finish, out, tell, tell_each
 from sessiontree.operations.copy import CopiedSession
@@ -18,7 +18,7 @@ from sessiontree.operations.sync import SyncedSession
 
 @arguments.command("copy", json="what was copied, skipped, and is wrong")
 @click.argument("source", metavar="FROM", type=SESSION_FILE)
-@click.argument("target", metavar="TO", type=PATH)
+@click.argument("target", metavar="TO", type=PLACE)
 @click.option(
     "--watch",
     is_flag=True,

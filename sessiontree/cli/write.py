@@ -17,7 +17,7 @@ from typing import Any, Final
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH, SESSION_FILE
+from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE
 from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker
 from sessiontree.cli.terminal import counted, out, short, tell
@@ -34,7 +34,7 @@ _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FI
 
 
 @arguments.command("new", json=arguments.WRITTEN)
-@click.argument("file", type=PATH)
+@click.argument("file", type=PLACE)
 @click.option("--name", metavar="NAME", help="A name for the session.")
 @arguments.path_option(
     "--cwd", metavar="DIR", help="The working directory of the session [default: the current one]."

@@ -26,7 +26,7 @@ _lock: Final = threading.RLock()
 
 def _is_address(file: str) -> bool:
     """See `place.is_address`; a path needs no look at it."""
-    if "://" not in file:
+    if ":/" not in file:
         return False
     from sessiontree.storage.place import is_address  # few sessions have an address
 

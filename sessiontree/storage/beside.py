@@ -37,7 +37,7 @@ from sessiontree.storage.place import (
     Contents,
     address,
     address_of,
-    is_address,
+    names_place,
     path_of,
     without_secret,
 )
@@ -87,7 +87,7 @@ def elsewhere(given: Address, open: Callable[[str], Contents]) -> Elsewhere | No
     if url.startswith("file://"):
         shown = "file://" + path_of(url).rstrip("/")
         return Elsewhere(shown, _mark(shown), "", open(url))
-    if not is_address(url):
+    if not names_place(url):
         raise UsageError(
             f"blobs={without_secret(url)} in {given.shown} is not the address of a place; write "
             "blobs=s3://bucket/prefix, with its own options percent-encoded"

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
@@ -29,10 +30,20 @@ if TYPE_CHECKING:
 SCHEMES: Final = ("postgresql", "s3", "memory")
 """Those of addresses of places; `file` is a path."""
 
-SECRETS: Final = ("access_key_id", "secret_access_key", "session_token")
+FILE: Final = "file"
+"""The scheme of a path."""
+
+SECRETS: Final = (
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    "password",
+    "sslpassword",
+)
 """The options of an address that are never shown."""
 
 _ALIASES: Final = {"postgres": "postgresql"}
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(://?)")
 
 
 class Found(NamedTuple):
@@ -210,9 +221,46 @@ def name_in(url: str) -> str:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is a URL of a place, and not a path."""
+    """Whether a text is a URL of a place, and not a path.
+
+    Raises:
+        UsageError: it is a URL of something else, or the URL of a place with a slip.
+    """
+    if names_place(text):
+        return True
+    if ":/" in text:
+        _check_path(text)
+    return False
+
+
+def names_place(text: str) -> bool:
+    """Whether a text begins as the URL of a place; any other text is none."""
     scheme, colon, _ = text.partition("://")
     return bool(colon) and (scheme in SCHEMES or scheme in _ALIASES)
+
+
+def is_url(text: str) -> bool:
+    """Whether a text begins as a URL, of whatever scheme."""
+    return _URL.match(text) is not None
+
+
+def _check_path(text: str) -> None:
+    """Refuse as a path what begins as a URL, so that no folder is made of a wrong address."""
+    found = _URL.match(text)
+    if found is None or found[0] == f"{FILE}://":
+        return
+    scheme, known = found[1], found[1].lower()
+    if known in (*SCHEMES, *_ALIASES, FILE):
+        rest = text[found.end() :].lstrip("/")
+        meant = f"{FILE}:///{rest}" if known == FILE else without_secret(f"{known}://{rest}")
+        raise UsageError(
+            f"an address does not begin with {found[0]}; write {meant}, or ./{found[0]}… for a path"
+        )
+    if found[2] == "://":
+        raise UsageError(
+            f"{without_secret(text.partition('?')[0])} has the unknown scheme {scheme}; there are "
+            f"{', '.join(SCHEMES)} and {FILE}; for a path of that name, write ./{scheme}:…"
+        )
 
 
 def is_session_address(text: str) -> bool:
@@ -289,7 +337,8 @@ def _split(url: str) -> SplitResult:
             _ = urlsplit(f"//{host}").port
     except ValueError as error:
         raise UsageError(f"{without_secret(url)} is not a URL: {error}") from None
-    if not is_address(url):
+    if not names_place(url):
+        is_address(url)  # says what is wrong with it
         raise UsageError(f"{without_secret(url)} is not the address of a place of sessions")
     return parts
 

@@ -207,8 +207,8 @@ def test_the_address_of_a_session_is_taken_apart_again(place: Place) -> None:
 
 
 def test_what_is_no_address_is_a_path() -> None:
-    assert [is_address(text) for text in ("memory://x", "a/b", "http://x", "memory:", "")] == [
-        *(True, False, False, False, False),
+    assert [is_address(text) for text in ("memory://x", "a/b", "memory:", "")] == [
+        *(True, False, False, False),
     ]
     assert path_of("file:///a%20b/c.jsonl") == "/a b/c.jsonl"
     assert path_of("a b") == "a b"
