@@ -45,6 +45,7 @@ class ContentFiles:
         self._contents = contents
         self._root = root
         self._beside: dict[str, IO[bytes]] = {}
+        self._renamed: set[str] = set()  # of which no look is needed to know that they are gone
         self._open: dict[int, tuple[str, Kept | None]] = {}
         self._numbers = itertools.count(1)
 
@@ -110,6 +111,7 @@ class ContentFiles:
         beside.seek(0)
         self._contents.put(self._key(target), beside)
         self._drop(source)
+        self._renamed.add(source)
 
     def link(self, source: str, target: str) -> None:
         self._contents.copy(self._key(source), self._key(target))
@@ -117,6 +119,9 @@ class ContentFiles:
     def unlink(self, path: str) -> None:
         if path in self._beside:
             self._drop(path)
+        elif path in self._renamed:
+            self._renamed.discard(path)
+            raise _missing(path)
         elif self._contents.look(self._key(path)) is None:
             raise _missing(path)
         else:

@@ -7,6 +7,7 @@ import hashlib
 import io
 import itertools
 import os
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -24,13 +25,17 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
+from sessiontree.storage.atomic import UNFINISHED
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.beside import Beside
 from sessiontree.storage.folder import FolderContents
 from sessiontree.storage.place import Place, is_address, shown_address, without_secret
 from tests.places.kinds import opened
+from tests.places.server import server
 from tests.places.steps import Killed, Steps, kill_at_each_step, stepped
+from tests.support.children import read_line, read_rest, running
 from tests.support.conversation import assistant, user
+from tests.support.crashdisk import Folders, crash_states
 
 LONG: Final = "a text too large for a line " * 40
 MORE: Final = "another text of many words " * 40
@@ -249,6 +254,70 @@ def test_a_folder_keeps_contents_by_their_keys(tmp_path: Path) -> None:
     (tmp_path / "new" / "link").symlink_to(tmp_path / "new" / "c" / "d" / "e")
     with pytest.raises(OSError, match="link"):
         contents.read("link", 0, 1)
+
+
+def test_no_crash_leaves_a_part_of_a_content_or_loses_one_that_was_put() -> None:
+    disk = Folders({"/model/": b""})
+    contents = FolderContents("/model/kept", disk)
+    kept: list[tuple[int, str]] = []
+    for key, text in (("a/b", LONG), ("a/c", MORE), ("a/b", MORE)):
+        contents.put(key, io.BytesIO(text.encode()))
+        kept.append((len(disk.snapshots), f"/model/kept/{key}"))
+    contents.copy("a/b", "d/e")
+    kept.append((len(disk.snapshots), "/model/kept/d/e"))
+    states = 0
+    for moment, snapshot in enumerate(disk.snapshots, 1):
+        for files in crash_states(snapshot):
+            states += 1
+            for path, content in files.items():
+                if path.startswith("/model/kept/") and not path.endswith(("/", UNFINISHED)):
+                    assert content in (LONG.encode(), MORE.encode())
+            assert {path for at, path in kept if at <= moment} <= set(files)
+    assert states > 50
+
+
+WRITER: Final = """
+import itertools, sys
+from sessiontree import Session
+
+with Session.open(sys.argv[1], spill_over=100) as session:
+    for number in itertools.count():
+        text = f"{sys.argv[2]} {number} " * 40
+        session.append_message({"role": "assistant", "content": text})
+        print(text, flush=True)
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_are_killed_leave_no_entry_without_its_blob(tmp_path: Path) -> None:
+    base = server().database()
+    url = f"{server().address(base)}?blobs={(tmp_path / 'blobs').as_uri()}"
+    place, _ = place_of(url)
+    file = place.address("p/s.jsonl")
+    Session.create(file, cwd="/p").close()
+    acknowledged: list[str] = []
+    try:
+        for number in range(5):
+            with (
+                running(WRITER, file, f"a{number}") as one,
+                running(WRITER, file, f"b{number}") as b,
+            ):
+                for child in (one, b):
+                    acknowledged += [read_line(child) for _ in range(3 + number)]
+                one.kill()
+                b.kill()
+                for child in (one, b):
+                    acknowledged += read_rest(child)
+        with Session.open(file, readonly=True) as session:
+            assert session.verify() == []
+            lines = [entry.line.decode() for entry in session.entries()]
+        named = [name for line in lines for name in re.findall("sha256:([0-9a-f]{64})", line)[:1]]
+        assert len(named) == len(set(named))
+        assert {*map(hashed, acknowledged)} <= {*named}
+        assert len(acknowledged) >= 50
+    finally:
+        place.close()
+        server().execute(f"DROP DATABASE {base} WITH (FORCE)")
 
 
 ALL: Final = ("memory and files", "postgres and objects", "objects and memory")
