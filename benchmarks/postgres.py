@@ -19,8 +19,14 @@ import tempfile
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    ExitStack,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from functools import partial
 from importlib import import_module
 from pathlib import Path
@@ -39,6 +45,7 @@ _TURN: Final = 20
 _MESSAGE: Final = {"role": "user", "content": _TEXT}
 
 Append = Callable[[], object]
+AsyncAppend = Callable[[], Awaitable[object]]
 
 
 def main() -> None:
@@ -134,22 +141,26 @@ def ours(url: str, name: str = "one") -> Iterator[Append]:
 def langgraph(url: str) -> Iterator[Append]:
     """A checkpoint with one message, which is the least that a step stores."""
     saver_class = import_module("langgraph.checkpoint.postgres").PostgresSaver
-    base = import_module("langgraph.checkpoint.base")
-    uuid6 = import_module("langgraph.checkpoint.base.id").uuid6
     with saver_class.from_conn_string(url) as saver:
         saver.setup()
-        config: Any = {"configurable": {"thread_id": "one", "checkpoint_ns": ""}}
+        yield _put(saver, "one")
 
-        def put() -> None:
-            nonlocal config
-            checkpoint = base.empty_checkpoint()
-            checkpoint["id"] = str(uuid6())
-            checkpoint["channel_values"] = {"messages": [_MESSAGE]}
-            versions = {"messages": f"{time.monotonic_ns():032}"}
-            checkpoint["channel_versions"] = versions
-            config = saver.put(config, checkpoint, {"source": "loop"}, versions)
 
-        yield put
+def _put(saver: Any, thread: str) -> Append:
+    base = import_module("langgraph.checkpoint.base")
+    uuid6 = import_module("langgraph.checkpoint.base.id").uuid6
+    config: Any = {"configurable": {"thread_id": thread, "checkpoint_ns": ""}}
+
+    def put() -> None:
+        nonlocal config
+        checkpoint = base.empty_checkpoint()
+        checkpoint["id"] = str(uuid6())
+        checkpoint["channel_values"] = {"messages": [_MESSAGE]}
+        versions = {"messages": f"{time.monotonic_ns():032}"}
+        checkpoint["channel_versions"] = versions
+        config = saver.put(config, checkpoint, {"source": "loop"}, versions)
+
+    return put
 
 
 @contextmanager
@@ -216,22 +227,109 @@ def _append(url: str, rounds: int) -> None:
 
 
 def _writers(url: str, rounds: int) -> None:
-    """Threads that append at once, each to a session of its own; and 50 to one."""
+    """Writers that append at once, each to a session of its own; and 50 to one."""
     print("\nwriters at once, on as many sessions: median, p99 (ms), appends a second")
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute(_BARE.encode())
     for writers in (1, 8, 64, 1000):
         each = max(5, 2000 // writers)
-        if writers <= 64:
-            kinds: dict[str, Any] = {"bare": bare, "sessiontree": ours}
-        else:  # more connections than a server has
-            kinds = {"sessiontree": ours}
+        kinds: dict[str, Any] = {"bare": bare, "sessiontree": ours}
+        if writers > 64:  # more connections than a server has
+            del kinds["bare"]
         for label, store in kinds.items():
             opened: Any = [partial(store, url, _own(label, n, writers)) for n in range(writers)]
             _run_writers(f"{label}, {writers:,} writers", opened, each)
+        with suppress(ImportError), _langgraphs(url, writers) as opened:
+            _run_writers(f"langgraph, {writers:,} writers", opened, each)
+        for label, stores in {
+            "openai-agents": _openai_agents,
+            "claude-agent-sdk": _claude_agent_sdks,
+        }.items():
+            with suppress(ImportError):
+                asyncio.run(_run_tasks(f"{label}, {writers:,} writers", stores(url, writers), each))
     name = f"{url}/p/shared.jsonl"
     Session.create(name, cwd="/p").close()
     _run_writers("sessiontree, 50 writers on one session", [partial(_shared, name)] * 50, 20)
+
+
+_POOLED: Final = 8
+"""Connections that the writers of a store share, as those of sessiontree do."""
+
+
+@contextmanager
+def _langgraphs(url: str, writers: int) -> Iterator[list[Callable[[], Any]]]:
+    """A saver for each thread, as a saver takes one call at a time, over one pool."""
+    pools = import_module("psycopg_pool")
+    saver_class = import_module("langgraph.checkpoint.postgres").PostgresSaver
+    dict_row = import_module("psycopg.rows").dict_row
+    given = {"autocommit": True, "prepare_threshold": 0, "row_factory": dict_row}
+    sizes = {"min_size": _POOLED, "max_size": _POOLED, "timeout": 120, "max_waiting": 0}
+    with pools.ConnectionPool(url, kwargs=given, **sizes) as pool:
+        saver_class(pool).setup()
+        yield [
+            partial(_saver, saver_class(pool), f"{writers}-{number}") for number in range(writers)
+        ]
+
+
+@contextmanager
+def _saver(saver: Any, thread: str) -> Iterator[Append]:
+    yield _put(saver, thread)
+
+
+@asynccontextmanager
+async def _openai_agents(url: str, writers: int) -> AsyncIterator[list[AsyncAppend]]:
+    """Tasks of one event loop, over one pool."""
+    session_class = import_module("agents.extensions.memory").SQLAlchemySession
+    made = import_module("sqlalchemy.ext.asyncio").create_async_engine(
+        url.replace("postgresql://", "postgresql+asyncpg://"),
+        pool_size=_POOLED,
+        max_overflow=0,
+        pool_timeout=120,
+    )
+    sessions = [
+        session_class(f"{writers}-{number}", engine=made, create_tables=number == 0)
+        for number in range(writers)
+    ]
+    await sessions[0].add_items([_MESSAGE])  # makes the tables
+    yield [partial(session.add_items, [_MESSAGE]) for session in sessions]
+    await made.dispose()
+
+
+@asynccontextmanager
+async def _claude_agent_sdks(url: str, writers: int) -> AsyncIterator[list[AsyncAppend]]:
+    """Tasks of one event loop, over one pool."""
+    named = import_module("examples.session_stores.postgres_session_store")
+    pool = await import_module("asyncpg").create_pool(url, min_size=_POOLED, max_size=_POOLED)
+    store = named.PostgresSessionStore(pool, "claude_lines")
+    await store.create_schema()
+
+    async def append(key: dict[str, str]) -> None:
+        line = {"type": "user", "uuid": str(uuid.uuid4()), "message": _MESSAGE}
+        await store.append(key, [line])
+
+    keys = [{"project_key": "p", "session_id": str(uuid.uuid4())} for _ in range(writers)]
+    yield [partial(append, key) for key in keys]
+    await pool.close()
+
+
+async def _run_tasks(
+    label: str, stores: AbstractAsyncContextManager[list[AsyncAppend]], each: int
+) -> None:
+    times: list[float] = []
+
+    async def write(append: AsyncAppend) -> None:
+        for _ in range(each):
+            started = time.perf_counter()
+            await append()
+            times.append(time.perf_counter() - started)
+
+    async with stores as appends:
+        for append in appends:
+            await append()
+        started = time.perf_counter()
+        await asyncio.gather(*map(write, appends))
+        took = time.perf_counter() - started
+    _row(label, times, f"{len(times) / took:,.0f}/s")
 
 
 def _own(label: str, number: int, writers: int) -> Any:
