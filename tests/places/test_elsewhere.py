@@ -211,7 +211,7 @@ def test_an_address_with_a_place_for_blobs_shows_no_password() -> None:
         ("file://other/x", "names a file of another machine"),
         ("s3://", "names no bucket"),
         ("s3://b%3Fregoin=x", "there is no option regoin"),
-        ("s3://b%3Fsecret_access_key=me:secret", "Missing AccessKeyId; check its options"),
+        ("s3://b%3Fsecret_access_key=me:secret", "without an access key id; set both"),
     ],
 )
 def test_what_is_no_place_for_blobs_is_refused(blobs: str, why: str) -> None:

@@ -10,10 +10,13 @@ import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import IO, Any, Final
+from urllib.parse import quote
 
 import pytest
+from obstore.exceptions import GenericError
 
 from sessiontree import Session
 from sessiontree.errors import (
@@ -33,7 +36,15 @@ from sessiontree.storage.objects import generation
 from sessiontree.storage.objects import log as object_log
 from sessiontree.storage.objects import marks as object_marks
 from sessiontree.storage.objects import place as objects
-from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Unsure
+from sessiontree.storage.objects.bucket import (
+    Bucket,
+    Got,
+    Stored,
+    Unsure,
+    _cause,
+    _is_definite,
+    _step,
+)
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import address
@@ -815,6 +826,104 @@ def test_an_address_shows_no_secret_and_finds_its_place_without_it() -> None:
         assert "S3CRET" not in str(raised.value)
     with pytest.raises(UsageError, match="a number of seconds"):
         place_of("s3://b?timeout=long")
+
+
+@pytest.fixture
+def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An environment that says nothing of object storage."""
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+
+
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        *("127.0.0.1:9000", "localhost", "ftp://127.0.0.1:1", "http://", "http://a b"),
+        *("http://127.0.0.1:99999", "http://127.0.0.1:0", "http://me:S3CRET@127.0.0.1:1", "/x"),
+    ],
+)
+@pytest.mark.parametrize("is_option", [True, False])
+def test_an_endpoint_that_is_no_url_is_refused_with_the_form_it_has(
+    endpoint: str, is_option: bool, keyless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not is_option:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises(UsageError, match="write it as http://host:port or https://host") as raised:
+        place_of(f"s3://e{is_option}" + (f"?endpoint={quote(endpoint)}" if is_option else ""))
+    assert ("the option endpoint" if is_option else "AWS_ENDPOINT_URL") in str(raised.value)
+    assert "S3CRET" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "what"),
+    [("s3://b?region=eu%20west", "is not a region"), ("s3://a b", "is not the name of a bucket")],
+)
+def test_what_no_request_can_have_is_refused(url: str, what: str, keyless: None) -> None:
+    with pytest.raises(UsageError, match=what):
+        place_of(url)
+
+
+def test_one_credential_without_the_other_is_refused_with_both_names(
+    keyless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for one, what in {
+        "AWS_ACCESS_KEY_ID": "an access key id is given without a secret access key",
+        "AWS_SECRET_ACCESS_KEY": "a secret access key is given without an access key id",
+    }.items():
+        monkeypatch.setenv(one, "S3CRET")
+        told = f"{what}; set both AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+        with pytest.raises(UsageError, match=told) as raised:
+            place_of("s3://one-of-two")
+        assert "S3CRET" not in str(raised.value)
+        monkeypatch.delenv(one)
+
+
+KEYS: Final = "access_key_id=AKIA&secret_access_key=S3CRET"
+
+
+def test_a_server_that_cannot_be_reached_is_named(
+    keyless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:2")
+    place, _ = place_of(f"s3://no-server?endpoint=http://127.0.0.1:1&timeout=1&{KEYS}")
+    told = r"cannot connect to http://127.0.0.1:1; check the endpoint and the network"
+    for call in (lambda: list(place.list()), lambda: place.create(NAME, [HEADER])):
+        with pytest.raises(StorageError, match=told):
+            call()
+
+
+def test_a_request_that_has_no_credentials_says_what_to_set() -> None:
+    refused = GenericError(
+        "Error performing PUT http://169.254.169.254/latest/api/token in 3ms - Server returned "
+        "non-2xx status code: 403 Forbidden: "
+    )
+    assert _cause(refused) == "no credentials are set"
+    assert _step(refused) == "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    assert _is_definite(refused)
+
+
+class _NotFound(BaseHTTPRequestHandler):
+    """Answers as a web server does that has no such page."""
+
+    def do_GET(self) -> None:
+        self.send_error(404)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+def test_a_server_of_something_else_is_told_from_a_session_that_is_not_there(keyless: None) -> None:
+    with HTTPServer(("127.0.0.1", 0), _NotFound) as server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            url = f"s3://web?endpoint=http://127.0.0.1:{server.server_port}&{KEYS}"
+            with pytest.raises(StorageError, match="status 404; check the endpoint") as raised:
+                place_of(url)[0].log(NAME)
+        finally:
+            server.shutdown()
+            thread.join()
+    assert not isinstance(raised.value, SessionNotFoundError)
 
 
 class Overwriting(Bucket):

@@ -19,7 +19,7 @@ from datetime import timedelta
 from typing import IO, TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 from sessiontree.errors import StorageError, UsageError
-from sessiontree.storage.place import Address, missing_library
+from sessiontree.storage.place import Address, missing_library, without_secret
 
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
@@ -41,7 +41,15 @@ class Taken(Exception):
 
 
 class Unsure(Exception):
-    """The answer to a write was lost: it may stand, not stand, or arrive later."""
+    """The answer to a write was lost: it may stand, not stand, or arrive later.
+
+    Attributes:
+        step: what to do about it.
+    """
+
+    def __init__(self, why: str = "", step: str = "") -> None:
+        super().__init__(why)
+        self.step = step
 
 
 class Stored(NamedTuple):
@@ -79,10 +87,11 @@ def open_store(address: Address) -> ObjectStore:
     """The store of the bucket of an address; what it does not say comes from the environment.
 
     Raises:
-        UsageError: the address has an option that is not known or not usable, or no bucket.
+        UsageError: the address has an option that is not known, or no bucket, or only one of the
+            two credentials is set.
     """
     with missing_library("objects"):
-        from obstore.exceptions import BaseError
+        from obstore import exceptions
         from obstore.store import S3Store
     given = dict(address.options)
     given.pop("blobs", None)  # which says where blobs are kept, and is not for the server
@@ -95,10 +104,20 @@ def open_store(address: Address) -> ObjectStore:
     bucket = address.base.partition("://")[2]
     if not bucket or "@" in bucket:
         raise UsageError(f"{address.shown} names no bucket; write s3://bucket/prefix")
+    if not _BUCKET.fullmatch(bucket):
+        raise UsageError(
+            f"{bucket!r} in {address.shown} is not the name of a bucket; it has letters, digits, "
+            "dots and hyphens"
+        )
     if not re.fullmatch(r"[0-9]{1,4}", timeout):
         raise UsageError(f"{address.shown}: the timeout is a number of seconds, not {timeout!r}")
-    endpoint = given.get("endpoint") or os.environ.get("AWS_ENDPOINT_URL", "")
-    options: dict[str, Any] = dict(given)
+    endpoint = _endpoint(given.pop("endpoint", ""), address.shown)
+    region = given.get("region", "")
+    if not _REGION.fullmatch(region):
+        raise UsageError(f"{address.shown}: {region!r} is not a region, such as eu-central-1")
+    options: dict[str, Any] = {key: value for key, value in given.items() if value}
+    if endpoint:  # by the name that comes before all others
+        options["aws_endpoint_url_s3"] = endpoint
     try:
         return S3Store(
             bucket,
@@ -109,8 +128,51 @@ def open_store(address: Address) -> ObjectStore:
             retry_config={"max_retries": 6, "retry_timeout": timedelta(seconds=2 * int(timeout))},
             **options,
         )
-    except BaseError as error:
-        raise UsageError(f"{address.shown}: {_cause(error)}; check its options") from error
+    except exceptions.BaseError as error:
+        raise _not_opened(address.shown, error) from error
+
+
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_REGION: Final = re.compile(r"[A-Za-z0-9-]*")
+_URL: Final = re.compile(
+    r"https?://([A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(:(?P<port>[0-9]{1,5}))?(/[A-Za-z0-9._~/-]*)?"
+)
+"""What the library makes valid requests of: at any other URL it ends with a fault of its own."""
+
+_ENDPOINTS: Final = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
+"""The variables that name a server; the first that is set counts."""
+
+
+def _endpoint(given: str, shown: str) -> str:
+    """The URL of the server of an address; empty for AWS.
+
+    Raises:
+        UsageError: it is not an http or https URL.
+    """
+    named = [("the option endpoint", given), *((each, os.getenv(each, "")) for each in _ENDPOINTS)]
+    where, endpoint = next((one for one in named if one[1]), ("", ""))
+    if not endpoint:
+        return ""
+    found = _URL.fullmatch(endpoint)
+    if found is None or int(found["port"] or 1) not in range(1, 65536):
+        raise UsageError(
+            f"{shown}: {where} is not the URL of a server: {without_secret(endpoint)}; write it as "
+            "http://host:port or https://host"
+        )
+    return endpoint
+
+
+def _not_opened(shown: str, error: Exception) -> UsageError:
+    """The error for what the library does not open."""
+    missing = re.search(r"Missing(AccessKeyId|SecretAccessKey)", str(error))
+    if missing is None:
+        return UsageError(f"{shown} cannot be opened: {_cause(error)}; check the variables AWS_…")
+    names = ("an access key id", "a secret access key")
+    given, absent = names if missing[1] == "SecretAccessKey" else reversed(names)
+    return UsageError(
+        f"{shown}: {given} is given without {absent}; set both AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY"
+    )
 
 
 class Bucket:
@@ -181,7 +243,7 @@ class Bucket:
                 raise Taken from error
             if _is_definite(error):
                 raise self._failed("write", key, error) from error
-            raise Unsure(_cause(error)) from error
+            raise Unsure(_cause(error), _step(error)) from error
         return done["e_tag"] or ""
 
     def get(self, key: str, start: int = 0, end: int | None = None) -> Got:
@@ -199,7 +261,7 @@ class Bucket:
             got = obstore.get(store, key, options={} if end is None else {"range": (start, end)})
             content = bytes(got.bytes())
         except FileNotFoundError as error:
-            if "NoSuchBucket" in str(error):
+            if "NoSuchBucket" in str(error) or _is_of_another_server(error):
                 raise self._failed("read", key, error) from error
             raise
         except Exception as error:
@@ -302,9 +364,9 @@ def surely(write: Callable[[], T]) -> T:
         try:
             return write()
         except Unsure as error:
-            why = str(error)
+            why = f"{error}; {error.step}"
             time.sleep(_PAUSE * 2**attempt)
-    raise StorageError(f"cannot write to the object storage: {why}; try again later", "")
+    raise StorageError(f"cannot write to the object storage: {why}", "")
 
 
 def _parts(first: bytes, more: bytes, source: IO[bytes]) -> Iterator[bytes]:
@@ -326,6 +388,9 @@ def _stored(found: Any) -> Stored:
 _CODE: Final = re.compile(r"<Code>([^<]{1,80})</Code>")
 _STATUS: Final = re.compile(r"status code: (\d{3})")
 _WIRE: Final = re.compile(r"HTTP error: ([^\n]{1,200})")
+_SERVER: Final = re.compile(r"Error performing [A-Z]+ (https?://[^/?\s]+)")
+_ROLES: Final = ("http://169.254.169.254", "http://169.254.170.2", "http://[fd00:ec2::254]")
+"""Where the library asks for the credentials of a machine of AWS, if no others are set."""
 
 
 def _code(error: Exception) -> str:
@@ -340,13 +405,39 @@ def _status(error: Exception) -> int:
 
 def _cause(error: Exception) -> str:
     """What went wrong, in a few words: what the server says may have an access key in it."""
+    if _is_without_credentials(error):
+        return "no credentials are set"
     if code := _code(error) or (f"status {status}" if (status := _status(error)) else ""):
         return f"the server answered {code}"
     found = _WIRE.search(str(error))
-    return found[1] if found else str(error).partition("\n")[0][:200]
+    if found is None:
+        return str(error).partition("\n")[0][:200]
+    if "kind: Timeout" in str(error):
+        return f"{_server(error)} did not answer in time"
+    if "kind: Connect" in str(error):
+        return f"cannot connect to {_server(error)}"
+    return f"{found[1]} ({_server(error)})"
+
+
+def _server(error: Exception) -> str:
+    """The URL of the server that a request went to."""
+    found = _SERVER.search(str(error))
+    return found[1] if found else "the server"
+
+
+def _is_without_credentials(error: Exception) -> bool:
+    """Whether the request was not sent, because no credentials were found for it."""
+    return _server(error) in _ROLES
+
+
+def _is_of_another_server(error: Exception) -> bool:
+    """Whether a server says that there is no such page, and not, as S3 does, no such object."""
+    return _status(error) == 404 and not _code(error)
 
 
 def _step(error: Exception) -> str:
+    if _is_without_credentials(error):
+        return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     if _status(error) in (401, 403):
         return "check the credentials and what they may do in the bucket"
     if _code(error) == "NoSuchBucket":
@@ -357,8 +448,8 @@ def _step(error: Exception) -> str:
 
 
 def _is_definite(error: Exception) -> bool:
-    """Whether the server refused a write, so that it was not done."""
-    return 400 <= _status(error) < 500 and _status(error) != 408
+    """Whether the server refused a write, so that it was not done, or it was not sent."""
+    return _is_without_credentials(error) or (400 <= _status(error) < 500 and _status(error) != 408)
 
 
 def _is_conflict(error: Exception) -> bool:

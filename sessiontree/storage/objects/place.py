@@ -197,7 +197,7 @@ class ObjectPlace:
             why = "does not replace an object by its version (If-Match)"
         except Unsure as error:
             raise StorageError(
-                f"cannot write to {self.url}: {error}; try again", self.url
+                f"cannot write to {self.url}: {error}; {error.step}", self.url
             ) from error
         finally:
             with contextlib.suppress(StorageError):
