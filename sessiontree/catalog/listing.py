@@ -381,6 +381,8 @@ def _imported_from(header: Mapping[str, Any]) -> str | None:
 
 def _writer(fs: FileSystem, file: str) -> str | None:
     """Who holds the session to write alone: the name in the lock file, if it is held."""
+    if is_address(file):  # no file is beside it; a writer that waits is told who holds it
+        return None
     lock = file + LOCK
     try:
         if not fs.stat(lock).size:

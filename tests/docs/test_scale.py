@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -21,6 +22,7 @@ from tests.places.server import Server, server
 from tests.support.conversation import assistant, user
 
 PAGE: Final = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
+_NUMBERS: Final = itertools.count()
 _PARTITION: Final = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
 _DROP: Final = re.findall(r"`(DROP SCHEMA [^`]*)`", PAGE)[0]
 
@@ -46,12 +48,10 @@ def partitioned(running: Server) -> Iterator[str]:
 class _Logs:
     def __init__(self, place: Place) -> None:
         self._place = place
-        self._number = 0
         self.is_shared = True
 
     def make(self, content: bytes) -> Log:
-        self._number += 1
-        name = f"{id(self)}/{self._number}.jsonl"
+        name = f"{next(_NUMBERS)}.jsonl"
         self._place.create(name, iter([content]))
         return self._place.log(name)
 

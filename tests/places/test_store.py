@@ -53,6 +53,7 @@ def test_sessions_are_listed_with_their_facts(store: Store) -> None:
     one = found["aaaa1111"]
     assert (one.cwd, one.name, one.first_message) == ("/p/one", "The first", "hello wörld")
     assert one.bytes > 300
+    assert one.writer is None
     assert one.file.startswith(store.project_dir("/p/one").partition("?")[0])
     assert [one.id for one in store.list(cwd="/q")] == ["cccc3333"]
     assert store.paths(cwd="/q") == [found["cccc3333"].file]
