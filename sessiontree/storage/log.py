@@ -542,6 +542,19 @@ class FileLog:
         return FileParts(self.fs, self._real_path)
 
 
+class Sharing:
+    """What the logs of one opened session share, and those of another session do not.
+
+    Attributes:
+        threads: keeps the threads apart that use them.
+        written: where their last write ended.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.threads = ThreadLock(name)
+        self.written = 0
+
+
 class _Bytes:
     """The content of a log in memory, shared by all logs that have it open.
 
@@ -549,16 +562,15 @@ class _Bytes:
         content: the bytes of each state of the log, by its number; the last is current.
         parts: the parts kept beside it, by suffix.
         threads: keeps out threads that write by other logs.
-        keeper: gives the threads' lock of the logs that keep it until they close; None if none do.
+        keeper: gives what the logs share that keep it until they close; None if none do.
     """
 
     def __init__(self, content: bytearray) -> None:
         self.number = next(_NUMBERS)
         self.content = [content]
         self.parts: dict[str, bytes] = {}
-        self.written = 0
         self.threads = ThreadLock("a session in memory")
-        self.keeper: Callable[[], ThreadLock | None] = lambda: None
+        self.keeper: Callable[[], Sharing | None] = lambda: None
         self.changed = threading.Condition()
 
 
@@ -579,7 +591,7 @@ class MemoryLog:
         for block in blocks:  # one by one: they may be as much as the memory has room for
             content += block
         self._shared = _Bytes(content)
-        self._threads = ThreadLock("a session in memory")
+        self._sharing = Sharing("a session in memory")
         self._owns = True
         self._state = 0
         self._is_open = True
@@ -592,7 +604,7 @@ class MemoryLog:
 
     @property
     def written(self) -> int:
-        return self._shared.written
+        return self._sharing.written
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -619,15 +631,15 @@ class MemoryLog:
                 content += b"\n"
             start = len(content)
             content += block
-            self._shared.written = len(content)
+            self._sharing.written = len(content)
         with self._shared.changed:
             self._shared.changed.notify_all()
         return start
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        if self._threads.block is not None:
-            self._threads.check()
-        return self._threads.lock
+        if self._sharing.threads.block is not None:
+            self._sharing.threads.check()
+        return self._sharing.threads.lock
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
@@ -636,7 +648,7 @@ class MemoryLog:
         if threads.block is not None:
             threads.check()
         with threads.lock:
-            if self._shared.keeper() not in (None, self._threads):
+            if self._shared.keeper() not in (None, self._sharing):
                 raise SessionBusyError(
                     f"{self.name} is held by an exclusive session; close that session; reading is "
                     "possible meanwhile",
@@ -648,14 +660,14 @@ class MemoryLog:
     def hold(self) -> Iterator[None]:
         self.check_writable()
         shared = self._shared.threads
-        with self.alone(), self._writing(), self._threads.inside(), shared.inside():
+        with self.alone(), self._writing(), self._sharing.threads.inside(), shared.inside():
             self.check_writable()
             yield
 
     def keep(self) -> None:
         self.check_writable()
         with self.alone(), self._writing():
-            self._shared.keeper = ref(self._threads)  # none, where it is dropped without `close`
+            self._shared.keeper = ref(self._sharing)  # none, where it is dropped without `close`
 
     def ends_at(self, size: int) -> bool:
         return not self.was_replaced() and len(self._content) == size
@@ -686,7 +698,7 @@ class MemoryLog:
     def opened(self, *, readonly: bool) -> MemoryLog:
         """The same bytes for a session that shares nothing else with this log."""
         log = self.beside()
-        log._threads = ThreadLock("a session in memory")
+        log._sharing = Sharing("a session in memory")
         log._owns, log.readonly = True, readonly
         return log
 
@@ -700,7 +712,7 @@ class MemoryLog:
 
     def close(self) -> None:
         with self.alone():
-            if self._owns and self._shared.keeper() is self._threads:
+            if self._owns and self._shared.keeper() is self._sharing:
                 self._shared.keeper = lambda: None
             self.release()
 

@@ -258,3 +258,16 @@ def test_a_handle_leads_to_a_session_of_the_same_store(place: Place) -> None:
         assert found.data["content"] == "from afar"
         with pytest.raises(TargetMissingError, match="points to a session that is not in"):
             near.handles.resolve(f"session@2.0.0::entry:hidden:{there.uuid}")
+
+
+def test_a_session_sees_what_another_of_its_process_wrote_when_it_is_refreshed(
+    place: Place,
+) -> None:
+    address = place.address("p/s.jsonl")
+    with Session.create(address) as one:
+        start = one.append_message(user("hello"))
+        with Session.open(address) as other:
+            other.append_message(assistant("hi"))
+        assert one.children(start) == []
+        one.refresh()
+        assert len(one.children(start)) == 1

@@ -48,8 +48,14 @@ from sessiontree.errors import (
     WriteFailedError,
 )
 from sessiontree.storage.contents import ContentParts
-from sessiontree.storage.lock import ThreadLock
-from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_allowed, closed_error
+from sessiontree.storage.log import (
+    POLL_MILLISECONDS,
+    BlobPlace,
+    Moved,
+    Sharing,
+    check_allowed,
+    closed_error,
+)
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
 from sessiontree.storage.objects.claims import Lost
@@ -85,7 +91,7 @@ class ObjectLog:
         self.ended = ""
         self.blobs: BlobPlace = place.blobs(name)
         self.parts = ContentParts(place.contents, name, self.name)
-        self._threads = ThreadLock(self._session.path)
+        self._sharing = Sharing(self._session.path)
         self._group: object = object()
         self._owns = True
         self._failed = ""
@@ -119,7 +125,7 @@ class ObjectLog:
 
     @property
     def written(self) -> int:
-        return self._session.written
+        return self._sharing.written
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -211,7 +217,7 @@ class ObjectLog:
             generation.refresh(anew=True)
             raise Moved
         generation.verified = now
-        session.written = session.held_end = at + len(block)
+        self._sharing.written = session.held_end = at + len(block)
         session.groups.note(at, at + len(block))
         self._has_written = True
         with session.changed:
@@ -237,7 +243,7 @@ class ObjectLog:
         finally:
             self._is_waiting = False
             groups.settled.notify_all()
-        self._session.written = max(self._session.written, offset + len(block))
+        self._sharing.written = max(self._sharing.written, offset + len(block))
         self._has_written = True
         return offset
 
@@ -278,9 +284,9 @@ class ObjectLog:
         if self._is_grouped:  # with the other logs of this process, as they append together
             self._check_threads()
             return Alone(self._session.groups, lambda: self._is_waiting)
-        if self._threads.block is not None:
-            self._threads.check()
-        return self._threads.lock
+        if self._sharing.threads.block is not None:
+            self._sharing.threads.check()
+        return self._sharing.threads.lock
 
     def _check_threads(self) -> None:
         threads = self._session.threads
@@ -301,7 +307,7 @@ class ObjectLog:
         with self.alone(), self._writing():
             if session.depth == 0:
                 session.groups.wait()
-            with self._threads.inside(), session.threads.inside():
+            with self._sharing.threads.inside(), session.threads.inside():
                 self.check_writable()
                 self._check_keeper()
                 if session.depth == 0:

@@ -25,7 +25,6 @@ class Opened:
         holder: that thread.
         held_end: the end that it knows; what others add behind it, it has not read.
         keeper: the group of logs that keeps it until they close; None if none does.
-        written: the end of the last write.
         claims: writes at its end, and what holds the end for this process.
     """
 
@@ -39,7 +38,6 @@ class Opened:
         self.holder = 0
         self.held_end = 0
         self.keeper: object = None
-        self.written = 0
         self.claims = Claims(bucket, path)
         self.changed = threading.Condition()
         self._opening = threading.Lock()
