@@ -18,6 +18,7 @@ import contextlib
 import copy
 import os
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from itertools import count
 from time import monotonic
@@ -563,6 +564,8 @@ class _Bytes:
         parts: the parts kept beside it, by suffix.
         threads: keeps out threads that write by other logs.
         keeper: gives what the logs share that keep it until they close; None if none do.
+        modified: when it was last written, by the clock of the machine.
+        gone: what became of the session in its place: `moved` or `removed`; empty if it is there.
     """
 
     def __init__(self, content: bytearray) -> None:
@@ -571,6 +574,8 @@ class _Bytes:
         self.parts: dict[str, bytes] = {}
         self.threads = ThreadLock("a session in memory")
         self.keeper: Callable[[], Sharing | None] = lambda: None
+        self.modified = time.time()
+        self.gone = ""
         self.changed = threading.Condition()
 
 
@@ -632,6 +637,7 @@ class MemoryLog:
             start = len(content)
             content += block
             self._sharing.written = len(content)
+            self._shared.modified = time.time()
         with self._shared.changed:
             self._shared.changed.notify_all()
         return start
@@ -678,7 +684,30 @@ class MemoryLog:
         check_allowed(self)
 
     def was_replaced(self) -> bool:
+        if self._shared.gone:
+            written = "" if self.readonly else "; nothing was written. Export it to a new place"
+            raise SessionNotFoundError(
+                f"{self.name} was {self._shared.gone} while it was open{written}", self.name
+            )
         return self._state != len(self._shared.content) - 1
+
+    @property
+    def modified(self) -> float:
+        """When it was last written."""
+        return self._shared.modified
+
+    def end(self, gone: str) -> MemoryLog:
+        """End the log for all that have it open; return one with a copy of its bytes.
+
+        The thread holds the log. `gone` says what became of the session: `moved` or `removed`.
+        """
+        moved = copy.copy(self)
+        moved._shared = _Bytes(bytearray(self._content))
+        moved._shared.parts, moved._state = self._shared.parts, 0
+        moved._shared.modified = self._shared.modified
+        moved._sharing = Sharing("a session in memory")
+        self._shared.gone = gone
+        return moved
 
     def reopen(self) -> None:
         self._state = len(self._shared.content) - 1
@@ -730,6 +759,7 @@ class MemoryLog:
             old = bytes(self._content)
             keep(self.parts, kept_as, self.name, len(old), lambda: iter([old]))
         self._shared.content.append(bytearray(content))
+        self._shared.modified = time.time()
         return self.name + kept_as if kept_as else ""
 
     @property

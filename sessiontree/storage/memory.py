@@ -72,7 +72,6 @@ class _Memory:
     def __init__(self) -> None:
         self.contents = MemoryContents()
         self.logs: dict[str, MemoryLog] = {}
-        self.modified: dict[str, tuple[int, float]] = {}
         self.lock = threading.RLock()
 
 
@@ -90,7 +89,6 @@ class MemoryPlace:
         self._options = opened.shown_options
         self._files = ContentFiles(self.contents, f"{self.url}/")
         self._logs = memory.logs
-        self._modified = memory.modified
         self._lock = memory.lock
 
     def address(self, name: str) -> str:
@@ -133,11 +131,8 @@ class MemoryPlace:
             return self._found(name) if name in self._logs else None
 
     def _found(self, name: str) -> Found:
-        """The session, which changed when its size was first seen to be another one."""
-        size = self._log(name).size()
-        if self._modified.get(name, (-1, 0.0))[0] != size:
-            self._modified[name] = size, time.time()
-        return Found(name, *self._modified[name])
+        log = self._log(name)
+        return Found(name, log.size(), log.modified)
 
     def list(self, prefix: str = "") -> Iterator[Found]:
         with self._lock:
@@ -152,21 +147,23 @@ class MemoryPlace:
             yield Ends(found, log.read(0, head), log.read(start, found.size - start))
 
     def move(self, source: str, target: str) -> None:
-        with self._lock:
-            log = self._log(source)
+        log = self._log(source)
+        with log.hold(), self._lock:
             if target in self._logs:
                 path = self.address(target)
                 raise SessionExistsError(f"{path} is there already; choose another name", path)
-            moved = log.beside()
-            moved.name = self.address(check_name(target, self.url))
+            check_name(target, self.url)
+            moved = log.end("moved")
+            moved.name = self.address(target)
             moved.blobs = self.blobs(target)
             move_beside(self._own, source, target)
             self._logs[target] = moved
             del self._logs[source]
 
     def remove(self, name: str) -> None:
-        with self.contents.removing(name), self._lock:
-            self._log(name)
+        log = self._log(name)
+        with log.hold(), self.contents.removing(name), self._lock:
+            log.end("removed")
             del self._logs[name]
             remove_beside(self._own, name)
 

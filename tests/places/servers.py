@@ -108,6 +108,13 @@ def moto() -> Iterator[str]:
 @contextlib.contextmanager
 def seaweed(folder: Path) -> Iterator[str]:
     """The endpoint of SeaweedFS, which keeps its files in a folder."""
+    with seaweed_server(folder) as server:
+        yield server.endpoint
+
+
+@contextlib.contextmanager
+def seaweed_server(folder: Path) -> Iterator[Server]:
+    """SeaweedFS, which keeps its files in a folder."""
     port, data, config = free_port(), folder / "weed", folder / "weed.json"
     data.mkdir()
     identity = {
@@ -123,8 +130,8 @@ def seaweed(folder: Path) -> Iterator[str]:
     command += [f"-volume.port={ports[1]}", f"-filer.port={ports[2]}"]
     command += ["-s3.port.iceberg=0", "-s3.port.lance=0"]  # ports that two servers would share
     command += ["-master.telemetry=false"]
-    with _running(command, port, cwd=folder):
-        yield f"http://127.0.0.1:{port}"
+    with _running(command, port, cwd=folder) as server:
+        yield server
 
 
 @contextlib.contextmanager
@@ -138,20 +145,47 @@ def rclone(folder: Path) -> Iterator[str]:
         yield f"http://127.0.0.1:{port}"
 
 
-@contextlib.contextmanager
-def _running(command: list[str], port: int, cwd: Path | None = None) -> Iterator[None]:
-    """A server that answers; it is killed at the end."""
-    server = subprocess.Popen(
-        command, cwd=cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )  # fmt: skip
-    try:
-        _await(server, port)
-        yield
-    finally:
+class Server:
+    """A server of object storage.
+
+    Attributes:
+        endpoint: its URL.
+    """
+
+    def __init__(self, command: list[str], port: int, cwd: Path | None) -> None:
+        self.endpoint = f"http://127.0.0.1:{port}"
+        self._command = command
+        self._port = port
+        self._cwd = cwd
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it on the files that it has, and wait until it answers."""
+        self._process = subprocess.Popen(
+            self._command, cwd=self._cwd, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )  # fmt: skip
+        _await(self._process, self._port)
+
+    def kill(self) -> None:
+        """Kill it at once."""
+        if self._process is None:
+            return
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(server.pid, signal.SIGKILL)
-        server.wait()
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._process = None
+
+
+@contextlib.contextmanager
+def _running(command: list[str], port: int, cwd: Path | None = None) -> Iterator[Server]:
+    """A server that answers; it is killed at the end."""
+    server = Server(command, port, cwd)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
 
 
 def _await(server: subprocess.Popen[bytes], port: int) -> None:

@@ -185,3 +185,75 @@ def test_nothing_is_written_to_a_server_that_overwrites(tmp_path: Path) -> None:
             Session.create("s3://bucket/p/s.jsonl", cwd="/p")
     left = [name for _, _, names in os.walk(tmp_path / "rclone") for name in names]
     assert left == []
+
+
+PATIENT_WRITER: Final = """
+import itertools, sys, time
+from sessiontree import Session
+from sessiontree.errors import SessionTreeError
+
+url, name = sys.argv[1:3]
+numbers = itertools.count()
+while True:
+    try:
+        with Session.open(url) as session:
+            while True:
+                content = f"{name}-{next(numbers)}"
+                entry = session.append_message({"role": "user", "content": content})
+                sys.stdout.write(f"{entry.uuid} {content}\\n")
+                sys.stdout.flush()
+    except SessionTreeError as error:
+        sys.stderr.write(f"{type(error).__name__}\\n")
+        time.sleep(0.1)
+"""
+"""Opens the session again after each error, and never writes an entry a second time."""
+
+
+@pytest.mark.soak
+def test_a_server_that_is_killed_a_hundred_times_loses_nothing(
+    tmp_path: Path, record_property: Record
+) -> None:
+    if not servers.program("weed"):
+        pytest.skip(servers.NO_WEED)
+    rng = random.Random(7)
+    with servers.seaweed_server(tmp_path) as server, contextlib.ExitStack() as stack:
+        bucket = f"kills-{secrets.token_hex(4)}"
+        servers.make_bucket(server.endpoint, bucket)
+        stack.enter_context(servers.credentials(server.endpoint))
+        url = f"s3://{bucket}/p/s.jsonl?timeout=5"
+        Session.create(url, cwd="/p").close()
+        told = [tmp_path / f"w{number}" for number in range(3)]
+        writers = []
+        for file in told:
+            command = [sys.executable, "-c", PATIENT_WRITER, url, file.name]
+            out = stack.enter_context(file.open("wb"))
+            failed = stack.enter_context(file.with_suffix(".errors").open("wb"))
+            writers.append(subprocess.Popen(command, stdout=out, stderr=failed))
+            stack.callback(writers[-1].kill)
+        for _ in range(100):
+            before = sum(file.stat().st_size for file in told)
+            until = time.monotonic() + 60
+            while sum(file.stat().st_size for file in told) < before + 500:
+                assert time.monotonic() < until, "no writer goes on"
+                time.sleep(0.01)
+            time.sleep(rng.random() / 5)
+            server.kill()
+            server.start()
+        assert all(writer.poll() is None for writer in writers)
+        for writer in writers:
+            writer.kill()
+            writer.wait()
+        lines = [line.split() for file in told for line in file.read_text().splitlines()]
+        errors = [file.with_suffix(".errors").read_text().split() for file in told]
+        record_property("kills", 100)
+        record_property("acknowledged", len(lines))
+        record_property("errors", str(Counter(name for each in errors for name in each)))
+        record_property("entries", check(url, [line[0] for line in lines]))
+        with Session.open(url, readonly=True) as session:
+            said = Counter(
+                str(entry["message"]["content"])
+                for entry in session.entries()
+                if entry.type == "message"
+            )
+        assert max(said.values()) == 1
+        assert {line[1] for line in lines} <= set(said)

@@ -271,3 +271,30 @@ def test_a_session_sees_what_another_of_its_process_wrote_when_it_is_refreshed(
         assert one.children(start) == []
         one.refresh()
         assert len(one.children(start)) == 1
+
+
+@pytest.mark.slow
+def test_an_open_session_says_that_it_was_moved_or_removed(place: Place) -> None:
+    for gone in ("moved", "removed"):
+        address = place.address("p/s.jsonl")
+        with Session.create(address) as session:
+            session.append_message(user("hello"))
+            if gone == "moved":
+                place.move("p/s.jsonl", "p/t.jsonl")
+            else:
+                place.remove("p/s.jsonl")
+            time.sleep(0.2)  # a database may take a tenth of a second to say so
+            with pytest.raises(SessionNotFoundError):
+                session.append_message(assistant("hi"))
+    with Session.open(place.address("p/t.jsonl"), readonly=True) as moved:
+        assert [entry.type for entry in moved.entries()] == ["session", "message"]
+
+
+@pytest.mark.slow
+def test_the_session_written_to_last_changed_last(place: Place) -> None:
+    with Session.create(place.address("p/a.jsonl")) as first:
+        Session.create(place.address("p/b.jsonl")).close()
+        time.sleep(1.1)  # a server may count whole seconds
+        first.append_message(user("hello"))
+    found = {one.name: one.modified for one in place.list("p/")}
+    assert found["p/a.jsonl"] > found["p/b.jsonl"]
