@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session, Store
-from sessiontree.catalog.search import Wanted, search
+from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.place import Place
 from sessiontree.storage.postgres import rows
@@ -183,5 +183,25 @@ def test_no_line_is_fetched_that_cannot_match(ignore_case: bool) -> None:
         hits = list(store.search("the needle", ignore_case=ignore_case))
         assert between.cuts == 0
         assert [hit.snippet for hit in hits] == ["the needle 3", "the needle 13"]
+        place_of(store.root)[0].close()
+    server().execute(f"DROP DATABASE {base} WITH (FORCE)")
+
+
+@pytest.mark.slow
+def test_a_search_goes_on_after_its_connection_broke_and_gives_each_hit_once() -> None:
+    base = server().database()
+    with proxy(server().port) as between:
+        store = Store(server().address(base, between.port))
+        with Session.create(f"{store.root}/p/s.jsonl", cwd="/p") as session, session.batch():
+            for number in range(200):
+                session.append_message(user(f"needle {number} {'x' * 20_000}"))
+        hits: list[SearchHit] = []
+        between.cut_answered = 20_000
+        for hit in store.search("needle", report=pytest.fail):
+            hits.append(hit)
+            if len(hits) % 20 == 10:
+                between.cut_answered = 20_000
+        assert between.cuts > 2
+        assert [hit.snippet.split()[1] for hit in hits] == [str(number) for number in range(200)]
         place_of(store.root)[0].close()
     server().execute(f"DROP DATABASE {base} WITH (FORCE)")

@@ -45,6 +45,7 @@ from sessiontree.storage.postgres.schema import (
     FIND,
     GROWN,
     IS_FREE,
+    LINES,
     OPEN,
     PURGE,
     READ,
@@ -69,6 +70,7 @@ _TRUSTED_SECONDS: Final = 0.1
 appended is in the session at its new name."""
 
 _COMPARED: Final = 1024 * 1024
+"""Bytes that are fetched at once, to be compared or searched; a line is fetched whole."""
 
 
 class PostgresLog:
@@ -208,10 +210,18 @@ class PostgresLog:
     def lines_with(self, sought: Sought) -> Generator[tuple[int, bytes], None, None]:
         """See `SearchedLog`."""
         tables = self._tables
-        statement, values = searching.lines_with(sought)
-        with tables.connections.long() as connection:
-            cursor = connection.cursor(binary=True)
-            yield from cursor.stream(tables.sql(statement), {**values, "log": self._log})
+        statement, values = searching.offsets_with(sought)
+        found = tables.connections.run(
+            tables.sql(statement), {**values, "log": self._log}, slow=True
+        )
+        while found:
+            size, count = 0, 0
+            while count < len(found) and (not count or size + found[count][1] <= _COMPARED):
+                size += found[count][1]
+                count += 1
+            wanted = [self._log, [at for at, _ in found[:count]]]
+            yield from tables.connections.run(tables.sql(LINES), wanted)
+            del found[:count]
 
     # Writing
 

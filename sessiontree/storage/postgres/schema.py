@@ -206,6 +206,8 @@ that offset if it is little."""
 
 READ: Final = f"SELECT {_range('%(log)s', '%(start)s::bigint', '%(stop)s::bigint')}"
 
+LINES: Final = "SELECT at, line FROM @lines WHERE log = %s AND at = ANY(%s) ORDER BY at"
+
 FIND: Final = """
     SELECT max(at) FROM @lines WHERE log = %(log)s AND uuid = %(uuid)s AND at < %(end)s
 """

@@ -44,13 +44,11 @@ def _has(name: str, sought: Sought) -> str:
     return f"position(%({name})b::bytea IN whole.line) > 0"
 
 
-def lines_with(sought: Sought) -> tuple[str, dict[str, bytes]]:
-    """The statement for the lines of a log, and values for it."""
+def offsets_with(sought: Sought) -> tuple[str, dict[str, bytes]]:
+    """The statement for the offsets and sizes of such lines of a log, and values for it."""
     clauses, values = _found_in(sought)
-    return (
-        f"SELECT l.at, l.line FROM @lines l{clauses} AND l.log = %(log)s ORDER BY l.at",
-        values,
-    )
+    columns = "l.at, octet_length(l.line)"
+    return f"SELECT {columns} FROM @lines l{clauses} AND l.log = %(log)s ORDER BY l.at", values
 
 
 def likely(sought: Sought) -> tuple[str, dict[str, bytes]]:
