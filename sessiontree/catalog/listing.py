@@ -82,7 +82,8 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
         modified: the time of the last entry, or of the last change of the file (RFC 3339).
         bytes: the size of the file.
         lane: the lane of the last entry.
-        writer: a text that describes the exclusive writer, or None.
+        writer: a text that describes the exclusive writer, or None; for a session at an address
+            always None, as nothing asks for it.
         branches: the number of branches; None if the branches were not counted.
         agent: the agent whose program wrote the file; None for a sessiontree file. The JSON key is
             `program`.

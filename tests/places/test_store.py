@@ -18,7 +18,7 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
-from tests.places.kinds import STORES, empty_store
+from tests.places.kinds import STORES, empty_store, opened
 from tests.support.conversation import assistant, user
 
 
@@ -230,3 +230,10 @@ def test_nothing_is_reported_of_sound_sessions(store: Store) -> None:
     store.trash("cccc")
     assert len(store.list(report=handler)) == 2
     assert len(list(store.search("o", report=handler))) == 2
+
+
+def test_a_session_at_an_address_with_options_is_held_by_nobody(tmp_path: Path) -> None:
+    with opened("objects", tmp_path) as (_, url):
+        store = Store(f"{url}/team?region=us-east-1")
+        filled(store)
+        assert [one.writer for one in store.list()] == [None, None, None]
