@@ -61,9 +61,7 @@ from sessiontree.formats.base import lane_name
 from sessiontree.importing.entries import SourceEntry
 from sessiontree.importing.target import BlobHandles
 from sessiontree.session import Session
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import whole_lines
-from sessiontree.storage.move import make_folders
 from sessiontree.store import PathLike, Store
 
 try:
@@ -119,7 +117,7 @@ class SessionTreeStore(SessionStore):
     """Keeps the transcripts of Claude Code as sessions.
 
     Args:
-        root: the folder of a store, or a `Store`; by default the store of the user.
+        root: the folder or the address of a store, or a `Store`; by default the store of the user.
 
     Attributes:
         store: the store.
@@ -251,7 +249,7 @@ class SessionTreeStore(SessionStore):
         try:
             session = Session.open(wanted.file)
         except SessionNotFoundError:
-            make_folders(DISK, self._place.inside(wanted.project).folder)
+            self._place.make_room(wanted.file)
             facts = {"agent": "claude-code", AGENT_SESSION_KEY: wanted.session_id}
             facts[_PROJECT] = wanted.project
             cwds = (entry.get("cwd") for entry in entries)

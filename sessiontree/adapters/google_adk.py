@@ -13,7 +13,6 @@ Source: `google.adk.sessions.BaseSessionService` of google-adk 2.13.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import chain, islice, takewhile
@@ -29,8 +28,6 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, SessionExistsError, SessionNotFoundError
 from sessiontree.session import Session
-from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import make_folders
 from sessiontree.store import PathLike, Store
 
 try:
@@ -96,7 +93,7 @@ class SessionTreeSessionService(BaseSessionService):
     """Keeps the sessions of agents of Google's ADK in session files.
 
     Args:
-        root: the folder of a store, or a `Store`; by default the store of the user.
+        root: the folder or the address of a store, or a `Store`; by default the store of the user.
 
     Attributes:
         store: the store.
@@ -217,12 +214,12 @@ class SessionTreeSessionService(BaseSessionService):
         }
         parts = _States.of(state)
         file = self.file_of(app_name, user_id, id)
-        if os.path.exists(file):
+        if self._place.has(file):
             raise AlreadyExistsError(f"Session with id {id} already exists.")
         facts = {"agent": FOLDER, "sessionId": id, _KEY: about, _STATE: parts.session}
         dumps(facts)  # refused before the states of others change
         self._share(app_name, user_id, parts)
-        make_folders(DISK, os.path.dirname(file))
+        self._place.make_room(file)
         try:
             Session.create(file, metadata=facts).close()
         except SessionExistsError:
@@ -256,7 +253,7 @@ class SessionTreeSessionService(BaseSessionService):
         ):
             if not delta:
                 continue
-            make_folders(DISK, os.path.dirname(file))
+            self._place.make_room(file)
             with suppress(SessionExistsError):
                 Session.create(file, metadata={"agent": FOLDER}).close()
             with Session.open(file) as shared, shared.locked():

@@ -15,7 +15,6 @@ Source: `langgraph.checkpoint.base` of langgraph-checkpoint 4.3.
 from __future__ import annotations
 
 import builtins
-import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -42,8 +41,6 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.session import Session
-from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import make_folders
 from sessiontree.store import PathLike, Store
 
 try:
@@ -84,7 +81,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     """Keeps the checkpoints of a graph's threads in session files.
 
     Args:
-        root: the folder of a store, or a `Store`; by default the store of the user.
+        root: the folder or the address of a store, or a `Store`; by default the store of the user.
         serde: the serializer of values that JSON cannot carry. With another one than
             `JsonPlusSerializer`, all values are kept as it writes them.
 
@@ -363,8 +360,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     def _writing(self, place: Name) -> Iterator[Session]:
         """The session of a thread on the lane of a namespace, locked; made unless it is there."""
         file = self.file_of(place.thread)
-        if not os.path.exists(file):
-            make_folders(DISK, self.folder)
+        if not self._place.has(file):
+            self._place.make_room(file)
             facts = {"agent": FOLDER, checkpoints.THREAD: place.thread}
             with suppress(SessionExistsError):
                 Session.create(file, metadata=facts).close()

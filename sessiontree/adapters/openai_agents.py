@@ -39,8 +39,6 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.session import Session
-from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import make_folders
 from sessiontree.store import PathLike, Store
 
 try:
@@ -115,7 +113,7 @@ class SessionTreeSession:
 
     Args:
         session_id: the id; any text.
-        root: the folder of a store, or a `Store`; by default the store of the user.
+        root: the folder or the address of a store, or a `Store`; by default the store of the user.
         session_settings: the settings, or their dict; `limit` is the default of `get_items`.
 
     Attributes:
@@ -441,7 +439,7 @@ class SessionTreeSession:
         try:
             session = Session.open(self.file)
         except SessionNotFoundError:
-            make_folders(DISK, self._place.folder)
+            self._place.make_room(self.file)
             facts = {"agent": FOLDER, "sessionId": self.session_id}
             with suppress(SessionExistsError):
                 Session.create(self.file, metadata=facts).close()

@@ -15,7 +15,6 @@ Source: `pydantic_ai.conversation_store` of pydantic-ai-slim 2.68.
 from __future__ import annotations
 
 import json
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -32,8 +31,6 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, SessionNotFoundError
 from sessiontree.session import Session
-from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import make_folders, moving
 from sessiontree.store import PathLike, Store
 
 try:
@@ -66,7 +63,7 @@ class SessionTreeConversationStore(ConversationStore):
     are never those of another conversation, because a fork has its own copies, with the same ids.
 
     Args:
-        root: the folder of a store, or a `Store`; by default the store of the user.
+        root: the folder or the address of a store, or a `Store`; by default the store of the user.
 
     Attributes:
         store: the store.
@@ -177,8 +174,7 @@ class SessionTreeConversationStore(ConversationStore):
         if expected is not None:
             self._replace(file, record, made, expected)
         else:
-            make_folders(DISK, self.folder)
-            with moving(DISK, self.folder):
+            with self._place.alone():
                 self._make(
                     file, record.conversation_id, new[0].parent_id if new else record.head_id
                 )
@@ -220,7 +216,7 @@ class SessionTreeConversationStore(ConversationStore):
 
         A file without a record is left by a program that was killed, or by `delete`.
         """
-        if os.path.exists(file):
+        if self._place.has(file):
             with Session.open(file, readonly=True) as session:
                 if _has(session, base) or _record_in(session, conversation_id) is not None:
                     return
@@ -236,9 +232,9 @@ class SessionTreeConversationStore(ConversationStore):
 
     def _delete(self, conversation_id: str, expected: str) -> None:
         file = self.file_of(conversation_id)
-        if not os.path.exists(file):
+        if not self._place.has(file):
             raise ConversationConflict(conversation_id)
-        with moving(DISK, self.folder):
+        with self._place.alone():
             with self._checked(file, conversation_id, expected) as session:
                 session.update_metadata(**{_KEY: None})  # for whoever waits for the lock
             self.store.trash(file)
