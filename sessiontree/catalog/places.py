@@ -2,8 +2,9 @@
 
 A place is a folder, which is walked whole, an address, or a session file.
 
-Invariants: a session that lies in two of the places is listed once; what cannot be read is
-reported, and hides nothing else.
+Invariants: a session that lies in two of the places is listed once; a folder or a session that
+cannot be read is reported, and hides nothing else. An address is one that the user gave: if it
+cannot be reached, that is an error, because a shorter list would look like an answer.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from sessiontree.catalog.listing import (
     SessionInfo,
     by_time,
     facts_of,
+    header_of,
     moment,
     session_infos,
     without_stubs,
@@ -89,6 +91,9 @@ def files_in(places: Iterable[str], report: Report) -> Iterator[str]:
     """The paths of the session files in some places, one for each session, unordered.
 
     A folder that is not there holds none; one that cannot be read is reported.
+
+    Raises:
+        StorageError: an address cannot be reached.
     """
     return in_force(_all_files(places, report))
 
@@ -109,13 +114,13 @@ def _files_of(place: str, report: Report) -> Iterator[str]:
     if os.path.isfile(place) or is_session_address(place):
         yield place
         return
-    try:
-        if is_address(place):
-            from sessiontree.catalog.remote import Remote  # few stores have an address
+    if is_address(place):
+        from sessiontree.catalog.remote import Remote  # few stores have an address
 
-            yield from Remote.at(place).files(None, report)
-        else:
-            yield from session_files(place, report)
+        yield from Remote.at(place).files(None, report)
+        return
+    try:
+        yield from session_files(place, report)
     except SessionNotFoundError:
         return
     except SessionTreeError as error:
@@ -147,7 +152,8 @@ def sessions_in(
     """The sessions in some places, in no fixed order; only files that the caller `reaches`.
 
     Raises:
-        SessionTreeError: a place is a file, and not a session.
+        SessionTreeError: a place is a file or the address of a session, and not a session.
+        StorageError: an address cannot be reached.
     """
     remote = [one for one in places if is_address(one) and not is_session_address(one)]
     others = [place for place in places if place not in remote]
@@ -157,14 +163,10 @@ def sessions_in(
 
 
 def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
-    """The sessions at some addresses; an address that cannot be listed is reported."""
     from sessiontree.catalog.remote import Remote  # few stores have an address
 
     for address in addresses:
-        try:
-            yield from Remote.at(address).infos(None, report)
-        except SessionTreeError as error:
-            report(str(error))
+        yield from Remote.at(address).infos(None, report)
 
 
 def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
@@ -193,8 +195,9 @@ def without_imports(found: Sequence[SessionInfo]) -> list[SessionInfo]:
 
 def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     """A function that gives the facts of a file in some places."""
-    for place in filter(os.path.isfile, places):
-        facts_of(place)
+    for place in places:
+        if os.path.isfile(place) or is_session_address(place):
+            facts_of(place)
     folders = [
         os.path.join(place, "")
         for place in places
@@ -217,7 +220,10 @@ def files_to_search(
 
     Raises:
         SessionTreeError: sessions are selected, and a place is a file and not a session.
+        StorageError: an address cannot be reached, or has no session.
     """
+    for place in filter(is_session_address, places):
+        header_of(place)
     files = without_stubs(filter(reaches, files_in(places, report)))
     if selection.is_all:
         return sorted(files, key=_changed, reverse=True)

@@ -96,3 +96,40 @@ def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
         assert done.exit_code == 1 or "me@127.0.0.1" in done.output, words
         assert "hunter2" not in done.output, words
         assert "me@127.0.0.1:1/db" in done.output, words
+
+
+UNREACHABLE = "postgresql://me@127.0.0.1:1/db"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("ls", "ls --json", "search x", "search x --json", "stats", "stats --by model"),
+        *("history x.py", "call session.list", "call session.search --pattern x"),
+    ],
+)
+def test_a_store_that_cannot_be_reached_is_an_error_and_no_empty_list(
+    command: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = command.split()
+    is_call = words[0] == "call"
+    for more in ([], [url]):  # another place that can be read makes no difference
+        if not is_call:
+            _fails([*words, UNREACHABLE, *more])
+    monkeypatch.setenv("SESSIONTREE_STORE", UNREACHABLE)
+    _fails(words)
+
+
+@pytest.mark.parametrize("command", ["ls", "search x", "stats"])
+def test_a_session_that_is_not_at_its_address_is_an_error(command: str, url: str) -> None:
+    done = CliRunner().invoke(main, [*command.split(), f"{url}/p/none.jsonl"])
+    assert done.exit_code == 1
+    assert "there is no session" in done.output
+    _fails([*command.split(), f"{UNREACHABLE}/p/a.jsonl"])
+
+
+def _fails(words: list[str]) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 1, (words, done.output)
+    assert done.stdout == "", words
+    assert done.stderr.startswith("Error: cannot connect to postgresql://me@127.0.0.1:1/db"), words
