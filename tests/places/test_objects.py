@@ -1113,3 +1113,21 @@ def test_group_commit_is_refused_where_there_is_none(tmp_path: Path) -> None:
             Session.create(file, cwd="/p", durability="group")
     with pytest.raises(UsageError, match="durability is 'fsync', 'os' or 'group', not 'never'"):
         Session.create(tmp_path / "s.jsonl", durability="never")  # type: ignore[arg-type]
+
+
+def test_a_second_list_reads_no_head_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    place = place_on(store())
+    for number in range(30):
+        place.create(f"p/{number:02}.jsonl", [HEADER, os.urandom(100).hex().encode() + b"\n"])
+    found = list(place.list())
+    before = place.bucket.requests["get"]
+    assert list(place.list()) == found
+    assert place.bucket.requests["get"] == before
+    place.remove("p/00.jsonl")
+    assert len(list(place.list())) == 29
+    monkeypatch.setattr("sessiontree.storage.objects.head._KEPT", 1000)
+    other = place_on(place.bucket._store)
+    assert list(other.list()) == found[1:]
+    before = other.bucket.requests["get"]
+    assert list(other.list()) == found[1:]
+    assert 0 < other.bucket.requests["get"] - before < 29  # the first ones are kept

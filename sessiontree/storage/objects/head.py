@@ -6,6 +6,8 @@ which the barrier of the one before leads.
 
 from __future__ import annotations
 
+import threading
+import zlib
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
@@ -16,6 +18,9 @@ from sessiontree.storage.objects.bucket import Bucket, Got, surely
 
 INLINE: Final = 16 * 1024
 """So many of the first bytes of a session are in its head."""
+
+_KEPT: Final = 48 * 1024 * 1024
+"""The bytes of heads, compressed, that a process keeps for its next list."""
 
 _CHUNK: Final = 8 * 1024 * 1024
 """The bytes of each object of a new content."""
@@ -80,6 +85,44 @@ def head_in(bucket: Bucket, key: str, got: Got) -> Standing:
             where,
         )
     return Standing(head, first, got.etag, got.modified)
+
+
+class Heads:
+    """Heads of listed sessions, kept for the next list: a list takes no request for each of them.
+
+    Where there are too many, the first ones stay: the next list reads them in the same order, and
+    would find none of those that came last.
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Standing] = {}
+        self._size = 0
+        self._lock = threading.Lock()
+
+    def get(self, name: str, etag: str) -> Standing | None:
+        """The head of a session, if this version of it is kept."""
+        found = self._kept.get(name)
+        if found is None or found.etag != etag:
+            return None
+        return found._replace(first=zlib.decompress(found.first))
+
+    def keep(self, name: str, head: Standing) -> None:
+        """Keep a head in place of an older version of it."""
+        packed = zlib.compress(head.first, 1)
+        with self._lock:
+            self._drop(name)
+            if self._size + len(packed) <= _KEPT:
+                self._kept[name] = head._replace(first=packed)
+                self._size += len(packed)
+
+    def drop(self, name: str) -> None:
+        """Forget a session that is not there any more."""
+        with self._lock:
+            self._drop(name)
+
+    def _drop(self, name: str) -> None:
+        before = self._kept.pop(name, None)
+        self._size -= len(before.first) if before is not None else 0
 
 
 def head_key(name: str) -> str:

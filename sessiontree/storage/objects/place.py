@@ -55,7 +55,7 @@ from sessiontree.storage.objects.bucket import (
 )
 from sessiontree.storage.objects.claims import Lost
 from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
-from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
+from sessiontree.storage.objects.head import Head, Heads, Standing, head_key, standing, stored
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.opened import Opened
 from sessiontree.storage.place import Address, Content, Ends, Found, address_of, check_name, name_in
@@ -66,9 +66,6 @@ _BLOCK: Final = 1024 * 1024
 
 _AT_ONCE: Final = 256
 """The listed sessions whose heads are read at once."""
-
-_HEADS: Final = 4000
-"""The heads of listed sessions that are kept in memory."""
 
 _PROBE: Final = ".sessiontree-probe/"
 """Begins the keys of the objects that ask what a server can do."""
@@ -141,7 +138,7 @@ class ObjectPlace:
         self._lock = threading.Lock()
         self._is_probed = False
         self._refusal = ""
-        self._heads: dict[str, tuple[str, Standing | None]] = {}
+        self._heads = Heads()
 
     def address(self, name: str) -> str:
         return address_of(self.url, name, self._options)
@@ -306,13 +303,13 @@ class ObjectPlace:
         name, keys = listed
         head = next((each for each in keys if each.key == head_key(name)), None)
         if head is None or not head.size:
+            self._heads.drop(name)
             return None
-        cached = self._heads.get(name)
-        if cached is None or cached[0] != head.etag:
-            if len(self._heads) >= _HEADS:
-                self._heads.clear()
-            cached = self._heads[name] = head.etag, standing(self.bucket, head.key)
-        found = cached[1]
+        found = self._heads.get(name, head.etag)
+        if found is None:
+            found = standing(self.bucket, head.key)
+            if found is not None:
+                self._heads.keep(name, found)
         if found is None or found.head.arriving:
             return None
         session = self.opened(name)
