@@ -23,7 +23,7 @@ from sessiontree.catalog.copies import Mirror
 from sessiontree.core.blob import Blob
 from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.fs import DISK
-from tests.places.kinds import KINDS, STORES, empty_store, opened
+from tests.places.kinds import KINDS, STORES, empty_store, in_store, opened
 from tests.support.conversation import assistant, user
 
 LARGE = "a text that is a blob " * 20
@@ -66,7 +66,7 @@ def blobs(file: str) -> dict[Blob, bytes]:
 def test_a_session_is_copied_there_and_back_byte_for_byte(
     chat: str, other: str, tmp_path: Path
 ) -> None:
-    there, back = f"{other}/a/b.jsonl", str(tmp_path / "back.jsonl")
+    there, back = in_store(other, "a/b.jsonl"), str(tmp_path / "back.jsonl")
     result = copy(chat, there)
     assert result.problems == []
     assert result.sessions[0].written == result.sessions[0].size == len(content(chat))
@@ -102,12 +102,12 @@ def test_a_store_is_copied_with_its_names_and_without_its_trash(other: str, tmp_
 
 def test_a_session_goes_into_a_store_with_its_name(chat: str, other: str) -> None:
     result = copy(chat, other)
-    assert content(f"{other}/chat.jsonl") == content(chat)
-    assert result.sessions[0].target.endswith("/chat.jsonl")
+    assert content(in_store(other, "chat.jsonl")) == content(chat)
+    assert result.sessions[0].target == in_store(other, "chat.jsonl")
 
 
 def test_a_copy_of_a_session_that_grew_goes_on(chat: str, other: str) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     copy(chat, there)
     before = len(content(chat))
     with Session.open(chat, spill_over=100) as session:
@@ -121,7 +121,7 @@ def test_a_copy_of_a_session_that_grew_goes_on(chat: str, other: str) -> None:
 
 @pytest.mark.parametrize("lines", range(4))
 def test_a_copy_that_has_the_first_lines_goes_on(chat: str, other: str, lines: int) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     copy(chat, there)
     whole = content(chat)
     cut = b"".join(whole.splitlines(keepends=True)[:lines])
@@ -133,7 +133,7 @@ def test_a_copy_that_has_the_first_lines_goes_on(chat: str, other: str, lines: i
 
 @pytest.mark.parametrize("cut", [1, 10, 60])
 def test_a_copy_whose_last_line_was_cut_off_is_made_whole(chat: str, other: str, cut: int) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     copy(chat, there)
     whole = content(chat)
     with closing(open_log(DISK, there)) as log, log.hold():
@@ -147,7 +147,7 @@ def test_a_copy_whose_last_line_was_cut_off_is_made_whole(chat: str, other: str,
 def test_a_target_that_is_something_else_is_named_with_the_first_byte_that_differs(
     chat: str, other: str
 ) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     copy(chat, there)
     end = len(content(chat))
     with Session.open(there) as session:
@@ -163,7 +163,7 @@ def test_a_target_that_is_something_else_is_named_with_the_first_byte_that_diffe
 
 
 def test_an_end_that_is_no_whole_line_is_left_out_and_reported(chat: str, other: str) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     whole = content(chat)
     with open(chat, "ab") as file:
         file.write(b'{"type":"mess')
@@ -173,7 +173,7 @@ def test_an_end_that_is_no_whole_line_is_left_out_and_reported(chat: str, other:
 
 
 def test_a_last_line_without_its_newline_is_copied_and_gone_on_from(chat: str, other: str) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     Path(chat).write_bytes(content(chat)[:-1])
     copy(chat, there)
     assert content(there) == content(chat)
@@ -188,7 +188,7 @@ def test_a_line_with_a_wrong_checksum_is_copied_as_it_is_and_reported(
 ) -> None:
     Path(chat).write_bytes(content(chat).replace(b"hello", b"hallo"))
     result = copy(chat, other)
-    assert content(f"{other}/chat.jsonl") == content(chat)
+    assert content(in_store(other, "chat.jsonl")) == content(chat)
     assert result.problems == []
     assert len(result.damage) == 1
     assert "wrong crc" in result.damage[0]
@@ -200,11 +200,11 @@ def test_a_blob_that_is_damaged_is_reported_and_not_copied(chat: str, other: str
     result = copy(chat, other)
     assert len(result.problems) == 1
     assert blob.name in result.problems[0]
-    assert blobs(f"{other}/chat.jsonl") == {}
+    assert blobs(in_store(other, "chat.jsonl")) == {}
 
 
 def test_a_part_that_is_something_else_is_left_as_it_is(chat: str, other: str) -> None:
-    there = f"{other}/chat.jsonl"
+    there = in_store(other, "chat.jsonl")
     copy(chat, there)
     with closing(open_log(DISK, there)) as log:
         log.parts.write(".v1", iter([b"another"]))
@@ -223,7 +223,7 @@ def test_what_is_not_there_or_the_same_is_refused(chat: str, other: str, tmp_pat
     with pytest.raises(UsageError, match="are the same"):
         copy(chat, chat)
     with pytest.raises(UsageError, match="is a store, and"):
-        copy(tmp_path, f"{other}/one.jsonl")
+        copy(tmp_path, in_store(other, "one.jsonl"))
     with pytest.raises(UsageError, match="give two stores that are apart"):
         copy(tmp_path, tmp_path / "below")
 
@@ -244,7 +244,7 @@ def test_files_of_other_agents_are_skipped_and_hide_nothing(
     (folder / "broken.jsonl").write_text("no session")
     os.rename(chat, folder / "chat.jsonl")
     result = copy(folder, other)
-    assert [os.path.basename(one.target) for one in result.sessions] == ["chat.jsonl"]
+    assert [one.target for one in result.sessions] == [in_store(other, "chat.jsonl")]
     assert len(result.skipped) == 2
     assert result.problems == []
     with pytest.raises(ForeignFormatError):
@@ -256,7 +256,7 @@ def test_a_session_of_version_1_is_copied_as_it_is(other: str, tmp_path: Path) -
     old.write_text('{"type":"session","id":"x","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}\n')
     before = old.read_bytes()
     copy(old, other)
-    assert content(f"{other}/old.jsonl") == before == old.read_bytes()
+    assert content(in_store(other, "old.jsonl")) == before == old.read_bytes()
 
 
 def test_the_source_is_not_locked(chat: str, other: str) -> None:
@@ -266,7 +266,7 @@ def test_the_source_is_not_locked(chat: str, other: str) -> None:
     with Session.open(chat, exclusive=True) as session:
         session.append_message(user("more"))
         copy(chat, other)
-    assert content(f"{other}/chat.jsonl") == content(chat)
+    assert content(in_store(other, "chat.jsonl")) == content(chat)
 
 
 def test_a_mirror_copies_what_is_new_and_reads_nothing_else(other: str, tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from sessiontree import (
 from sessiontree.core.codec import encode
 from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.fs import DISK
-from tests.places.kinds import STORES, empty_store
+from tests.places.kinds import STORES, empty_store, in_store
 from tests.support.conversation import assistant, user
 
 LARGE = "a text that is a blob " * 20
@@ -106,7 +106,7 @@ def test_each_copy_gets_what_it_lacks_with_its_blobs(chat: str, there: str) -> N
 
 
 def test_two_copies_in_one_place_are_united(there: str, other: str) -> None:
-    second = copy(there, f"{other}/second.jsonl").sessions[0].target
+    second = copy(there, in_store(other, "second.jsonl")).sessions[0].target
     for file in (there, second):
         with Session.open(file, spill_over=100) as session:
             session.append_message(user(file + LARGE))
@@ -263,7 +263,7 @@ def test_two_sessions_are_refused(chat: str, other: str) -> None:
     with pytest.raises(UsageError, match="the other one a store"):
         sync(chat, os.path.dirname(chat))
     with pytest.raises(SessionNotFoundError):
-        sync(chat, f"{other}/none.jsonl")
+        sync(chat, in_store(other, "none.jsonl"))
 
 
 OLD = b'{"type":"session","id":"one","timestamp":"2026-01-01T00:00:00Z","cwd":"/p"}\n'
@@ -346,7 +346,7 @@ def test_two_stores_are_united_by_the_ids_of_their_sessions(other: str, tmp_path
     for id in ("both", "here"):
         with here.create(cwd="/p", id=id) as session:
             session.append_message(user(id))
-    copy(here.find("both").file, f"{other}/renamed.jsonl")
+    copy(here.find("both").file, in_store(other, "renamed.jsonl"))
     with there.create(cwd="/q", id="there", spill_over=100) as session:
         session.append_message(user(LARGE))
     for store in (here, there):
@@ -376,10 +376,10 @@ def test_what_cannot_be_united_hides_nothing(chat: str, other: str, tmp_path: Pa
     (here / "agent.jsonl").write_bytes(FOREIGN)
     with Session.create(here / "taken.jsonl", id="taken") as session:
         session.append_message(user("x"))
-    copy(chat, f"{other}/c.jsonl")
+    copy(chat, in_store(other, "c.jsonl"))
     with Session.create(tmp_path / "another.jsonl", id="another") as session:
         session.append_message(user("x"))
-    copy(tmp_path / "another.jsonl", f"{other}/taken.jsonl")
+    copy(tmp_path / "another.jsonl", in_store(other, "taken.jsonl"))
     with Session.create(here / "fine.jsonl", id="fine"):
         pass
     result = sync(here, other)

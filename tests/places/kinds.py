@@ -121,3 +121,9 @@ def empty_store(kind: str, folder: Path) -> Iterator[str]:
         return
     with opened(kind, folder) as (place, _):
         yield place.address("team/sessions")
+
+
+def in_store(root: str, name: str) -> str:
+    """The path or the address of a session in a store, whose address may have options."""
+    base, mark, options = root.partition("?")
+    return f"{base}/{name}{mark}{options}"
