@@ -28,6 +28,7 @@ Step = Literal[
     "name folder",
     "name session",
     "name root",
+    "name store",
 ]
 """What a caller can do about an error."""
 

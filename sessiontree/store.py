@@ -33,6 +33,7 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
+from sessiontree.storage.backends import shown
 from sessiontree.storage.files import SUFFIX, Report
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.place import is_address, path_of, whole_path
@@ -548,9 +549,9 @@ def _moment_of(older_than: timedelta | datetime) -> datetime:
 
 
 def path_of_ref(ref: str) -> str | None:
-    """The absolute path or the address that a ref is; None if it names a session."""
+    """The absolute path or the shown address that a ref is; None if it names a session."""
     if is_address(ref):
-        return ref
+        return shown(ref)
     return os.path.abspath(ref) if os.path.isabs(ref) or os.path.isfile(ref) else None
 
 

@@ -281,6 +281,7 @@ LATE: Final = {
         "cli.lookup": "heavy, and not needed for a path",
     },
     "cli": {
+        "storage.place": "few words are addresses",
         "tui.frame": "only a command line without a command needs it",
     },
     "cli.browse": {

@@ -12,10 +12,10 @@ from sessiontree.catalog.base import PathLike
 from sessiontree.catalog.listing import SessionInfo, files_with_ending, session_infos
 from sessiontree.catalog.places import facts_in
 from sessiontree.catalog.root import project_folder
-from sessiontree.errors import SessionNotFoundError, StorageError
+from sessiontree.errors import SessionNotFoundError, StorageError, UsageError, with_step
 from sessiontree.storage.files import TRASH, Report, session_files
 from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import is_address, without_secret
 from sessiontree.storage.rollouts import in_force
 
 if TYPE_CHECKING:
@@ -79,14 +79,22 @@ class Folder:
         return rename_project(self.fs, self.root, os.path.abspath(old), source, target, report)
 
     def trash(self, file: str, stamp: str) -> str:
+        self._check_path(file)
         from sessiontree.catalog import move  # few programs use the trash
 
         return move.trash(self.fs, self.root, file, stamp)
+
+    def _check_path(self, file: str) -> None:
+        """Refuse the address of a session, which no folder has."""
+        if is_address(file):
+            message = f"{without_secret(file)} is not in {self.root}; name the store at its address"
+            raise with_step(UsageError(message), "name store")
 
     def trashed(self) -> Folder:
         return Folder(os.path.join(self.root, TRASH), self.fs)
 
     def restore(self, file: str) -> str:
+        self._check_path(file)
         from sessiontree.catalog import move  # few programs use the trash
 
         return move.restore(self.fs, self.root, file)

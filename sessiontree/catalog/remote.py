@@ -30,7 +30,7 @@ from sessiontree.errors import (
     SessionBusyError,
     UsageError,
 )
-from sessiontree.storage.backends import place_of
+from sessiontree.storage.backends import place_of, shown
 from sessiontree.storage.files import SUFFIX, TRASH, Report
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.logs import Logs
@@ -153,8 +153,9 @@ class Remote:
 
     def _own_name(self, file: str) -> str:
         if not self.holds(file):
+            where = "the address" if is_address(file) else "the folder"
             raise UsageError(
-                f"{file} is not a session of {self.root}; name the folder of sessions it is in"
+                f"{shown(file)} is not a session of {self.root}; name {where} of the store it is in"
             )
         return self._place.name(file)
 

@@ -13,7 +13,7 @@ import gc
 import importlib
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 import click
@@ -101,6 +101,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 COMMANDS: Final = {name: made for section in SECTIONS.values() for name, made in section.items()}
 
 _INTERRUPTED: Final = 130
+_WITH_SECRETS: Final = "sessiontree.with_secrets"
 
 
 class Commands(click.Group):
@@ -122,6 +123,7 @@ class Commands(click.Group):
             from sessiontree.tui.frame import can_run  # only the bare command needs it
 
             args = ["browse"] if can_run() else args
+        ctx.meta[_WITH_SECRETS] = _with_secrets(args)
         return super().parse_args(ctx, args)
 
     def resolve_command(
@@ -152,19 +154,32 @@ class Commands(click.Group):
             except click.exceptions.Exit:
                 raise
             except Exception as error:
-                _fail(error)
+                _fail(error, ctx.meta[_WITH_SECRETS])
         return result
 
 
-def _fail(error: Exception) -> NoReturn:
+def _with_secrets(words: Sequence[str]) -> dict[str, str]:
+    """The words that are addresses with secrets, as messages show them."""
+    if not any("://" in word for word in words):
+        return {}
+    from sessiontree.storage.place import is_url, without_secret  # few words are addresses
+
+    values = [word.partition("=")[2] if word.startswith("--") else word for word in words]
+    return {value: without_secret(value) for value in values if is_url(value)}
+
+
+def _fail(error: Exception, with_secrets: Mapping[str, str]) -> NoReturn:
     """Report any error as one line, after the output so far."""
     try:
         terminal.finish()
     except OSError:
         terminal.drop_output()
+    message = error.message if isinstance(error, click.ClickException) else _message(error)
+    for word, shown in with_secrets.items():
+        message = message.replace(word, shown)
     if isinstance(error, click.ClickException):
+        vars(error)["message"] = message  # the kind of the error decides how it is shown
         raise error
-    message = _message(error)
     with contextlib.suppress(SessionTreeError):  # of a rule that is the fault itself
         message = terminal.masked(message)
     raise click.ClickException(terminal.as_line(message)) from error
@@ -183,6 +198,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "name folder": "--cwd DIR, --in AGENT",
     "name session": "--session FILE",
     "name root": "--root DIR",
+    "name store": "--store ADDRESS",
 }
 """How the command line does what helps."""
 

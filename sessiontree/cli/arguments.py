@@ -24,11 +24,16 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]
 
 
-class _PathOrAddress(click.Path):
+class _Store(click.Path):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         given = str(super().convert(value, param, ctx))
         is_address(given)  # refuses a wrong address, before a folder is made of it
         return given
+
+
+class _PathOrAddress(_Store):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        return shown(super().convert(value, param, ctx))
 
 
 class _Path(click.Path):
@@ -43,7 +48,10 @@ PATH: Final = _Path(readable=False)
 """A path. The command finds out whether it can be read, and reports it as any other error."""
 
 PLACE: Final = _PathOrAddress(readable=False)
-"""A path, or the address of a session or a store."""
+"""A path, or the address of a session or a store; the command gets it without its password."""
+
+STORE: Final = _Store(readable=False)
+"""The same, as given: a program that this one starts needs the password."""
 
 TAKES_MORE: Final = {"allow_extra_args": True}
 """The context settings of a command that calls `refuse_more`."""
@@ -75,7 +83,7 @@ def refuse_more(hint: str) -> None:
         raise click.UsageError(f"unexpected {as_line(more[0])!r}; {hint}")
 
 
-class _SessionFile(_PathOrAddress):
+class _SessionFile(_Store):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return session_file(str(super().convert(value, param, ctx)))
 
@@ -118,7 +126,7 @@ _STORE_HELP: Final = (
     "The store: a folder, or an address such as postgresql://HOST/DB [default: the variable "
     "SESSIONTREE_STORE; see 'sessiontree ls --help']."
 )
-store = path_option("--store", "folder", metavar="DIR|URL", help=_STORE_HELP, type=PLACE)
+store = path_option("--store", "folder", metavar="DIR|URL", help=_STORE_HELP, type=STORE)
 _ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
 root = path_option("--root", metavar="DIR", help=_ROOT)
 
@@ -142,24 +150,33 @@ def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator
     return make
 
 
-def _use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> None:
+def _use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
     """Make a store the default of this process, and of those that it starts."""
-    if given is None:
-        return
+    if not given:
+        return given
     before = os.environ.get(STORE_VARIABLE, "")
     os.environ[STORE_VARIABLE] = given
     ctx.call_on_close(lambda: os.environ.update({STORE_VARIABLE: before}))
+    return given
 
 
-_default_store: Final = path_option(
-    "--store",
-    metavar="DIR|URL",
-    help=_STORE_HELP,
-    type=PLACE,
-    expose_value=False,
-    callback=_use_store,
-    is_eager=True,
-)
+def own_store(
+    metavar: str = "DIR|URL", help: str = _STORE_HELP, **settings: Any
+) -> Callable[[Command], Command]:
+    """The option for the store in which the arguments of a command are found, too."""
+    return path_option(
+        "--store",
+        "folder",
+        metavar=metavar,
+        help=help,
+        type=STORE,
+        callback=_use_store,
+        is_eager=True,
+        **settings,
+    )
+
+
+_default_store: Final = own_store(expose_value=False)
 
 
 def file_command(name: str, **settings: Any) -> Decorator:

@@ -14,9 +14,10 @@ import click
 from msgspec.structs import replace
 
 from sessiontree.catalog.counts import cache_folder
+from sessiontree.catalog.root import STORE_VARIABLE, default_root
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
-from sessiontree.cli.lookup import relative_path, store_at
+from sessiontree.cli.lookup import relative_path, store_at, tell_without_secret
 from sessiontree.cli.output import out_json
 from sessiontree.cli.schedule import help_text
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, tell, tell_each
@@ -25,7 +26,7 @@ from sessiontree.importing import ImportResult
 from sessiontree.importing.backup import Backup, BackupResult
 from sessiontree.importing.watch import watched
 from sessiontree.storage.backends import shown
-from sessiontree.storage.place import whole_path
+from sessiontree.storage.place import path_of, whole_path
 
 _MOST_TOLD: Final = 10_000
 """The problems that `--watch` remembers, to report each of them once."""
@@ -70,7 +71,9 @@ def backup(
     if install_help:
         if watch or as_json:
             raise click.UsageError("--install-help takes neither --watch nor --json")
-        out(help_text(_scheduled(paths, folder)))
+        given = default_root() if folder is None and os.environ.get(STORE_VARIABLE) else folder
+        out(help_text(_scheduled(paths, given)))
+        tell_without_secret(given or "")
         return
     stop = threading.Event()
     made = Backup(store_at(folder).root, paths, cache=cache_folder(), stop=stop)
@@ -87,7 +90,7 @@ def backup(
 
 
 def _scheduled(paths: tuple[str, ...], folder: str | None) -> list[str]:
-    store = [] if folder is None else ["--store", whole_path(shown(folder))]
+    store = [] if not folder else ["--store", whole_path(shown(path_of(folder)))]
     return ["backup", "--quiet", *store, *map(os.path.abspath, paths)]
 
 

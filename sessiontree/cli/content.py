@@ -201,6 +201,7 @@ def _out_schema(schema: HandleSchema) -> None:
 @arguments.path_option(
     "--session",
     metavar="FILE",
+    type=arguments.SESSION_FILE,
     help="The session that contains the handle. 'blob' and 'session' handles need this option.",
 )
 @arguments.root

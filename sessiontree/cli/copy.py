@@ -200,7 +200,7 @@ def _images_of(output: str) -> str:
     metavar="REF",
     help="The last entry to copy, given as an option instead of the argument REF.",
 )
-@arguments.store
+@arguments.own_store()
 @arguments.path_option(
     "--cwd", metavar="DIR", help="The working directory of the copy [default: that of FILE]."
 )
@@ -215,26 +215,29 @@ def fork(
     as_json: bool,
 ) -> None:
     """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy becomes
-    a new session in the store, and 'ls' lists it. In this case, give REF with --at. FILE does not
-    change. If a blob of FILE is missing or damaged, the copy is made without the blob, and the
-    exit code is 1.
+    a new session in the store, and 'ls' lists it. In this case, give REF with --at. The store is
+    also where the id or the name of FILE is looked up. FILE does not change. If a blob of FILE is
+    missing or damaged, the copy is made without the blob, and the exit code is 1.
     """
     refs, newfile = list(words[:-1]), words[-1] if words else None
     refs += [] if at is None else [at]
     if len(refs) > 1:
         raise click.UsageError("give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE")
-    if newfile is not None and folder is not None:
-        raise click.UsageError("--store chooses the new file; leave out NEWFILE")
+    if newfile is not None and folder is not None and not arguments.is_path(newfile):
+        raise click.UsageError(
+            "--store names the store of FILE and of the copy: leave out NEWFILE, or give its path, "
+            "such as ./NEWFILE"
+        )
     with reading(file) as session:
         leaf = _source(session, refs[0] if refs else "@", newfile, _INTO_STORE)
         last = session.reader.skip_markers(leaf)
         if newfile is None:
             from sessiontree.cli.lookup import store_at  # heavy, and only for this
 
-            newfile = store_at(folder).fork(file, leaf, cwd=cwd, name=name)
+            newfile = store_at(None).fork(file, leaf, cwd=cwd, name=name)
         else:
             about = None if cwd is None else os.path.abspath(cwd)
-            session.fork(newfile, leaf, cwd=about, name=name)
+            newfile = session.fork(newfile, leaf, cwd=about, name=name)
     tell(f"Forked at {describe(last)} into {newfile}")
     out_json(_header(newfile)) if as_json else out(newfile)
 
@@ -264,7 +267,7 @@ def export_branch(
     """
     with reading(file, root) as session:
         top = _source(session, ref, newfile)
-        session.export_branch(top, newfile, redact=redaction, **how)
+        newfile = session.export_branch(top, newfile, redact=redaction, **how)
     tell(f"Exported {_described(top, newfile)} and all below it into {newfile}")
     if not as_json:
         out(newfile)

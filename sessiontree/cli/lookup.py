@@ -17,7 +17,7 @@ from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.storage.backends import shown
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.storage.place import is_address, is_session_address
+from sessiontree.storage.place import is_address, is_session_address, path_of, without_secret
 from sessiontree.store import Store
 
 
@@ -34,6 +34,7 @@ def store_at(folder: str | None) -> Store:
                 store.root,
             )
         return store
+    folder = path_of(folder)
     if os.path.isfile(folder):
         raise SessionNotFoundError(f"{folder} is a file, not a folder of sessions", folder)
     if os.path.isdir(folder):
@@ -45,6 +46,16 @@ def store_at(folder: str | None) -> Store:
     except OSError:
         pass
     raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
+
+
+def tell_without_secret(store: str) -> None:
+    """Say what a program needs that is started later, with an address without its secrets."""
+    if is_address(store) and without_secret(store) != store:
+        tell(
+            "Note: the password is left out of the address; give it to the program by "
+            "~/.pgpass or PGPASSWORD, the keys of a bucket by AWS_ACCESS_KEY_ID and "
+            "AWS_SECRET_ACCESS_KEY"
+        )
 
 
 def places_at(named: Sequence[str] = ()) -> list[str]:
@@ -63,6 +74,7 @@ def _place_at(place: str) -> str:
     """A folder or a session file, which must exist, or an address."""
     if is_address(place):
         return shown(place)
+    place = path_of(place)
     if os.path.isdir(place):
         return os.path.abspath(place)
     try:

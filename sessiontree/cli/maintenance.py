@@ -107,12 +107,10 @@ def repair(file: str, dry_run: bool, as_json: bool) -> None:
     "gc", json="what was removed, and the bytes freed; with --store, a list with the path of each"
 )
 @click.argument("file", required=False, type=arguments.SESSION_FILE)
-@arguments.path_option(
-    "--store",
-    "folder",
-    metavar="[DIR]",
-    help="Instead of FILE: all sessions in the folder DIR [default: the store].",
-    type=PLACE,
+@arguments.own_store(
+    metavar="[DIR|URL]",
+    help="Without FILE: all sessions in the folder DIR or at the address [default: the store]. "
+    "With FILE: the store that it is in.",
     is_flag=False,
     flag_value=_DEFAULT_STORE,
 )
@@ -133,8 +131,10 @@ def gc(
     With --store, gc prints one line for each session that has something to remove. If gc fails for
     a session, it goes on with the other sessions, and the exit code is 1.
     """
-    if (file is None) == (folder is None):
+    if file is None and folder is None:
         raise click.UsageError("give FILE, or --store for all sessions of the store")
+    if file is not None and folder == _DEFAULT_STORE:
+        raise click.UsageError("give FILE, or --store without it for all sessions of the store")
     if file is None:
         _collect_store(folder or None, as_of, dry_run=dry_run, as_json=as_json)
     else:

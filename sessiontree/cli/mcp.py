@@ -12,14 +12,17 @@ import click
 from click.core import ParameterSource
 
 from sessiontree.catalog.git import project_above
+from sessiontree.catalog.root import default_root
 from sessiontree.cli import arguments, terminal
-from sessiontree.cli.lookup import relative_path, store_at
+from sessiontree.cli.lookup import relative_path, store_at, tell_without_secret
 from sessiontree.cli.terminal import out, tell
 from sessiontree.dispatch.dispatcher import Dispatcher
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import SessionTreeError, UsageError
 from sessiontree.mcp.offer import CORE, OPTION, Offer
 from sessiontree.mcp.setup import AGENTS, Change, install, uninstall
+from sessiontree.storage.backends import shown
+from sessiontree.storage.place import path_of, whole_path
 
 TOKEN_VARIABLE: Final = "SESSIONTREE_MCP_TOKEN"
 
@@ -32,7 +35,7 @@ _AGENT: Final = click.Choice([*AGENTS])
     "--root",
     metavar="DIR|URL",
     help="Serve the sessions in DIR, or at this address [default: the store].",
-    type=arguments.PLACE,
+    type=arguments.STORE,
 )
 @click.option("--agents", is_flag=True, help="Also serve the sessions of known agents.")
 @click.option(
@@ -133,10 +136,12 @@ def mcp(
     if tools != CORE:
         options += [OPTION, tools]
     if root is not None:
-        options += ["--root", os.path.abspath(root)]
+        options += ["--root", whole_path(shown(path_of(root)))]
     for project in projects:
         options += ["--project", os.path.abspath(project)]
     _tell(install(enter, options) if enter is not None else uninstall(str(remove)), enter)
+    if enter is not None:
+        tell_without_secret(default_root() if root is None else root)
 
 
 def _own_project() -> tuple[str, ...]:

@@ -21,7 +21,7 @@ _AGENTS: Final = ("claude-code", "codex", "pi", "gemini")
 
 
 @arguments.command("resume", json="the command, its folder, and what the agent cannot keep")
-@click.argument("session", metavar="[ID]", required=False)
+@click.argument("session", metavar="[ID]", required=False, type=arguments.PLACE)
 @click.option(
     "--in",
     "agent",

@@ -20,7 +20,7 @@ from sessiontree.catalog.lookup import short_ids
 from sessiontree.catalog.places import ORDERS, Order, Selection, in_order, without_imports
 from sessiontree.catalog.titles import agent_of, note_of, shown_id, title_of
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH
+from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.lookup import counts_of, none_found, places_at, read_sessions, store_at
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import no_pager, screen, show
@@ -150,7 +150,7 @@ def _out_lines(found: list[SessionInfo], ids: Mapping[str, str]) -> None:
     json="a list of the old and the new path of each session; with --empty, of the removed sessions"
     " with all their files",
 )
-@click.argument("sessions", metavar="[SESSION…]", nargs=-1)
+@click.argument("sessions", metavar="[SESSION…]", nargs=-1, type=PLACE)
 @arguments.store
 @click.option(
     "--empty", is_flag=True, help="Remove sessions from the trash for good; needs --older-than."
@@ -227,7 +227,7 @@ def _empty(store: Store, older_than: datetime, *, dry_run: bool, as_json: bool) 
     "restore",
     json="a list of the old and the new path of each session; without SESSION, the trash",
 )
-@click.argument("sessions", metavar="[SESSION…]", nargs=-1)
+@click.argument("sessions", metavar="[SESSION…]", nargs=-1, type=PLACE)
 @arguments.store
 def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
     """Each session goes back to its old folder. SESSION is a file in the trash, an id, the

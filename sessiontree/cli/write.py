@@ -44,7 +44,9 @@ _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FI
 def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
     cwd = None if cwd is None else os.path.abspath(cwd)
     with Session.create(file, cwd=cwd, **given) as session:
-        out_written(session.header, f"Created {file}, session {session.id}", as_json=as_json)
+        out_written(
+            session.header, f"Created {session.file}, session {session.id}", as_json=as_json
+        )
 
 
 @arguments.write_command("append")

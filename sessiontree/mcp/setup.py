@@ -12,12 +12,14 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sessiontree.catalog.root import HOME_VARIABLE, default_root
+from sessiontree.catalog.root import HOME_VARIABLE, STORE_VARIABLE, default_root
 from sessiontree.errors import UsageError
 from sessiontree.mcp import json_text, toml_text
 from sessiontree.storage.atomic import create_file, replace_file
+from sessiontree.storage.backends import shown
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.place import path_of, whole_path
 
 NAME: Final = "sessiontree"
 """The name of the entry."""
@@ -154,9 +156,10 @@ def _program() -> list[str]:
 
 def _root(options: Sequence[str]) -> list[str]:
     """The store of this user where a variable names it, which the agent may not pass on."""
-    if "--root" in options or not os.environ.get(HOME_VARIABLE):
+    is_named = os.environ.get(STORE_VARIABLE) or os.environ.get(HOME_VARIABLE)
+    if "--root" in options or not is_named:
         return []
-    return ["--root", default_root()]
+    return ["--root", whole_path(shown(path_of(default_root())))]
 
 
 def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:

@@ -62,7 +62,7 @@ from sessiontree.operations.beside import add_usage
 from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
-from sessiontree.storage.backends import blobs_of, check_new, create_log
+from sessiontree.storage.backends import blobs_of, check_new, create_log, shown
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.place import whole_path
 
@@ -273,7 +273,7 @@ def _copy(
         if redact is None:
             _copy_blobs(original, blobs_of(original.disk, file), needed)
     create_log(original.disk, file, blocks())
-    return file
+    return shown(file)
 
 
 def _as_they_are(original: Original, lines: Lines) -> Iterator[bytes]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import itertools
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
-from sessiontree import Store
+from sessiontree import Session, Store
 from sessiontree.cli import main
+from sessiontree.errors import UsageError
 from tests.support.conversation import assistant, user
 
 NUMBERS = itertools.count()
@@ -79,6 +81,141 @@ def test_an_option_names_the_store_of_its_command_alone(url: str) -> None:
     run("context", "aaaa", "--store", url)
     assert not os.environ.get("SESSIONTREE_STORE")
     assert "aaaa" in run("context", "aaaa", status=1)
+
+
+SECRET = "?secret_access_key=hunter2"
+PLACE = "memory://me:hunter2@secret"
+
+
+@pytest.fixture
+def guarded(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[str, str]]:
+    """The address of a session, and of its store, both with a password and a secret option."""
+    monkeypatch.chdir(tmp_path)
+    store = f"{PLACE}-{next(NUMBERS)}/team"
+    with Session.create(f"{store}/a.jsonl{SECRET}", cwd="/p", id="aaaa1111") as session:
+        session.append_message(user("hello"))
+    yield f"{store}/a.jsonl{SECRET}", f"{store}{SECRET}"
+    for folder, _, names in os.walk(tmp_path):
+        for name in names:
+            assert b"hunter2" not in Path(folder, name).read_bytes(), name
+
+
+def test_what_commands_print_has_no_secret_of_an_address(guarded: tuple[str, str]) -> None:
+    file, store = guarded
+    new = file.replace("a.jsonl", "{}.jsonl")
+    for number, words in enumerate(
+        (
+            ("new", new),
+            ("new", new, "--json"),
+            ("record", new),
+            ("fork", file, new),
+            ("fork", file, "@", new, "--json"),
+            ("fork", file, "--store", store),
+            ("fork", file, file),
+            ("export-branch", file, "@", new),
+            ("export-branch", file, "@", new, "--json", "--redact"),
+            ("copy", file, new),
+            ("copy", store, new.removesuffix(f".jsonl{SECRET}") + SECRET),
+            ("import", "nosuch", "-o", store),
+            ("backup", "--install-help", "--store", store),
+            ("mcp", "--root", store, "--install", "claude-code"),
+            ("mcp", "--store", store, "--install", "codex"),
+            # wrong uses
+            ("branch", file, "@", new),
+            ("export", file, new),
+            ("context", file, new),
+            ("handle", file),
+            ("resume", file),
+            ("trash", file),
+            ("restore", file),
+            ("ls", f"--stroe={store}"),
+            # the last, which move it
+            ("trash", file, "--store", store),
+            ("restore", "latest", "--store", store),
+            ("trash", file, "--store", store, "--json"),
+        )
+    ):
+        given = [word.format(number) if "{}" in word else word for word in words]
+        done = CliRunner().invoke(main, given, input="{}\n")
+        assert "hunter2" not in done.output, words
+        assert isinstance(done.exception, SystemExit | None), words
+
+
+def test_a_fork_and_an_export_are_named_without_a_secret(guarded: tuple[str, str]) -> None:
+    file, store = guarded
+    with Session.open(file, readonly=True) as session:
+        copies = [
+            session.fork(file.replace("/a.", "/b.")),
+            session.export_branch("@", file.replace("/a.", "/c.")),
+            Store(store).fork(file),
+        ]
+    for copy in copies:
+        assert "hunter2" not in copy
+        Session.open(copy, readonly=True).close()
+    with pytest.raises(UsageError, match="name the store at its address") as raised:
+        Store("here").trash(file)
+    assert "hunter2" not in str(raised.value)
+
+
+def test_a_folder_is_named_by_its_url_too(url: str, tmp_path: Path) -> None:
+    store = tmp_path / "a b"
+    Store(store).create(cwd="/p", id="bbbb2222", name="There").close()
+    for words in (["ls", store.as_uri()], ["ls", "--store", store.as_uri()]):
+        assert [one["id"] for one in json.loads(run(*words, "--json"))] == ["bbbb2222"]
+    assert "Moved" in run("trash", "bbbb", "--store", store.as_uri())
+
+
+def test_a_session_at_an_address_is_trashed_with_the_store_named(url: str) -> None:
+    assert "--store ADDRESS" in run("trash", Store(url).find("aaaa").file, status=1)
+
+
+@pytest.mark.parametrize("how", ["--root", "--store", "SESSIONTREE_STORE"])
+@pytest.mark.parametrize(
+    "store", ["{}", "file://{}", "s3://team/p?access_key_id=X&secret_access_key=X"]
+)
+def test_the_server_is_entered_with_an_agent_with_its_store(
+    how: str, store: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    store = store.format(folder)
+    if how == "SESSIONTREE_STORE":
+        monkeypatch.setenv(how, store)
+    words = () if how == "SESSIONTREE_STORE" else (how, store)
+    told = run("mcp", *words, "--install", "claude-code")
+    entered = json.loads((tmp_path / ".claude.json").read_text())["mcpServers"]["sessiontree"]
+    meant = "s3://team/p" if store.startswith("s3") else str(folder)
+    assert entered["args"][-2:] == ["--root", meant]
+    assert ("the password is left out" in told) == store.startswith("s3")
+
+
+@pytest.mark.parametrize("how", ["--store", "SESSIONTREE_STORE"])
+def test_the_help_of_backup_names_the_store(
+    how: str, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if how == "SESSIONTREE_STORE":
+        monkeypatch.setenv(how, url)
+    words = () if how == "SESSIONTREE_STORE" else (how, url)
+    assert f"--quiet --store {url}" in run("backup", "--install-help", *words)
+
+
+def test_a_fork_finds_its_session_in_the_store_that_is_named(url: str, tmp_path: Path) -> None:
+    made = run("fork", "aaaa", "--store", url).splitlines()[-1]
+    assert made.startswith(url)
+    run("fork", "aaaa", "@", str(tmp_path / "copy.jsonl"), "--store", url)
+    assert "good day" in run("context", str(tmp_path / "copy.jsonl"))
+    folder = tmp_path / "other"
+    Store(folder).create(cwd="/p", id="bbbb2222", name="There").close()
+    with Store(folder).open("bbbb") as session:
+        session.append_message(user("hello"))
+    assert str(folder) in run("fork", "bbbb", "--store", str(folder))
+
+
+def test_the_garbage_of_a_session_is_removed_in_the_store_that_is_named(url: str) -> None:
+    file = Store(url).find("aaaa").file
+    assert "nothing to remove" in run("gc", "aaaa", "--store", url)
+    assert "garbage in 0 of 1 session" in run("gc", "--store", url)
+    assert "give FILE, or --store without it" in run("gc", "--store", "--", file, status=2)
 
 
 def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
