@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import signal
 import threading
@@ -71,6 +72,7 @@ class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, application: _Application) -> None:
         super().__init__(config)
         self._application = application
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -83,10 +85,13 @@ class _Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        self._application.close()
+        # Closing takes locks, and a signal may come while this thread holds one of them.
+        if self._loop is not None and not self.should_exit:
+            self._loop.call_soon_threadsafe(self._application.close)
         super().handle_exit(sig, frame)
 
     async def startup(self, sockets: list[object] | None = None) -> None:  # type: ignore[override]
+        self._loop = asyncio.get_running_loop()
         await super().startup(sockets=sockets)  # type: ignore[arg-type]
         self._application.started()
         threading.Thread(target=_warm, name="warm", daemon=True).start()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -167,6 +168,18 @@ def test_the_server_ends_cleanly_while_pages_listen(folder: Path, number: int) -
         assert server.process.wait(PATIENCE) == 0
         assert server.process.stderr is not None
         assert server.process.stderr.read() == "Ctrl-C ends the view\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(3))
+def test_the_server_ends_however_often_it_is_told(folder: Path, turn: int) -> None:
+    with serving(folder) as server:
+        for id in server.ids:
+            server.json(f"/s/{id}/index")
+        for _ in range(100):
+            with suppress(ProcessLookupError):
+                server.process.send_signal(signal.SIGINT)
+        server.process.wait(PATIENCE)  # a signal to Python as it ends may give any status
 
 
 def test_one_file_is_opened_at_once(folder: Path) -> None:
