@@ -24,6 +24,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.storage.backends import place_of
 from tests.places import servers
+from tests.places.gate import gate
 from tests.support.files import Record
 
 WRITER: Final = """
@@ -209,6 +210,52 @@ while True:
 """Opens the session again after each error, and never writes an entry a second time."""
 
 
+class _Writers:
+    """Programs that write to one session through errors, and what each of them acknowledged."""
+
+    def __init__(self, url: str, folder: Path, count: int) -> None:
+        self._url = url
+        self._told = [folder / f"w{number}" for number in range(count)]
+        self._running = []
+        for file in self._told:
+            command = [sys.executable, "-c", PATIENT_WRITER, url, file.name]
+            with file.open("wb") as out, file.with_suffix(".errors").open("wb") as failed:
+                self._running.append(subprocess.Popen(command, stdout=out, stderr=failed))
+
+    def await_more(self, size: int) -> None:
+        """Wait until they acknowledged so many bytes more."""
+        before = self._size()
+        until = time.monotonic() + servers.PATIENCE
+        while self._size() < before + size:
+            assert time.monotonic() < until, "no writer goes on"
+            assert all(writer.poll() is None for writer in self._running)
+            time.sleep(0.01)
+
+    def _size(self) -> int:
+        return sum(file.stat().st_size for file in self._told)
+
+    def kill(self) -> None:
+        for writer in self._running:
+            writer.kill()
+            writer.wait()
+
+    def check(self, record_property: Record) -> None:
+        """Check that the session has what they were told, and nothing twice."""
+        lines = [line.split() for file in self._told for line in file.read_text().splitlines()]
+        errors = [file.with_suffix(".errors").read_text().split() for file in self._told]
+        record_property("acknowledged", len(lines))
+        record_property("errors", str(Counter(name for each in errors for name in each)))
+        record_property("entries", check(self._url, [line[0] for line in lines]))
+        with Session.open(self._url, readonly=True) as session:
+            said = Counter(
+                str(entry["message"]["content"])
+                for entry in session.entries()
+                if entry.type == "message"
+            )
+        assert max(said.values()) == 1
+        assert {line[1] for line in lines} <= set(said)
+
+
 @pytest.mark.soak
 def test_a_server_that_is_killed_a_hundred_times_loses_nothing(
     tmp_path: Path, record_property: Record
@@ -217,43 +264,45 @@ def test_a_server_that_is_killed_a_hundred_times_loses_nothing(
         pytest.skip(servers.NO_WEED)
     rng = random.Random(7)
     with servers.seaweed_server(tmp_path) as server, contextlib.ExitStack() as stack:
-        bucket = f"kills-{secrets.token_hex(4)}"
-        servers.make_bucket(server.endpoint, bucket)
+        name = f"kills-{secrets.token_hex(4)}"
+        servers.make_bucket(server.endpoint, name)
         stack.enter_context(servers.credentials(server.endpoint))
-        url = f"s3://{bucket}/p/s.jsonl?timeout=5"
+        url = f"s3://{name}/p/s.jsonl?timeout=5"
         Session.create(url, cwd="/p").close()
-        told = [tmp_path / f"w{number}" for number in range(3)]
-        writers = []
-        for file in told:
-            command = [sys.executable, "-c", PATIENT_WRITER, url, file.name]
-            out = stack.enter_context(file.open("wb"))
-            failed = stack.enter_context(file.with_suffix(".errors").open("wb"))
-            writers.append(subprocess.Popen(command, stdout=out, stderr=failed))
-            stack.callback(writers[-1].kill)
-        for _ in range(100):
-            before = sum(file.stat().st_size for file in told)
-            until = time.monotonic() + 60
-            while sum(file.stat().st_size for file in told) < before + 500:
-                assert time.monotonic() < until, "no writer goes on"
-                time.sleep(0.01)
+        writers = _Writers(url, tmp_path, 3)
+        stack.callback(writers.kill)
+        for number in range(100):
+            writers.await_more(500)
             time.sleep(rng.random() / 5)
             server.kill()
             server.start()
-        assert all(writer.poll() is None for writer in writers)
-        for writer in writers:
-            writer.kill()
-            writer.wait()
-        lines = [line.split() for file in told for line in file.read_text().splitlines()]
-        errors = [file.with_suffix(".errors").read_text().split() for file in told]
+            (tmp_path / "kills").write_text(str(number + 1))
+        writers.kill()
         record_property("kills", 100)
-        record_property("acknowledged", len(lines))
-        record_property("errors", str(Counter(name for each in errors for name in each)))
-        record_property("entries", check(url, [line[0] for line in lines]))
-        with Session.open(url, readonly=True) as session:
-            said = Counter(
-                str(entry["message"]["content"])
-                for entry in session.entries()
-                if entry.type == "message"
-            )
-        assert max(said.values()) == 1
-        assert {line[1] for line in lines} <= set(said)
+        writers.check(record_property)
+
+
+@pytest.mark.slow
+def test_a_server_that_is_busy_and_loses_connections_loses_no_entry(
+    tmp_path: Path, record_property: Record
+) -> None:
+    if not servers.has_moto():
+        pytest.skip(servers.NO_MOTO)
+    rng = random.Random(7)
+
+    def how(method: str, path: str) -> str:
+        return rng.choices(["", "503", "drop", "lose"], [80, 8, 6, 6])[0]
+
+    with servers.moto() as upstream, gate(upstream) as between, contextlib.ExitStack() as stack:
+        name = f"busy-{secrets.token_hex(4)}"
+        servers.make_bucket(upstream, name)
+        stack.enter_context(servers.credentials(between.endpoint))
+        url = f"s3://{name}/p/s.jsonl?timeout=5"
+        Session.create(url, cwd="/p").close()
+        between.how = how
+        writers = _Writers(url, tmp_path, 3)
+        stack.callback(writers.kill)
+        writers.await_more(2000)
+        writers.kill()
+        between.how = lambda method, path: ""
+        writers.check(record_property)

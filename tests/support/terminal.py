@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 import unicodedata
 from collections.abc import Iterator
@@ -42,13 +43,15 @@ def run(*words: str | Path, input: str | bytes | None = None) -> Result:
 def descriptors() -> dict[Path, tuple[int, int]]:
     """What this process has open, by its descriptors; none where the system does not tell.
 
-    A file is told by its device and inode, for its name changes if a command replaces the file.
+    A file is told by its device and inode, for its name changes if a command replaces the file. A
+    connection to a server, which the next command uses again, is none.
     """
     found = {}
     for fd in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # that of the folder itself
             opened = os.fstat(int(fd.name))
-            found[fd] = opened.st_dev, opened.st_ino
+            if not stat.S_ISSOCK(opened.st_mode):
+                found[fd] = opened.st_dev, opened.st_ino
     return found
 
 
