@@ -44,6 +44,7 @@ from sessiontree.core.message import (
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.export import know_homes
+from sessiontree.storage.place import is_address
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
 
@@ -321,7 +322,7 @@ class _Transcript:
         yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)
 
     def _image(self, entry: Entry, fields: Mapping[str, Any]) -> str | None:
-        """An attached image: a link where the place of the transcript is known, else its name."""
+        """An attached image: a link where it and the transcript are files, else its name."""
         text = entry.get("handle")
         blob = blob_of(text)
         if blob is None:
@@ -333,9 +334,10 @@ class _Transcript:
             self._redaction.left_out.append((entry.uuid, media_type, blob.size))
             return f"*{markdown.inline(left_out(media_type, blob.size))}*"
         named = f"{fields.get('preview') or media_type}, {passage.size(blob.size)}"
-        if self._beside is None:
+        folder = self._reader.blobs.folder
+        if self._beside is None or is_address(folder):
             return f"*[{markdown.inline(named)}]*"
-        path = os.path.relpath(os.path.join(self._reader.blobs.folder, blob.sha256), self._beside)
+        path = os.path.relpath(os.path.join(folder, blob.sha256), self._beside)
         return f"![{markdown.inline(named)}]({quoted_path(path)})"
 
     def _apart(self, *parts: str) -> Iterator[str]:

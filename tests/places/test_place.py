@@ -298,3 +298,11 @@ def test_the_session_written_to_last_changed_last(place: Place) -> None:
         first.append_message(user("hello"))
     found = {one.name: one.modified for one in place.list("p/")}
     assert found["p/a.jsonl"] > found["p/b.jsonl"]
+
+
+def test_a_text_links_to_no_image_at_an_address(place: Place, tmp_path: Path) -> None:
+    with Session.create(place.address("p/s.jsonl")) as session:
+        session.attach(io.BytesIO(b"\x89PNG"), media_type="image/png", preview="the dialog")
+        text = "".join(session.to_markdown(beside=str(tmp_path)))
+    assert "*[the dialog, 4 bytes]*" in text
+    assert "](" not in text
