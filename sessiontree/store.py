@@ -364,6 +364,9 @@ class Store:
     def move_project(self, old: PathLike, new: PathLike) -> int:
         """Move the sessions of a renamed working directory to the folder for its new path.
 
+        Those move that are in the folder for the old path, where `create` and imports put them. A
+        session file in any other folder of the store stays, whatever directory its header names.
+
         If a session is open during the move and not `exclusive`, the next write to the session
         raises SessionNotFoundError. Nothing is lost.
 

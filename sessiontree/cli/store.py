@@ -282,7 +282,8 @@ def _out_each(sessions: tuple[str, ...], move: Move, place: str, *, as_json: boo
 def move_project(old: str, new: str, folder: str | None, as_json: bool) -> None:
     """OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
     sessions of OLD as sessions of NEW. The session files themselves do not change. If an
-    exclusive writer holds one of the sessions, no session is moved.
+    exclusive writer holds one of the sessions, no session is moved. A session in a folder that
+    the store did not name after OLD stays there.
     """
     count = store_at(folder).move_project(old, new)
     tell(f"Moved {counted(count, 'session')} of {os.path.abspath(old)} to {os.path.abspath(new)}")
