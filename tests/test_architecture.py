@@ -311,6 +311,9 @@ LATE: Final = {
         "mcp.server": "its package is an extra",
         "mcp.transport": "its package is an extra",
     },
+    "cli.write": {
+        "cli.lookup": "heavy, and only a new session in the store needs it",
+    },
     "cli.opening": {
         "cli.screen": "slow to import, and few files are damaged",
         "text.columns": "slow to import, and few files are damaged",

@@ -234,7 +234,7 @@ def fork(
         if newfile is None:
             from sessiontree.cli.lookup import store_at  # heavy, and only for this
 
-            newfile = store_at(None).fork(file, leaf, cwd=cwd, name=name)
+            newfile = store_at(folder).fork(file, leaf, cwd=cwd, name=name)
         else:
             about = None if cwd is None else os.path.abspath(cwd)
             newfile = session.fork(newfile, leaf, cwd=about, name=name)

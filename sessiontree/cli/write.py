@@ -16,11 +16,12 @@ from typing import Any, Final
 
 import click
 
+from sessiontree.catalog.root import STORE_VARIABLE
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE
 from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker
-from sessiontree.cli.terminal import counted, out, short, tell
+from sessiontree.cli.terminal import as_line, counted, out, short, tell
 from sessiontree.context.compaction import KEEP_TOKENS
 from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.entry import Entry
@@ -34,19 +35,40 @@ _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FI
 
 
 @arguments.command("new", json=arguments.WRITTEN)
-@click.argument("file", type=PLACE)
+@click.argument("file", type=PLACE, required=False)
+@arguments.own_store()
 @click.option("--name", metavar="NAME", help="A name for the session.")
 @arguments.path_option(
     "--cwd", metavar="DIR", help="The working directory of the session [default: the current one]."
 )
 @click.option("--id", metavar="ID", help="The id of the session [default: a new UUID].")
 @arguments.metadata
-def new(file: str, cwd: str | None, as_json: bool, **given: Any) -> None:
+def new(file: str | None, folder: str | None, cwd: str | None, as_json: bool, **given: Any) -> None:
+    """FILE is the path of the new file, or an address that ends in /PROJECT/NAME.jsonl. Without
+    FILE, the session is made in the store, and 'ls' lists it.
+    """
     cwd = None if cwd is None else os.path.abspath(cwd)
-    with Session.create(file, cwd=cwd, **given) as session:
+    with _made(file, folder, cwd=cwd, **given) as session:
         out_written(
             session.header, f"Created {session.file}, session {session.id}", as_json=as_json
         )
+
+
+def _made(file: str | None, folder: str | None, **given: Any) -> Session:
+    """A new session, in a file or in the store."""
+    if file is None:
+        from sessiontree.cli.lookup import store_at  # heavy, and only for this
+
+        return store_at(folder).create(**given)
+    where = "--store" if folder is not None else STORE_VARIABLE
+    if folder is not None or (os.environ.get(STORE_VARIABLE) and not arguments.is_path(file)):
+        named = as_line(file)
+        raise click.UsageError(
+            f"{where} names a store, which chooses the file: leave out {named!r}, and give a name "
+            "with --name; for a file outside of the store, give its path, such as ./chat.jsonl, "
+            "without --store"
+        )
+    return Session.create(file, **given)
 
 
 @arguments.write_command("append")

@@ -31,7 +31,13 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.atomic import UNFINISHED
-from sessiontree.storage.backends import blobs_of, create_log, is_same_log, open_log
+from sessiontree.storage.backends import (
+    blobs_of,
+    check_ending,
+    create_log,
+    is_same_log,
+    open_log,
+)
 from sessiontree.storage.files import BLOBS, LOCK, SUFFIX
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import Backwards, whole_lines
@@ -178,6 +184,7 @@ class _Run:
             return open_log(self._fs, self._file)
         except SessionNotFoundError:
             pass
+        check_ending(self._file)
         first = next(self._lines(0, _AT_ONCE), b"")
         with contextlib.suppress(SessionExistsError):  # another program was faster
             create_log(self._fs, self._file, iter([first]))

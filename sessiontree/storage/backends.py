@@ -148,6 +148,14 @@ def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
         create_file(fs, _path_of(file), blocks)
 
 
+def check_ending(file: str) -> None:
+    """See `place.check_ending`; a path may have any ending."""
+    if _is_address(file):
+        from sessiontree.storage import place  # few sessions have an address
+
+        place.check_ending(file)
+
+
 def check_new(fs: FileSystem, file: str) -> None:
     """Check that a session can have this path or address, and that none has it.
 

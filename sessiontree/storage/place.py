@@ -392,5 +392,22 @@ def check_name(name: str, where: str) -> str:
         StorageError: no session can have it.
     """
     if not name or "\0" in name or any(part in ("", ".", "..") for part in name.split("/")):
-        raise StorageError(f"{name!r} is not the name of a session in {where}", name)
+        raise StorageError(
+            f"{name!r} is not the name of a session in {where}; its address ends in "
+            "/PROJECT/NAME.jsonl",
+            name,
+        )
     return name
+
+
+def check_ending(file: str) -> None:
+    """Refuse an address for a new session that no list of sessions would have.
+
+    Raises:
+        UsageError: it does not end in `.jsonl`.
+    """
+    if is_address(file) and not is_session_address(file):
+        raise UsageError(
+            f"{shown_address(file)} is not the address of a session, which ends in "
+            "/PROJECT/NAME.jsonl"
+        )

@@ -218,6 +218,60 @@ def test_the_garbage_of_a_session_is_removed_in_the_store_that_is_named(url: str
     assert "give FILE, or --store without it" in run("gc", "--store", "--", file, status=2)
 
 
+def test_a_new_session_without_a_file_is_made_in_the_store(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "sessions"
+    folder.mkdir()
+    for store in (url, str(folder)):
+        made = run("new", "--store", store, "--name", "Own", "--cwd", "/q", "--id", "bbbb2222")
+        assert f"Created {store}/+q/" in made
+        assert Store(store).find("Own").cwd == "/q"
+    monkeypatch.setenv("SESSIONTREE_STORE", url)
+    run("new", "--id", "cccc3333")
+    assert Store(url).find("cccc").id == "cccc3333"
+    assert "there is no folder nosuch" in run("new", "--store", "nosuch", status=1)
+
+
+def test_a_name_for_a_new_session_is_not_taken_for_a_file_beside_the_store(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for file in ("Chat", "chat.jsonl", f"{url}/p/b.jsonl"):
+        told = run("new", file, "--store", url, status=2)
+        assert f"--store names a store, which chooses the file: leave out '{file}'" in told
+    monkeypatch.setenv("SESSIONTREE_STORE", url)
+    assert "leave out 'Chat'" in run("new", "Chat", status=2)
+    assert not os.listdir(tmp_path)
+    for file in ("./Chat", "chat.jsonl"):
+        run("new", file)
+        assert os.path.isfile(file)
+
+
+def test_an_address_that_no_list_would_have_is_refused_for_a_new_session(url: str) -> None:
+    file = Store(url).find("aaaa").file
+    for words in (
+        ("new", f"{url}/p/z"),
+        ("new", url),
+        ("new", url.removesuffix("/team")),
+        ("record", f"{url}/p/z"),
+        ("fork", file, f"{url}/p/z"),
+        ("export-branch", file, "@", f"{url}/p/z"),
+    ):
+        done = CliRunner().invoke(main, words, input="{}\n")
+        assert (done.exit_code, "ends in /PROJECT/NAME.jsonl" in done.output) == (1, True), words
+    assert [one.id for one in Store(url).list()] == ["aaaa1111"]
+
+
+def test_a_file_with_another_ending_is_not_copied_where_no_list_would_have_it(
+    url: str, tmp_path: Path
+) -> None:
+    Session.create(tmp_path / "chat", cwd="/p").close()
+    assert "ends in /PROJECT/NAME.jsonl" in run("copy", str(tmp_path / "chat"), url, status=1)
+    run("copy", str(tmp_path / "chat"), f"{url}/p/chat.jsonl")
+
+
 def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
     url = "postgresql://me:hunter2@127.0.0.1:1/db"
     for words in (
