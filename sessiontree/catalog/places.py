@@ -159,7 +159,17 @@ def sessions_in(
     others = [place for place in places if place not in remote]
     look = _looking_in(others)
     found = session_infos(filter(reaches, files_in(others, report)), report, look)
-    return filter(selection.takes, chain(found, _infos_at(remote, report) if remote else ()))
+    if remote:
+        found = _once(chain(found, _infos_at(remote, report)))
+    return filter(selection.takes, found)
+
+
+def _once(found: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
+    seen = set[str]()
+    for one in found:
+        if one.file not in seen:
+            seen.add(one.file)
+            yield one
 
 
 def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:

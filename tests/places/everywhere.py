@@ -60,7 +60,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
-def moved(
+def moved_sessions(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Moved]:
     """The place of all tests of this run."""
@@ -76,10 +76,10 @@ def moved(
 
 
 @pytest.fixture(autouse=True)
-def everywhere(request: pytest.FixtureRequest, moved: Moved) -> Iterator[None]:
+def everywhere(request: pytest.FixtureRequest, moved_sessions: Moved) -> Iterator[None]:
     """Put the sessions of a test into the place."""
     assert isinstance(request.node, pytest.Function)
-    moved.begin()
+    moved_sessions.begin()
     if reason := NAMED.get(request.node.originalname):
         pytest.skip(reason)
     with _ended():

@@ -50,6 +50,12 @@ def test_a_list_and_a_search_take_an_address(url: str) -> None:
     assert [hit["title"] for hit in hits] == ["The first"]
 
 
+def test_a_session_that_is_in_two_of_the_addresses_is_listed_once(url: str) -> None:
+    [file] = {one["file"] for one in json.loads(run("ls", url, "--json"))}
+    listed = json.loads(run("ls", url, file, os.path.dirname(file), url, "--json"))
+    assert [one["file"] for one in listed] == [file]
+
+
 def test_the_sessions_of_a_store_are_counted_and_counted_again_when_they_grow(url: str) -> None:
     for turns in (1, 2):
         summed = json.loads(run("stats", url, "--json"))

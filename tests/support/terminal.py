@@ -44,13 +44,13 @@ def descriptors() -> dict[Path, tuple[int, int]]:
     """What this process has open, by its descriptors; none where the system does not tell.
 
     A file is told by its device and inode, for its name changes if a command replaces the file. A
-    connection to a server, which the next command uses again, is none.
+    connection to a server, which the next command uses again, is none, nor what waits for it.
     """
     found = {}
     for fd in Path("/proc/self/fd").glob("*"):
         with suppress(OSError):  # that of the folder itself
             opened = os.fstat(int(fd.name))
-            if not stat.S_ISSOCK(opened.st_mode):
+            if stat.S_IFMT(opened.st_mode) not in (0, stat.S_IFSOCK):
                 found[fd] = opened.st_dev, opened.st_ino
     return found
 
