@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Protocol
 
 from sessiontree.catalog.listing import SessionInfo
+from sessiontree.errors import SessionExistsError
 from sessiontree.storage.files import Report
 from sessiontree.storage.fs import FileSystem
 
@@ -21,6 +22,14 @@ if TYPE_CHECKING:
     from sessiontree.catalog.empty import RemovedSession
 
 PathLike = str | os.PathLike[str]
+
+
+def not_restored(error: SessionExistsError) -> SessionExistsError:
+    """The error for a session of the trash whose old path another one has."""
+    return SessionExistsError(
+        f"{error.file} is there already; move that session to the trash, and restore this one then",
+        error.file,
+    )
 
 
 class Catalog(Protocol):

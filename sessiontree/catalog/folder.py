@@ -8,11 +8,17 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from sessiontree.catalog.base import PathLike
+from sessiontree.catalog.base import PathLike, not_restored
 from sessiontree.catalog.listing import SessionInfo, files_with_ending, session_infos
 from sessiontree.catalog.places import facts_in
 from sessiontree.catalog.root import project_folder
-from sessiontree.errors import SessionNotFoundError, StorageError, UsageError, with_step
+from sessiontree.errors import (
+    SessionExistsError,
+    SessionNotFoundError,
+    StorageError,
+    UsageError,
+    with_step,
+)
 from sessiontree.storage.files import TRASH, Report, session_files
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.place import is_address, without_secret
@@ -97,7 +103,10 @@ class Folder:
         self._check_path(file)
         from sessiontree.catalog import move  # few programs use the trash
 
-        return move.restore(self.fs, self.root, file)
+        try:
+            return move.restore(self.fs, self.root, file)
+        except SessionExistsError as error:
+            raise not_restored(error) from error
 
     def finish(self) -> None:
         from sessiontree.catalog import move  # few programs use the trash

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from sessiontree.catalog.base import PathLike
+from sessiontree.catalog.base import PathLike, not_restored
 from sessiontree.catalog.listing import (
     HEAD,
     TAIL,
@@ -28,6 +28,7 @@ from sessiontree.core.project import directory_of, folder_name
 from sessiontree.errors import (
     NothingToDoError,
     SessionBusyError,
+    SessionExistsError,
     UsageError,
 )
 from sessiontree.storage.backends import place_of, shown
@@ -148,7 +149,10 @@ class Remote:
             raise UsageError(
                 f"{file} is not in the trash of {self.root}; list what is there, and name one"
             )
-        self._place.move(name, self._prefix + rest)
+        try:
+            self._place.move(name, self._prefix + rest)
+        except SessionExistsError as error:
+            raise not_restored(error) from error
         return self._place.address(self._prefix + rest)
 
     def _own_name(self, file: str) -> str:

@@ -177,6 +177,74 @@ def test_a_wrong_address_is_refused_without_its_password(url: str) -> None:
     assert "secr%ZZet" not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+    ("wrong", "told", "step"),
+    [
+        ("/none", 'database "none" does not exist', "make the database, or check its name"),
+        ("nobody@", 'role "nobody" does not exist', "check the user and the password"),
+        ("@no.such.host.invalid", "failed to resolve host", "check the name of the host"),
+        ("?sslmode=wrong", 'invalid sslmode value: "wrong"', "check the options of the address"),
+        (":1/", "Connection refused", "check that the server runs, and the host and the port"),
+    ],
+)
+def test_a_connection_that_fails_says_what_to_check(
+    wrong: str, told: str, step: str, base: str, running: Server
+) -> None:
+    url = running.address(base)
+    url = {
+        "/none": running.address("none"),
+        "nobody@": url.replace("postgres@", "nobody@"),
+        "@no.such.host.invalid": url.replace("@127.0.0.1", "@no.such.host.invalid"),
+        ":1/": url.replace(f":{running.port}/", ":1/"),
+    }.get(wrong, url + wrong)
+    with pytest.raises(StorageError, match=f"cannot connect to .*{told}.*; {step}"):
+        place_of(url)[0].find("a.jsonl")
+
+
+def test_an_option_that_is_not_known_is_refused_with_those_that_are() -> None:
+    with pytest.raises(UsageError, match="there is no option scheme; there are: schema, notify, t"):
+        place_of("postgresql://me@127.0.0.1:1/db?scheme=team&sslmode=disable")
+
+
+def test_a_session_that_is_not_there_names_the_schema(running: Server, base: str) -> None:
+    for options, schema in (("", "sessiontree"), ("?schema=team", "team")):
+        place, _ = place_of(running.address(base) + options)
+        with pytest.raises(SessionNotFoundError, match=f"in {place.url}, schema {schema}; check"):
+            place.log("p/a.jsonl")
+        place.close()
+
+
+def test_a_refusal_of_the_server_is_told_without_the_statement(
+    running: Server, base: str, place: Place
+) -> None:
+    log = made(place)
+    running.execute(f"CREATE ROLE stranger_{base} LOGIN")
+    url = running.address(base).replace("postgres@", f"stranger_{base}@")
+    stranger, _ = place_of(url)
+    with pytest.raises(StorageError, match="permission denied for schema sessiontree; ask") as told:
+        stranger.log(place.name(log.name))
+    assert "LINE" not in str(told.value)
+    stranger.close()
+    running.execute(f"DROP ROLE stranger_{base}")
+
+
+def test_a_session_that_another_writer_keeps_is_not_moved_and_its_holder_is_named(
+    place: Place, running: Server, base: str
+) -> None:
+    log = made(place)
+    name = place.name(log.name)
+    other, _ = place_of(f"{running.address(base)}?connections=2")  # as another program has it
+    with contextlib.closing(other.log(name)) as kept:
+        kept.keep()
+        who = rf"is held by .* {os.getpid()} \(user postgres, .*; close that session"
+        with pytest.raises(SessionBusyError, match=who):
+            place.move(name, "p/moved.jsonl")
+        with pytest.raises(SessionBusyError, match=who):
+            place.remove(name)
+    place.move(name, "p/moved.jsonl")
+    other.close()
+
+
 def test_a_server_that_hangs_ends_a_read_after_the_limit(
     distant: Place, between: Proxy, impatient: None
 ) -> None:

@@ -146,7 +146,7 @@ def test_a_restore_takes_no_other_session_s_place(store: Store) -> None:
     store.trash("bbbb")
     with Session.create(file, cwd="/p/one", id="taken"):
         pass
-    with pytest.raises(SessionExistsError):
+    with pytest.raises(SessionExistsError, match="to the trash, and restore this one then"):
         store.restore("bbbb")
     assert [one.id for one in store.trashed()] == ["bbbb2222"]
     assert store.find("taken").file == file

@@ -13,6 +13,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import select
 import socket
 import time
@@ -112,12 +113,27 @@ def settings_of(address: Address) -> Settings:
                 f"{secret} is in the options of {address.shown}, which are shown; write the "
                 "password in front of the @, in PGPASSWORD, or in ~/.pgpass"
             )
+    if unknown := sorted(set(options) - _library_options()):
+        raise UsageError(
+            f"{address.shown}: there is no option {unknown[0]}; there are: {', '.join(_OWN)}, and "
+            f"those of PostgreSQL's library, such as {_LIKELY}"
+        )
     password = urlsplit(address.base).password or ""
     secrets = {password, unquote(password)} - {""}
     return Settings(
         *(address.shown, address.base, options, schema, notify == "on", seconds, max(most, 1)),
         tuple(sorted(secrets, key=len, reverse=True)),
     )
+
+
+_OWN: Final = ("schema", "notify", "timeout", "connections", "blobs")
+_LIKELY: Final = "host, sslmode, sslrootcert and target_session_attrs"
+"""Options of an address: of this package, and the ones of the library that are used most."""
+
+
+def _library_options() -> set[str]:
+    """The names of the options that the server's library takes."""
+    return {each.keyword.decode() for each in psycopg.pq.Conninfo.get_defaults()}
 
 
 def _number(text: str, option: str, shown: str) -> float:
@@ -370,14 +386,14 @@ class Connections:
                 f"{url} is not an address that PostgreSQL understands: {self.told(error)}", url
             )
         return StorageError(
-            f"cannot connect to {url}: {self.told(error)}; check that the server runs, and the "
-            "user and the password (PGPASSWORD, or ~/.pgpass)",
-            url,
+            f"cannot connect to {url}: {self.told(error)}; {_check(str(error))}", url
         )
 
     def told(self, error: BaseException) -> str:
-        """What an error says, in one line, without a password."""
-        text = str(error)
+        """What an error says, in one line, without a password, and without the statement."""
+        text = (error.diag.message_primary if isinstance(error, psycopg.Error) else "") or str(
+            error
+        )
         for secret in self.settings.secrets:
             text = text.replace(secret, "***")
         return " ".join(text.split()) or type(error).__name__
@@ -500,6 +516,27 @@ class Connections:
         while self._idle.free:
             with contextlib.suppress(IndexError):
                 self._idle.free.pop().close()
+
+
+_CHECKS: Final = (
+    (r'database ".*" does not exist', "make the database, or check its name in the address"),
+    (
+        r'role ".*" does not exist|password|authentication|pg_hba',
+        "check the user and the password (PGPASSWORD, or ~/.pgpass), and from where the server "
+        "lets the user connect (pg_hba.conf)",
+    ),
+    (r"permission denied", "ask the owner of the database for the right to connect"),
+    (r"resolve host|translate host", "check the name of the host in the address"),
+    (r"connection is bad: invalid|SSL|certificate", "check the options of the address"),
+    (r"too many|connection slots", "end other programs, or raise max_connections of the server"),
+    (r"", "check that the server runs, and the host and the port in the address"),
+)
+"""What to do where a connection fails, by what its error says; the first that matches counts."""
+
+
+def _check(error: str) -> str:
+    """What to do about a connection that failed."""
+    return next(step for pattern, step in _CHECKS if re.search(pattern, error))
 
 
 _IDLE: Final = TransactionStatus.IDLE

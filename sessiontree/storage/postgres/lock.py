@@ -9,9 +9,10 @@ from __future__ import annotations
 import contextlib
 import os
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage.lock import OWNER_GRACE_SECONDS, ThreadLock
@@ -149,14 +150,9 @@ class Guard:
             return
         tables = self._tables
         wanted = [tables.space, key_of(session) & 0xFFFFFFFF]
-        found = self._connections.run(tables.sql(HOLDERS), wanted)
-        who = next((_owner(*row) for row in found), "")
-        if who and " exclusive " in (found[0][0] or ""):
-            raise SessionBusyError(
-                f"{self._name} is held by {who}; close that session or end that process; reading "
-                "is possible meanwhile",
-                self._name,
-            )
+        who, is_kept = holder(self._connections.run(tables.sql(HOLDERS), wanted))
+        if is_kept:
+            raise busy(self._name, who)
         if waited > PATIENCE_SECONDS:
             raise SessionBusyError(
                 f"{self._name}: {who or 'another writer'} has held it for "
@@ -176,6 +172,24 @@ class Guard:
 
 _PARENTS: Final[list[object]] = []
 """Connections of a parent process, kept so that nothing closes them here."""
+
+
+def holder(found: Sequence[Sequence[Any]]) -> tuple[str, bool]:
+    """Who holds a session, given the rows of `HOLDERS`, and whether until it is closed.
+
+    The name is empty if nobody holds it.
+    """
+    who = next((_owner(*row) for row in found), "")
+    return who, bool(who) and " exclusive " in (found[0][0] or "")
+
+
+def busy(name: str, who: str) -> SessionBusyError:
+    """The error for a session that another writer holds."""
+    return SessionBusyError(
+        f"{name} is held by {who or 'another writer'}; close that session or end that process; "
+        "reading is possible meanwhile",
+        name,
+    )
 
 
 def _owner(name: str | None, user: str | None, host: str | None, since: datetime | None) -> str:

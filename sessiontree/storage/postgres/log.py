@@ -126,7 +126,7 @@ class PostgresLog:
         self._is_open = True
 
     def _missing(self) -> SessionNotFoundError:
-        return SessionNotFoundError(no_session(self._session, self._tables.url), self.name)
+        return SessionNotFoundError(no_session(self._session, self._tables.where), self.name)
 
     def _vanished(self) -> SessionNotFoundError:
         return SessionNotFoundError(

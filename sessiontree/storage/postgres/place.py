@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.errors import (
-    SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
     StorageError,
@@ -34,20 +33,20 @@ from sessiontree.storage.place import (
 )
 from sessiontree.storage.postgres import searching
 from sessiontree.storage.postgres.connections import (
-    PATIENCE_SECONDS,
     Connections,
     Lost,
     NoTables,
     settings_of,
 )
 from sessiontree.storage.postgres.contents import PostgresContents, remove_all, rename_all
-from sessiontree.storage.postgres.lock import Held
+from sessiontree.storage.postgres.lock import Held, busy, holder
 from sessiontree.storage.postgres.log import PostgresLog
 from sessiontree.storage.postgres.rows import new_log
 from sessiontree.storage.postgres.schema import (
     BARRIER,
     ENDS,
     FOUND,
+    HOLDERS,
     LIST,
     NEWEST,
     STATE,
@@ -229,20 +228,34 @@ class PostgresPlace:
         row = connection.execute(wanted, [name]).fetchone()
         if row is None:
             raise self._missing(name)
-        key = [self._tables.space, key_of(row[0])]
-        connection.execute(b"SET LOCAL lock_timeout = %d" % (1000 * _PATIENCE))
-        try:
-            connection.execute(b"SELECT pg_advisory_xact_lock(%s, %s)", key)
-        except refusals.LockNotAvailable:
-            raise SessionBusyError(
-                f"{self.address(name)} is held by another writer; close that session or end that "
-                "process",
-                self.address(name),
-            ) from None
+        self._wait_for(connection, name, row[0])
         state = connection.execute(self._sql(STATE), {"name": name, "session": row[0]}).fetchone()
         if state is None:
             raise self._missing(name)
         return row[0], Held(*state)
+
+    def _wait_for(self, connection: Connection[Any], name: str, session: int) -> None:
+        """Wait for the lock of a session; not for one that is kept until a session is closed.
+
+        Raises:
+            SessionBusyError: another writer holds it.
+        """
+        key = [self._tables.space, key_of(session)]
+        who = ""
+        for wait in _WAITS:
+            connection.execute(b"SET LOCAL lock_timeout = %d" % wait)
+            connection.execute(b"SAVEPOINT waiting")
+            try:
+                connection.execute(b"SELECT pg_advisory_xact_lock(%s, %s)", key)
+                return
+            except refusals.LockNotAvailable:
+                connection.execute(b"ROLLBACK TO waiting")
+            wanted = [key[0], key[1] & 0xFFFFFFFF]
+            held = connection.execute(self._sql(HOLDERS), wanted).fetchall()
+            who, is_kept = holder(held)
+            if is_kept:
+                break
+        raise busy(self.address(name), who)
 
     def finish(self) -> None:
         self.contents.finish(lambda name: self.find(name) is None)
@@ -251,7 +264,7 @@ class PostgresPlace:
         self._tables.connections.close()
 
     def _missing(self, name: str) -> SessionNotFoundError:
-        return SessionNotFoundError(no_session(name, self.url), self.address(name))
+        return SessionNotFoundError(no_session(name, self._tables.where), self.address(name))
 
     def _taken(self, name: str) -> SessionExistsError:
         path = self.address(name)
@@ -310,8 +323,9 @@ class PostgresPlace:
         self._has_tables()
 
 
-_PATIENCE: Final = min(5, int(PATIENCE_SECONDS))
-"""Seconds to wait for a writer before a session is moved or removed."""
+_WAITS: Final = (250, 5000)
+"""Milliseconds to wait for a writer before a session is moved or removed: until a look whether it
+keeps the session, and then."""
 
 
 def _is_text(name: str) -> bool:

@@ -114,6 +114,11 @@ class Tables(NamedTuple):
     space: int
     notify: bool
 
+    @property
+    def where(self) -> str:
+        """The address of the place and the schema, for a message."""
+        return f"{self.url}, schema {self.connections.settings.schema}"
+
     def address(self, name: str) -> str:
         """The address of a session."""
         return address_of(self.url, name, self.options)
