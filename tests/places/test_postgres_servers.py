@@ -206,6 +206,10 @@ def test_a_writer_whose_entries_a_standby_never_got_is_told_and_appends_to_no_ot
         for _ in range(2):
             with pytest.raises(FileReplacedError, match="open it again"):
                 session.append_message(user("d1"))
+            with pytest.raises(FileReplacedError, match="open it again"):
+                session.label(session.leaf.uuid, "under the lock")
+            with pytest.raises(FileReplacedError, match="open it again"):
+                session.gc()
     assert said(file) == Counter(["a1", *others])
 
 
