@@ -14,15 +14,19 @@ import shlex
 import shutil
 import tempfile
 import textwrap
+from collections.abc import Iterator
 from typing import Final
 
 import click
 
 from sessiontree.cli import main
 from sessiontree.cli.arguments import command
+from sessiontree.cli.screen import screen
 from sessiontree.cli.terminal import out
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
+
+_INDENT: Final = "  "
 
 _SCRIPT: Final = """\
 # 1. A conversation is a tree
@@ -86,7 +90,7 @@ def demo(keep: bool) -> None:
     """The example runs in a temporary folder. The folder is removed at the end."""
     folder = tempfile.mkdtemp(prefix="sessiontree-demo-")
     try:
-        with contextlib.chdir(folder):
+        with contextlib.chdir(folder), _narrower(len(_INDENT)):
             out(f"The demo runs in {folder}")
             old = importlib.resources.files("sessiontree.cli").joinpath("demo-v1.jsonl")
             create_file(DISK, "old.jsonl", iter([old.read_bytes()]))
@@ -104,6 +108,19 @@ def demo(keep: bool) -> None:
         out("\nThe folder is removed; 'sessiontree demo --keep' keeps it for you to try more.")
 
 
+@contextlib.contextmanager
+def _narrower(by: int) -> Iterator[None]:
+    """Let the commands draw on fewer columns, as what they print is indented."""
+    before, width = os.environ.get("COLUMNS"), screen().width
+    os.environ["COLUMNS"] = str(width - by)
+    try:
+        yield
+    finally:
+        del os.environ["COLUMNS"]
+        if before is not None:
+            os.environ["COLUMNS"] = before
+
+
 def _play(line: str) -> None:
     mark, _, text = line.partition(" ")
     if mark == "#":
@@ -116,5 +133,5 @@ def _play(line: str) -> None:
     with contextlib.redirect_stdout(data), contextlib.redirect_stderr(messages):
         main.main(shlex.split(text), prog_name="sessiontree", standalone_mode=False)
     shown = textwrap.indent(messages.getvalue(), "  → ")
-    shown += textwrap.indent(data.getvalue(), "  ") if mark == "$$" else ""
+    shown += textwrap.indent(data.getvalue(), _INDENT) if mark == "$$" else ""
     out(f"$ sessiontree {text}\n{shown}".rstrip("\n"))

@@ -16,12 +16,17 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_the_demo_plays_in_a_folder_that_it_removes(folder: Path) -> None:
+@pytest.mark.parametrize("columns", ["", "100"])
+def test_the_demo_plays_in_a_folder_that_it_removes(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
     before = os.getcwd()
     shown = done("demo")
     assert list(folder.iterdir()) == []
     assert os.getcwd() == before
     assert max(len(line) for line in shown.replace(str(folder), "").splitlines()) <= 100
+    assert os.environ["COLUMNS"] == columns
     assert not driving(shown)
 
 
