@@ -228,6 +228,8 @@ def test_a_session_reads_while_another_of_this_process_holds_the_log(place: Plac
 
         def look() -> None:
             other.refresh()
+            with Session.open(address, readonly=True) as reader:
+                assert reader.leaf == told
             read.extend(entry.uuid for entry in other.entries())
 
         with writer.locked():

@@ -408,15 +408,26 @@ class ObjectLog:
 
     def close(self) -> None:
         session = self._session
-        with self.alone(), self._writing():
-            if session.depth == 0:
-                session.groups.wait()
-            if self._open and self._has_written and session.depth == 0:
-                self._generation.merge(at_close=True)
+        with self.alone():
             if self._owns and session.keeper is self._group:
-                session.keeper = None
-                session.claims.give_back()
+                with self._writing():
+                    self._merge()
+                    session.keeper = None
+                    session.claims.give_back()
+            elif self._open and self._has_written and session.threads.lock.acquire(blocking=False):
+                try:  # where another session writes, it merges at its end
+                    self._merge()
+                finally:
+                    session.threads.lock.release()
             self._open = False
+
+    def _merge(self) -> None:
+        """Merge what was appended before the log is closed, unless a block holds it."""
+        session = self._session
+        if session.depth == 0:
+            session.groups.wait()
+        if self._open and self._has_written and session.depth == 0:
+            self._generation.merge(at_close=True)
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
         changed = self._session.changed
