@@ -27,7 +27,7 @@ from sessiontree.storage.files import Report, unreadable
 from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
-from sessiontree.storage.searched import SearchedPlace
+from sessiontree.storage.search import SearchedPlace
 from sessiontree.text.pattern import AllOf, Pattern, Sought
 
 __all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]

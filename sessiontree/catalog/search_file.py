@@ -47,7 +47,7 @@ from sessiontree.storage.files import (
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
-from sessiontree.storage.searched import START
+from sessiontree.storage.search import START
 from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import AllOf, Pattern, Sought, Span, lines_with
 from sessiontree.text.preview import role, speaker

@@ -16,7 +16,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from sessiontree.errors import StorageError
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.place import is_address
-from sessiontree.storage.searched import START, Narrow, SearchedLog
+from sessiontree.storage.search import START, Narrow, SearchedLog
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 from sessiontree.text.pattern import Sought
 

@@ -36,7 +36,7 @@ from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_a
 from sessiontree.storage.pages import Pages
 from sessiontree.storage.parts import keep
 from sessiontree.storage.place import Contents, missing_library, no_session
-from sessiontree.storage.postgres import searching
+from sessiontree.storage.postgres import search
 from sessiontree.storage.postgres.connections import Lost, NoTables, pauses
 from sessiontree.storage.postgres.lock import Guard, Held
 from sessiontree.storage.postgres.rows import Row, new_log, rows_in
@@ -210,7 +210,7 @@ class PostgresLog:
     def lines_with(self, sought: Sought) -> Generator[tuple[int, bytes], None, None]:
         """See `SearchedLog`."""
         tables = self._tables
-        statement, values = searching.offsets_with(sought)
+        statement, values = search.offsets_with(sought)
         found = tables.connections.run(
             tables.sql(statement), {**values, "log": self._log}, slow=True
         )

@@ -31,7 +31,7 @@ from sessiontree.storage.place import (
     name_in,
     no_session,
 )
-from sessiontree.storage.postgres import searching
+from sessiontree.storage.postgres import search
 from sessiontree.storage.postgres.connections import (
     Connections,
     Lost,
@@ -57,7 +57,7 @@ from sessiontree.storage.postgres.schema import (
     check_version,
     key_of,
 )
-from sessiontree.storage.searched import START
+from sessiontree.storage.search import START
 
 with missing_library("postgres"):
     from psycopg import errors as refusals
@@ -171,7 +171,7 @@ class PostgresPlace:
 
     def likely(self, names: Collection[str], sought: Sought, start: bytes) -> set[str]:
         """See `SearchedPlace`."""
-        statement, values = searching.likely(sought)
+        statement, values = search.likely(sought)
         wanted = {"names": list(filter(_is_text, names)), "start": start, "within": START}
         return {row[0] for row in self._run(statement, {**values, **wanted})}
 
