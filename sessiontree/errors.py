@@ -29,6 +29,7 @@ Step = Literal[
     "name session",
     "name root",
     "name store",
+    "copy",
 ]
 """What a caller can do about an error."""
 

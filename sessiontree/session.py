@@ -143,7 +143,9 @@ class Session:
         """Make a new session and open it.
 
         Args:
-            file: the new file, which only its owner can read; None: the session has no file.
+            file: the path of the new file, which only its owner can read, or an address such as
+                `postgresql://host/db/project/chat.jsonl` or `s3://bucket/project/chat.jsonl`; None:
+                the session has no file.
             cwd: the working directory of the session, by default the current directory.
             id: the id of the session, by default a new UUID.
             name: the name of the session.
@@ -199,7 +201,8 @@ class Session:
         file of another agent can only be read; it is translated in memory (`sessiontree.formats`).
 
         Args:
-            file: the session file.
+            file: the path of the session file, or the address of the session, such as
+                `postgresql://host/db/project/chat.jsonl` or `s3://bucket/project/chat.jsonl`.
             readonly: take no lock and never write to the disk.
             exclusive: keep all other writers out until the session is closed.
             lane: the lane to read and write; only a writer can start a new lane.
@@ -1175,7 +1178,7 @@ class Session:
         metadata is not copied. A lost or damaged blob gives a ContentLostWarning.
 
         Args:
-            file: the new file; `Store.fork` chooses a file in a store.
+            file: the path or the address of the new file; `Store.fork` chooses a file in a store.
             at: the last entry to copy, by default the leaf.
             id: the id of the copy, by default a new UUID.
             cwd: the working directory of the copy, by default that of this session.

@@ -16,6 +16,7 @@ from itertools import pairwise
 from typing import Final
 
 from sessiontree.catalog.listing import TAIL, SessionInfo
+from sessiontree.core.display import in_quotes
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError
 from sessiontree.storage.scanner import Scanner
@@ -101,7 +102,7 @@ def _none_named(ref: str, among: Sequence[SessionInfo], where: str, command: str
         return f"there is no session {where}"
     is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
     hint = f"give {SHORTEST_PREFIX} characters or more of an id; " if is_short else ""
-    return f"no session {where} is named {ref!r}; {hint}'{command}' lists them"
+    return f"no session {where} is named {ref!r}; {hint}{in_quotes(command)} lists them"
 
 
 def _as_typed(name: str | None) -> str | None:

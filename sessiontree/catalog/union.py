@@ -11,13 +11,15 @@ import msgspec
 
 from sessiontree.catalog.base import Catalog
 from sessiontree.catalog.copies import NO_SESSION, PathLike, note_problem
-from sessiontree.catalog.location import check_apart, make_room, source_at
+from sessiontree.catalog.location import Location, check_apart, make_room, source_at
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.errors import (
     MigrationRefusedError,
     SessionExistsError,
+    SessionNotFoundError,
     SessionTreeError,
     UsageError,
+    with_step,
 )
 from sessiontree.operations.copy import SessionCopy
 from sessiontree.operations.sync import SyncedSession, check_kind, sync_session
@@ -86,7 +88,7 @@ def sync(
         StorageError: a place cannot be used any more.
     """
     check_never_awaited("each", each)
-    one, other = source_at(os.fspath(a), fs), source_at(os.fspath(b), fs)
+    one, other = _side(os.fspath(a), fs), _side(os.fspath(b), fs)
     check_apart(one, other)
     if (one.store is None) != (other.store is None):
         raise UsageError(
@@ -99,6 +101,13 @@ def sync(
     else:
         _Stores(fs, one.store, other.store, result, each).unite()
     return result
+
+
+def _side(given: str, fs: FileSystem) -> Location:
+    try:
+        return source_at(given, fs)
+    except SessionNotFoundError as error:
+        raise with_step(error, "copy") from None
 
 
 def _done(session: SyncedSession, result: SyncResult, each: Each | None) -> None:

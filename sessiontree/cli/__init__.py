@@ -199,6 +199,7 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "name session": "--session FILE",
     "name root": "--root DIR",
     "name store": "--store ADDRESS",
+    "copy": "'sessiontree copy' makes the first copy",
 }
 """How the command line does what helps."""
 
@@ -268,8 +269,10 @@ def main() -> None:
 
     Each session is one append-only file that holds a tree of entries.
 
-    FILE is the path of a session file. For a session in the store or in an agent's folder, FILE can
-    also be the id of the session, its first four or more characters, the name, or 'latest'.
+    FILE is the path of a session file, or the address of a session, such as
+    postgresql://HOST/DB/PROJECT/NAME.jsonl. For a session in the store or in an agent's folder,
+    FILE can also be the id of the session, its first four or more characters, the name, or
+    'latest'.
 
     \b
     REF names an entry. These forms are possible:

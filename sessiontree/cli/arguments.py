@@ -123,8 +123,8 @@ project = path_option(
     "its path.",
 )
 _STORE_HELP: Final = (
-    "The store: a folder, or an address such as postgresql://HOST/DB [default: the variable "
-    "SESSIONTREE_STORE; see 'sessiontree ls --help']."
+    "The store: a folder, or an address: postgresql://HOST/DB or s3://BUCKET/PREFIX [default: the "
+    "variable SESSIONTREE_STORE, else SESSIONTREE_HOME, else a folder in your data folder]."
 )
 store = path_option("--store", "folder", metavar="DIR|URL", help=_STORE_HELP, type=STORE)
 _ROOT: Final = "Resolve 'file' handles to files in DIR; files outside DIR are never read."
@@ -142,7 +142,7 @@ def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator
         plain: Decorator = click.command(name, help=text.rstrip(), **settings)
         command = plain(function)
         if not any("--store" in option.opts for option in command.params):
-            _default_store(command)
+            default_store(command)
         if json is not None:
             json_option(json)(command)
         return command
@@ -150,7 +150,7 @@ def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator
     return make
 
 
-def _use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
+def use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
     """Make a store the default of this process, and of those that it starts."""
     if not given:
         return given
@@ -170,13 +170,13 @@ def own_store(
         metavar=metavar,
         help=help,
         type=STORE,
-        callback=_use_store,
         is_eager=True,
-        **settings,
+        **{"callback": use_store, **settings},
     )
 
 
-_default_store: Final = own_store(expose_value=False)
+default_store: Final = own_store(expose_value=False)
+"""The option for the store in which the FILE of a command is found."""
 
 
 def file_command(name: str, **settings: Any) -> Decorator:

@@ -34,7 +34,7 @@ _NAME: Final = "call"
 _TEXT: Final = "text"
 """The field of a result that is printed as it is."""
 
-_TAKEN: Final = ("json", "help")
+_TAKEN: Final = ("json", "help", "store")
 """Options of every method; a parameter with such a name is given as `--param-json`."""
 
 _BAD_CALL: Final = ("bad_parameter", "unknown_namespace", "unknown_method")
@@ -111,7 +111,17 @@ def _command(method: Method) -> click.Command:
         context_settings=arguments.TAKES_MORE,
     )
     _json_option(command)
+    _store_option(command)
     return command
+
+
+def _use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> None:
+    """Call the methods on another store."""
+    if arguments.use_store(ctx, option, given) is not None:
+        ctx.meta.pop(_DISPATCHER, None)
+
+
+_store_option: Final = arguments.own_store(expose_value=False, callback=_use_store)
 
 
 _json_option = click.option(
@@ -360,6 +370,7 @@ def _rows(dispatcher: Dispatcher) -> Iterator[str]:
     metavar="[NAMESPACE.METHOD]",
     help="Print JSON: the description and the schemas of a method, or of all methods.",
 )
+@arguments.default_store
 @click.pass_context
 def call(ctx: click.Context, as_list: bool, schema: str | None) -> None:
     if ctx.invoked_subcommand is not None:

@@ -43,6 +43,7 @@ def blob() -> None:
 
 @blob.command(short_help="List the blobs and the number of references to each blob.")
 @arguments.file
+@arguments.default_store
 @arguments.json_option("a list of the blobs")
 def ls(file: str, as_json: bool) -> None:
     """List the blobs, the size of each blob, and the number of references to each blob.
@@ -90,6 +91,7 @@ def _state(references: int, fault: errors.BlobError | None) -> str:
 
 @blob.command()
 @arguments.file
+@arguments.default_store
 @click.argument("sha")
 def cat(file: str, sha: str) -> None:
     """Write the bytes of a blob to standard output.
@@ -125,6 +127,7 @@ def _named(session: Session, sha: str) -> Blob:
 
 @blob.command()
 @arguments.file
+@arguments.default_store
 @arguments.json_option("a list of the findings")
 def verify(file: str, as_json: bool) -> None:
     """Read every blob and report the missing and the damaged blobs.
@@ -204,6 +207,7 @@ def _out_schema(schema: HandleSchema) -> None:
     type=arguments.SESSION_FILE,
     help="The session that contains the handle. 'blob' and 'session' handles need this option.",
 )
+@arguments.default_store
 @arguments.root
 @arguments.json_option("the handle, the kind of its data, and the data (bytes as base64)")
 def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_json: bool) -> None:

@@ -34,7 +34,7 @@ from sessiontree.cli.terminal import (
     tell,
     tell_each,
 )
-from sessiontree.core.display import one_line
+from sessiontree.core.display import in_quotes, one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.backends import shown
 from sessiontree.storage.files import Report
@@ -80,9 +80,11 @@ def ls(
     """Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
     Claude Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The
     variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
-    GEMINI_CLI_HOME name other places, as they do for the agents. The store is the folder that the
-    variable SESSIONTREE_HOME names. If the variable is not set, the store is the folder
-    'sessiontree' in your data folder (on Linux: ~/.local/share).
+    GEMINI_CLI_HOME name other places, as they do for the agents. The store is
+    what --store names; else what the variable SESSIONTREE_STORE names, a folder or an address such
+    as postgresql://HOST/DB or s3://BUCKET/PREFIX; else the folder that the variable
+    SESSIONTREE_HOME names; else the folder 'sessiontree' in your data folder (on Linux:
+    ~/.local/share).
 
     With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
     the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
@@ -196,7 +198,8 @@ def trash(
     _out_each(sessions, put_away, "trashed", as_json=as_json)
     if not as_json:
         where = "" if folder is None else f" --store {shlex.quote(shown(folder))}"
-        tell(f"'sessiontree restore{where}' lists the trash and restores sessions from it")
+        command = in_quotes(f"sessiontree restore{where}")
+        tell(f"{command} lists the trash and restores sessions from it")
 
 
 def _empty(store: Store, older_than: datetime, *, dry_run: bool, as_json: bool) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
+from collections.abc import Iterator
 
 import click
 
@@ -40,7 +42,8 @@ def copy(source: str, target: str, watch: bool, as_json: bool) -> None:
     """
     mirror = Mirror(source, target)
     if not watch:
-        result = mirror.go(None if as_json else _tell_copied)
+        with _continued():
+            result = mirror.go(None if as_json else _tell_copied)
         _out_copies(result, as_json=as_json)
         end(result.problems)
         return
@@ -48,6 +51,16 @@ def copy(source: str, target: str, watch: bool, as_json: bool) -> None:
     for result in mirror.watch(threading.Event(), None if as_json else _tell_copied):
         _out_copies(result, as_json=as_json)
         finish()
+
+
+@contextlib.contextmanager
+def _continued() -> Iterator[None]:
+    """Say how an interrupted command is continued."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        tell("Interrupted; run the same command again to continue")
+        raise
 
 
 def _tell_copied(copied: CopiedSession) -> None:
@@ -88,7 +101,8 @@ def sync(a: str, b: str, as_json: bool) -> None:
     copied to the other one, with the same name. A command that was stopped is finished by another
     run.
     """
-    result = sync_all(a, b, each=None if as_json else _tell_synced)
+    with _continued():
+        result = sync_all(a, b, each=None if as_json else _tell_synced)
     if as_json:
         out_json(result)
     else:

@@ -33,6 +33,11 @@ Mask = Callable[[str], str]
 _mask: ContextVar[Mask | None] = ContextVar("mask", default=None)
 
 
+def in_quotes(command: str) -> str:
+    """A command in quotation marks, unless it has some of its own."""
+    return command if "'" in command else f"'{command}'"
+
+
 @contextmanager
 def masking(mask: Mask | None) -> Iterator[None]:
     """Mask the secrets of each text that is cut in this context; None masks nothing."""

@@ -128,6 +128,7 @@ _STEPS: Final[Mapping[errors.Step | None, str]] = {
     "name folder": "Give `cwd`: a folder that is there.",
     "name session": "Give `session`: the session that the handle is in.",
     "name root": "Give `root`: the folder below which the file is.",
+    "copy": "Ask the user to copy the sessions there first.",
     "name store": "Ask the user to serve the store that the session is in.",
 }
 """What to do next, where the error says more than its class."""

@@ -109,7 +109,7 @@ def test_where_it_can_be_had_back_names_the_store_that_was_named(tmp_path: Path)
     other = Store(tmp_path / "my other")
     said(other, "one", id="aaaa-1")
     told = run("trash", "aaaa", "--store", other.root).stderr
-    assert f"'sessiontree restore --store '{other.root}'' lists" in told
+    assert f"sessiontree restore --store '{other.root}' lists" in told
 
 
 def test_what_is_no_session_is_told_a_few_times_not_a_thousand(store: Store) -> None:

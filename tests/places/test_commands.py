@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from sessiontree import Session, Store
-from sessiontree.cli import main
+from sessiontree.cli import main, unite
 from sessiontree.errors import UsageError
 from tests.support.conversation import assistant, user
 
@@ -276,6 +277,59 @@ def test_a_file_with_another_ending_is_not_copied_where_no_list_would_have_it(
     Session.create(tmp_path / "chat", cwd="/p").close()
     assert "ends in /PROJECT/NAME.jsonl" in run("copy", str(tmp_path / "chat"), url, status=1)
     run("copy", str(tmp_path / "chat"), f"{url}/p/chat.jsonl")
+
+
+def test_every_command_of_a_session_takes_a_store(url: str) -> None:
+    assert "0 blobs" in run("blob", "ls", "aaaa", "--store", url)
+    assert "damage" in run("blob", "verify", "aaaa", "--store", url)
+    handle = "session@2.0.0::entry:aaaa1111:@"
+    assert "no file aaaa" in run("handle", "resolve", handle, "--session", "aaaa", status=1)
+    told = CliRunner().invoke(
+        main, ("handle", "resolve", handle, "--session", "aaaa", "--store", url)
+    )
+    assert "no file aaaa" not in told.output
+    for words in (
+        ("call", "session.list", "--store", url, "--json"),
+        ("call", "session.list", "--json", "--store", url),
+        ("call", "--store", url, "session.list", "--json"),
+    ):
+        assert "aaaa1111" in run(*words), words
+    assert not os.environ.get("SESSIONTREE_STORE")
+    assert "aaaa1111" not in run("call", "session.list", "--json")
+
+
+def test_a_command_that_is_named_in_a_message_is_quoted_once(url: str) -> None:
+    for option, quote in (("", ""), ("?x=1", "'")):
+        store = f"{quote}{url}{option}{quote}"
+        outer = "" if quote else "'"
+        for words in (("trash", "nosuch"), ("restore", "nosuch"), ("trash", "aaaa")):
+            done = CliRunner().invoke(main, (*words, "--store", url + option))
+            named = "ls" if done.exit_code and words[0] == "trash" else "restore --store"
+            assert f"{outer}sessiontree {named} {store}{outer} lists" in done.output
+        run("restore", "latest", "--store", url)
+
+
+def test_a_sync_with_nothing_names_the_command_that_makes_a_copy(url: str) -> None:
+    told = run("sync", url, f"{url}-none", status=1)
+    assert "'sessiontree copy' makes the first copy" in told
+
+
+@pytest.mark.parametrize("command", ["copy", "sync"])
+def test_an_interrupted_copy_says_how_it_is_continued(
+    command: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "copies"
+    target.mkdir()
+
+    def interrupt(done: object) -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(unite, "_tell_copied", interrupt)
+        patched.setattr(unite, "_tell_synced", interrupt)
+        assert "run the same command again" in run(command, url, str(target), status=130)
+    run(command, url, str(target))
+    assert [one.id for one in Store(target).list()] == ["aaaa1111"]
 
 
 def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
