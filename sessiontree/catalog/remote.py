@@ -99,7 +99,11 @@ class Remote:
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
         start = self._prefix if cwd is None else self._folder(cwd)
         for ends in self._place.ends(start, HEAD, TAIL):
-            if self._counts(ends.found.name):
+            if not self._counts(ends.found.name):
+                continue
+            if ends.problem is not None:
+                report(str(ends.problem))
+            else:
                 look = partial(self._facts, ends=ends)
                 yield from session_infos([self._place.address(ends.found.name)], report, look)
 

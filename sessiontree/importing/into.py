@@ -169,7 +169,7 @@ class _Place:
     def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         found: dict[str, Mapping[str, Any]] = {}
         for ends in self._place.ends(self._prefix, HEAD, 1):
-            if self._counts(ends.found.name):
+            if self._counts(ends.found.name) and ends.problem is None:
                 with contextlib.suppress(SessionTreeError):
                     found[ends.found.name] = self._header(ends)
         for name in sorted(found):

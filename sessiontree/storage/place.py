@@ -55,11 +55,16 @@ class Found(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """A session in a place with the bytes at its start and at its end, which may overlap."""
+    """A session in a place with the bytes at its start and at its end, which may overlap.
+
+    Attributes:
+        problem: why the session cannot be read; the bytes are then empty.
+    """
 
     found: Found
     head: bytes
     tail: bytes
+    problem: StorageError | None = None
 
 
 class Content(NamedTuple):
@@ -138,7 +143,7 @@ class Place(Protocol):
         """The session of a name, or None."""
 
     def list(self, prefix: str = "") -> Iterator[Found]:
-        """The sessions whose names begin with a text, in no fixed order."""
+        """The sessions whose names begin with a text, in no fixed order, also damaged ones."""
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
         """The same sessions, with up to so many bytes at their starts and ends."""

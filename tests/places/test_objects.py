@@ -18,7 +18,7 @@ from urllib.parse import quote
 import pytest
 from obstore.exceptions import GenericError
 
-from sessiontree import Session
+from sessiontree import Session, Store
 from sessiontree.errors import (
     BlobError,
     SessionBusyError,
@@ -48,7 +48,7 @@ from sessiontree.storage.objects.bucket import (
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import address
-from tests.places import servers
+from tests.places import kinds, servers
 from tests.places.gate import Gate, gate
 from tests.support.conversation import assistant, user
 
@@ -900,6 +900,26 @@ def test_a_request_that_has_no_credentials_says_what_to_set() -> None:
     assert _cause(refused) == "no credentials are set"
     assert _step(refused) == "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
     assert _is_definite(refused)
+
+
+def test_a_session_that_is_damaged_is_reported_and_hides_no_other(tmp_path: Path) -> None:
+    with kinds.opened("objects", tmp_path) as (found, url):
+        assert isinstance(found, ObjectPlace)
+        store = Store(url)
+        for id in ("a", "head", "log", "z"):
+            with Session.create(f"{url}/p/{id}.jsonl", id=id, cwd="/p") as session:
+                session.append_message(user("hello"))
+        found.bucket.write("p/head.jsonl/head", b"something else")
+        found.bucket.write(f"{folder_of(found, 'p/log.jsonl')}/log/{10**6:020}.jsonl", b"a\n")
+        problems: list[str] = []
+        assert {one.id for one in store.list(report=problems.append)} == {"a", "z"}
+        assert len(problems) == 2
+        assert "p/head.jsonl/head is not the head of a session" in problems[0]
+        assert "begins behind the end of the log" in problems[1]
+        names = {f"p/{id}.jsonl" for id in ("a", "head", "log", "z")}
+        assert {each.name for each in found.list("p/")} == names
+        assert len(list(store.search("hello", report=problems.append))) == 2
+        assert len(problems) == 4
 
 
 class _NotFound(BaseHTTPRequestHandler):

@@ -40,6 +40,10 @@ class Taken(Exception):
     """The object is not as the writer took it to be; nothing was written."""
 
 
+class Failed(StorageError):
+    """A request that the server refused, or that got no answer; it says nothing of a session."""
+
+
 class Unsure(Exception):
     """The answer to a write was lost: it may stand, not stand, or arrive later.
 
@@ -351,7 +355,7 @@ class Bucket:
         if isinstance(error, StorageError):
             return error
         where = f"{self.url}/{key}"
-        return StorageError(f"cannot {verb} {where}: {_cause(error)}; {_step(error)}", where)
+        return Failed(f"cannot {verb} {where}: {_cause(error)}; {_step(error)}", where)
 
 
 def surely(write: Callable[[], T]) -> T:

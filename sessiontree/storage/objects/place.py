@@ -47,6 +47,7 @@ from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import (
     PAGE,
     Bucket,
+    Failed,
     Stored,
     Taken,
     Unsure,
@@ -253,15 +254,23 @@ class ObjectPlace:
             yield found
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
-        def read(one: tuple[Found, Generation]) -> Ends:
+        def read(one: tuple[Found, Generation | StorageError]) -> Ends:
             found, generation = one
+            if isinstance(generation, StorageError):
+                return Ends(found, b"", b"", generation)
             start = max(0, found.size - tail)
-            return Ends(found, generation.read(0, head), generation.read(start, found.size - start))
+            try:
+                first = generation.read(0, head)
+                return Ends(found, first, generation.read(start, found.size - start))
+            except Failed:
+                raise
+            except StorageError as error:
+                return Ends(found, b"", b"", error)
 
         yield from sessions_side_by_side(read, self._list(prefix))
 
-    def _list(self, prefix: str) -> Iterator[tuple[Found, Generation]]:
-        """The sessions, each with its generation in force, from one listing."""
+    def _list(self, prefix: str) -> Iterator[tuple[Found, Generation | StorageError]]:
+        """The sessions, each with its generation in force, or its damage, from one listing."""
         groups = groupby(self._keys(prefix), _session_of)
         named = ((name, [*keys]) for name, keys in groups if name and name.startswith(prefix))
         while some := [*islice(named, _AT_ONCE)]:  # their heads are read side by side
@@ -298,9 +307,24 @@ class ObjectPlace:
                 return
             after = skip
 
-    def _listed(self, listed: tuple[str, Sequence[Stored]]) -> tuple[Found, Generation] | None:
+    def _listed(
+        self, listed: tuple[str, Sequence[Stored]]
+    ) -> tuple[Found, Generation | StorageError] | None:
+        """A session as a listing has it; None if it is not there.
+
+        Raises:
+            Failed: the server cannot be asked, which is no damage of one session.
+        """
+        try:
+            return self._in_force(*listed)
+        except Failed:
+            raise
+        except StorageError as error:
+            name, keys = listed
+            return Found(name, 0, max(each.modified for each in keys)), error
+
+    def _in_force(self, name: str, keys: Sequence[Stored]) -> tuple[Found, Generation] | None:
         """A session with its generation in force, as a listing has it; None if it is not there."""
-        name, keys = listed
         head = next((each for each in keys if each.key == head_key(name)), None)
         if head is None or not head.size:
             self._heads.drop(name)
