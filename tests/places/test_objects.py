@@ -863,6 +863,25 @@ def test_what_no_request_can_have_is_refused(url: str, what: str, keyless: None)
         place_of(url)
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "what"),
+    [
+        ("AWS_REGION", "eu west", "AWS_REGION is not a region"),
+        ("AWS_SECRET_ACCESS_KEY", "S3CRET\n", "AWS_SECRET_ACCESS_KEY has a character that no cred"),
+        ("AWS_SESSION_TOKEN", "S3CRET\n", "AWS_SESSION_TOKEN has a character that no credential"),
+    ],
+)
+def test_a_variable_that_no_request_can_have_is_refused_and_not_shown(
+    name: str, value: str, what: str, keyless: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(each, "a")
+    monkeypatch.setenv(name, value)
+    with pytest.raises(UsageError, match=what) as raised:
+        place_of("s3://variables")
+    assert "S3CRET" not in str(raised.value)
+
+
 def test_one_credential_without_the_other_is_refused_with_both_names(
     keyless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -116,9 +116,7 @@ def open_store(address: Address) -> ObjectStore:
     if not re.fullmatch(r"[0-9]{1,4}", timeout):
         raise UsageError(f"{address.shown}: the timeout is a number of seconds, not {timeout!r}")
     endpoint = _endpoint(given.pop("endpoint", ""), address.shown)
-    region = given.get("region", "")
-    if not _REGION.fullmatch(region):
-        raise UsageError(f"{address.shown}: {region!r} is not a region, such as eu-central-1")
+    _check_values(given, address.shown)
     options: dict[str, Any] = {key: value for key, value in given.items() if value}
     if endpoint:  # by the name that comes before all others
         options["aws_endpoint_url_s3"] = endpoint
@@ -164,6 +162,34 @@ def _endpoint(given: str, shown: str) -> str:
             "http://host:port or https://host"
         )
     return endpoint
+
+
+def _check_values(options: Mapping[str, str], shown: str) -> None:
+    """Check what goes into each request, and would end the library with a fault of its own.
+
+    Raises:
+        UsageError: a region or a credential has a character that none can have.
+    """
+    for option, variables in _VARIABLES.items():
+        named = [(f"the option {option}", options.get(option, ""))]
+        named += [(each, os.getenv(each, "")) for each in variables]
+        for where, value in named:
+            if option == "region" and not _REGION.fullmatch(value):
+                raise UsageError(f"{shown}: {where} is not a region, such as eu-central-1")
+            if not (value.isascii() and value.isprintable()):
+                raise UsageError(
+                    f"{shown}: {where} has a character that no credential has, such as the end of "
+                    "a line; remove it"
+                )
+
+
+_VARIABLES: Final = {
+    "region": ("AWS_REGION", "AWS_DEFAULT_REGION"),
+    "access_key_id": ("AWS_ACCESS_KEY_ID",),
+    "secret_access_key": ("AWS_SECRET_ACCESS_KEY",),
+    "session_token": ("AWS_SESSION_TOKEN",),
+}
+"""The options that go into each request, and the variables that stand in for them."""
 
 
 def _not_opened(shown: str, error: Exception) -> UsageError:
