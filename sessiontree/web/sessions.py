@@ -13,6 +13,7 @@ from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.places import Selection, in_order, sessions_in, without_imports
 from sessiontree.catalog.titles import agent_of, model_of, note_of, title_of
 from sessiontree.core.display import one_line
+from sessiontree.errors import SessionTreeError
 
 _TITLE: Final = 200
 _LEAST_SECONDS: Final = 1.0
@@ -28,7 +29,8 @@ class Sessions:
     """The sessions in some places, as they were listed last.
 
     Args:
-        places: folders and session files.
+        places: folders, session files and addresses; one that cannot be reached is a problem, which
+            the page shows beside the sessions of the others.
     """
 
     def __init__(self, places: Sequence[str]) -> None:
@@ -42,7 +44,11 @@ class Sessions:
         """List the sessions, the one changed last first; `counted`: with their turns and costs."""
         with self._alone:
             problems: list[str] = []
-            found = list(sessions_in(self.places, Selection(), problems.append))
+            found: list[SessionInfo] = []
+            try:
+                found.extend(sessions_in(self.places, Selection(), problems.append))
+            except SessionTreeError as error:  # an address, after all that is on this machine
+                problems.insert(0, str(error))
             found = in_order(without_imports(found), "modified")
             if counted:
                 found = list(_counted(found))

@@ -15,6 +15,7 @@ from click.testing import CliRunner
 from sessiontree import Session, Store
 from sessiontree.cli import main, unite
 from sessiontree.errors import UsageError
+from sessiontree.web.sessions import Sessions
 from tests.support.conversation import assistant, user
 
 NUMBERS = itertools.count()
@@ -377,6 +378,16 @@ def test_a_session_that_is_not_at_its_address_is_an_error(command: str, url: str
     assert done.exit_code == 1
     assert "there is no session" in done.output
     _fails([*command.split(), f"{UNREACHABLE}/p/a.jsonl"])
+
+
+def test_the_page_of_sessions_shows_what_can_be_read_beside_a_store_that_cannot_be_reached(
+    tmp_path: Path,
+) -> None:
+    with Session.create(tmp_path / "a.jsonl", id="a", cwd="/p"):
+        pass
+    sessions = Sessions([UNREACHABLE, str(tmp_path)])
+    assert [one.id for one in sessions.read()] == ["a"]
+    assert sessions.problems[0].startswith("cannot connect to postgresql://me@127.0.0.1:1/db")
 
 
 def _fails(words: list[str]) -> None:
