@@ -157,7 +157,7 @@ def _out_why(reason: Reason) -> None:
 
 
 @arguments.command("history", json="a list of the edits")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=arguments.PATH)
 @arguments.places
 @click.option("--prompt", "prompts", is_flag=True, help="Also print the prompt and the reasoning.")
 @click.option("--stat", is_flag=True, help="Print one line for each edit, without the diff.")
@@ -214,7 +214,7 @@ def _out_edit(found: FileEdit, *, prompts: bool, stat: bool) -> None:
 
 
 @arguments.command("recover", json="a list of the states, or the state with its content")
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=arguments.PATH)
 @arguments.places
 @click.option(
     "--at",

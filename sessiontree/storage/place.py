@@ -259,12 +259,12 @@ def _check_path(text: str) -> None:
         rest = text[found.end() :].lstrip("/")
         meant = f"{FILE}:///{rest}" if known == FILE else without_secret(f"{known}://{rest}")
         raise UsageError(
-            f"an address does not begin with {found[0]}; write {meant}, or ./{found[0]}… for a path"
+            f"an address does not begin with {found[0]}; write {meant}, or ./ before a path"
         )
     if found[2] == "://":
         raise UsageError(
             f"{without_secret(text.partition('?')[0])} has the unknown scheme {scheme}; there are "
-            f"{', '.join(SCHEMES)} and {FILE}; for a path of that name, write ./{scheme}:…"
+            f"{', '.join(SCHEMES)} and {FILE}; write ./ before a path"
         )
 
 

@@ -122,11 +122,14 @@ def test_an_option_that_takes_a_path_takes_no_address(
     for words in (
         ("export", "source.jsonl", "-o", "s3://me:hunter2@team/x.md"),
         ("convert", "source.jsonl", "--to", "pi", "-o", "s3://me:hunter2@team/x.jsonl"),
+        ("history", "s3://me:hunter2@team/x.py"),
+        ("recover", "s3://me:hunter2@team/x.py"),
     ):
         done = CliRunner().invoke(main, words)
         assert done.exit_code == 2, done.output
         assert "s3://me@team/x" in done.output
         assert "give a path" in done.output
+        assert "hunter2" not in done.output
     assert sorted(tmp_path.iterdir()) == before
 
 
