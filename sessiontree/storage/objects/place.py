@@ -58,7 +58,7 @@ from sessiontree.storage.objects.claims import Lost
 from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
 from sessiontree.storage.objects.head import Head, Heads, Standing, head_key, standing, stored
 from sessiontree.storage.objects.log import ObjectLog
-from sessiontree.storage.objects.opened import Opened
+from sessiontree.storage.objects.session import ObjectSession
 from sessiontree.storage.place import Address, Content, Ends, Found, address_of, check_name, name_in
 
 _DAY: Final = 24 * 3600.0
@@ -135,7 +135,7 @@ class ObjectPlace:
         self._own = ObjectContents(self.bucket)
         self.contents = Beside(self._own, elsewhere)
         self._files = ContentFiles(self.contents, f"{url}/")
-        self._sessions: WeakValueDictionary[str, Opened] = WeakValueDictionary()
+        self._sessions: WeakValueDictionary[str, ObjectSession] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._is_probed = False
         self._refusal = ""
@@ -147,12 +147,12 @@ class ObjectPlace:
     def name(self, address: str) -> str:
         return name_in(address)
 
-    def opened(self, name: str) -> Opened:
+    def opened(self, name: str) -> ObjectSession:
         """What the logs of a session share in this process."""
         with self._lock:
             found = self._sessions.get(name)
             if found is None:
-                found = self._sessions[name] = Opened(self.bucket, name, self.address(name))
+                found = self._sessions[name] = ObjectSession(self.bucket, name, self.address(name))
             return found
 
     def log(
@@ -360,7 +360,9 @@ class ObjectPlace:
                 self._move(session, old, target, moved, place)
             self._clear_away(session, source, old)
 
-    def _move(self, session: Opened, old: Standing, target: str, moved: str, place: str) -> None:
+    def _move(
+        self, session: ObjectSession, old: Standing, target: str, moved: str, place: str
+    ) -> None:
         """Copy a session, end it, and let the copy be seen."""
         source = session.name
         generation, has_ended = self._to_move(session, old, moved)
@@ -383,7 +385,7 @@ class ObjectPlace:
         with contextlib.suppress(Taken):  # another call finished it
             surely(lambda: self.bucket.replace(head_key(target), content, place))
 
-    def _check_idle(self, session: Opened) -> None:
+    def _check_idle(self, session: ObjectSession) -> None:
         if session.keeper is not None:
             raise session.claims.busy(marks.claim(kept=True, count=0))
 
@@ -403,7 +405,9 @@ class ObjectPlace:
             return there.etag, not there.head.arriving
         raise SessionExistsError(f"{path} is there already; choose another name", path)
 
-    def _to_move(self, session: Opened, old: Standing, moved: str) -> tuple[Generation, bool]:
+    def _to_move(
+        self, session: ObjectSession, old: Standing, moved: str
+    ) -> tuple[Generation, bool]:
         """The generation to move, and whether a move to the same place has ended it already."""
         generation = session.generation(old.head.generation, old.first)
         generation.refresh()
@@ -445,7 +449,7 @@ class ObjectPlace:
             return False
         return self.find(name) is None
 
-    def _end(self, session: Opened) -> bool:
+    def _end(self, session: ObjectSession) -> bool:
         """End the log of a session that is removed, unless it has ended already.
 
         Returns:
@@ -463,7 +467,7 @@ class ObjectPlace:
                     return True
                 return generation.mark.kind != "moved"
 
-    def _clear_away(self, session: Opened, name: str, old: Standing) -> None:
+    def _clear_away(self, session: ObjectSession, name: str, old: Standing) -> None:
         """Remove the content of a session whose log has ended, then its head."""
         session.claims.held = None
         self.clear(name, set(), is_over=True)

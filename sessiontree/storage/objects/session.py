@@ -15,7 +15,7 @@ from sessiontree.storage.objects.head import Standing, head_key, standing
 from sessiontree.storage.place import no_session
 
 
-class Opened:
+class ObjectSession:
     """A session as all logs of this process share it.
 
     Attributes:
