@@ -107,9 +107,9 @@ def test_the_command_prints_a_line_for_each_session_with_garbage(
     assert printed_json("gc", "--store", other.root, *as_of) == []
 
 
-def test_the_command_takes_one_session_or_all() -> None:
-    for words in ([], ["x.jsonl", "--store", "."]):
-        assert "give FILE, or --store" in refused("gc", *words, status=2)
+def test_the_command_takes_one_session_or_all(store: Store) -> None:
+    assert "give FILE, or --store" in refused("gc", status=2)
+    assert "no session in" in refused("gc", "lost", "--store", store.root)
 
 
 def test_the_command_does_not_take_a_file_for_a_store(store: Store) -> None:

@@ -151,7 +151,10 @@ def _endpoint(given: str, shown: str) -> str:
     Raises:
         UsageError: it is not an http or https URL.
     """
-    named = [("the option endpoint", given), *((each, os.getenv(each, "")) for each in _ENDPOINTS)]
+    named = [
+        ("the option endpoint", given),
+        *((each, os.environ.get(each, "")) for each in _ENDPOINTS),
+    ]
     where, endpoint = next((one for one in named if one[1]), ("", ""))
     if not endpoint:
         return ""
@@ -172,7 +175,7 @@ def _check_values(options: Mapping[str, str], shown: str) -> None:
     """
     for option, variables in _VARIABLES.items():
         named = [(f"the option {option}", options.get(option, ""))]
-        named += [(each, os.getenv(each, "")) for each in variables]
+        named += [(each, os.environ.get(each, "")) for each in variables]
         for where, value in named:
             if option == "region" and not _REGION.fullmatch(value):
                 raise UsageError(f"{shown}: {where} is not a region, such as eu-central-1")
