@@ -154,9 +154,16 @@ def use_store(ctx: click.Context, option: click.Parameter, given: str | None) ->
     """Make a store the default of this process, and of those that it starts."""
     if not given:
         return given
-    before = os.environ.get(STORE_VARIABLE, "")
+    before = os.environ.get(STORE_VARIABLE)
+
+    def restore() -> None:
+        os.environ.pop(STORE_VARIABLE, None)
+        if before is not None:
+            os.environ[STORE_VARIABLE] = before
+
+    # A context whose arguments are refused is never closed, but the one above it is.
+    ctx.find_root().call_on_close(restore)
     os.environ[STORE_VARIABLE] = given
-    ctx.call_on_close(lambda: os.environ.update({STORE_VARIABLE: before}))
     return given
 
 
