@@ -113,6 +113,7 @@ class Names:
         self.name: str | None = name if isinstance(name, str) else None
         self.metadata: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
         self._places: dict[tuple[str, str | int], int] = {}
+        self._fact_places: dict[str, int] = {}  # by the key of the metadata
 
     def note(self, uuid: str, lane: str | None, offset: int) -> None:
         """Note what an entry of any type may be named by."""
@@ -146,7 +147,7 @@ class Names:
         patch = entry.get("metadata")
         if isinstance(patch, dict):
             self.metadata.update(patch)
-            self._places.update((("metadata", key), offset) for key in patch)
+            self._fact_places.update(dict.fromkeys(patch, offset))
 
     def last_labels(self) -> dict[str, int]:
         """Return the offset of the last `label` entry of each target, also one that clears."""
@@ -155,7 +156,9 @@ class Names:
 
     def places(self) -> list[int] | None:
         """Return the offsets of the lines that give all of this; None where that is not known."""
-        return None if self.uuids is None else sorted({*self._places.values()})
+        if self.uuids is None:
+            return None
+        return sorted({*self._places.values(), *self._fact_places.values()})
 
     def named(self, name: str, tree: TreeIndex) -> set[str]:
         """Return the uuids that a name means: labelled entries, and tips of branches."""

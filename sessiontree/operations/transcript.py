@@ -196,8 +196,10 @@ class _Transcript:
         return masked
 
     def _whole(self, entry: Entry) -> dict[str, Any]:
-        whole = self._contents.whole(entry)
-        return {key: whole[key] for key in whole if key not in ("spilled", "crc")}
+        whole = dict(self._contents.whole(entry).body)
+        whole.pop("spilled", None)
+        whole.pop("crc", None)
+        return whole
 
     def _masked(self, value: Any, uuid: str | None) -> Any:
         return value if self._redaction is None else self._redaction.value(value, uuid)

@@ -63,7 +63,7 @@ _LONGEST_PLAIN: Final = 256  # characters of a text that may come many times, su
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OF_BYTES: Final = frozenset({"data", "base64"})  # keys whose strings may be images
 _OF_TREE: Final = frozenset({"uuid", "parentUuid"})
-_TINY: Final = 6
+_SHORT: Final = 15  # characters; the words in which formats are looked for have more
 _SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
 _MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
@@ -164,7 +164,7 @@ class Redaction:
         self, text: str, entry: str | None, key: str | None, depth: int, *, is_given: bool = True
     ) -> str:
         """A text masked; with `is_given`, masks in it are those of an earlier redaction."""
-        if text in _WORDS or (key is None and not self._is_own and _is_tiny(text)):
+        if text in _WORDS or (key is None and not self._is_own and _is_short_word(text)):
             return text
         if depth < _DEEPEST_TEXT and text.lstrip()[:1] in ("{", "["):
             masked = self._json_text(text, entry, key, depth)
@@ -182,14 +182,17 @@ class Redaction:
         if type(value) is not str:
             return False
         if key in _OF_TREE:  # each entry has another one, and no built-in rule matches one
-            return not self._is_own and (_is_tiny(value) or _UUID.fullmatch(value) is not None)
+            return not self._is_own and (
+                _is_short_word(value) or _UUID.fullmatch(value) is not None
+            )
         return value in _WORDS and key not in _OF_BYTES
 
     def are_plain(self, keys: Mapping[str, Any]) -> bool:
         """Whether all keys are known to hold no secret."""
         return self._plain_keys.issuperset(keys)
 
-    def _key(self, key: str, entry: str | None) -> str:
+    def key(self, key: str, entry: str | None) -> str:
+        """A key with the secrets in it masked."""
         if key in self._plain_keys:
             return key
         masked = self._text(key, entry, None, _DEEPEST_TEXT, is_given=False)
@@ -418,9 +421,12 @@ def _style_of(value: Any, text: str) -> dict[str, Any]:
     return _STYLES[1 if '": ' in text else 0]
 
 
-def _is_tiny(text: str) -> bool:
-    """Whether a text is a word too short for any built-in rule that needs no key beside it."""
-    return len(text) <= _TINY and text.isalnum()
+def _is_short_word(text: str) -> bool:
+    """Whether a text is a word in which no built-in rule finds a secret without its key.
+
+    It is too short for a format, and the other rules need a sign, such as a colon or a space.
+    """
+    return len(text) <= _SHORT and text.isalnum() and text.isascii()
 
 
 def _written(value: Any, style: dict[str, Any], text: str) -> str:
@@ -497,6 +503,9 @@ class _Pass:
         self, holder: Any, key: str, number: int, sealed: tuple[dict[str, Any], ...]
     ) -> None:
         """A password of digits alone."""
+        low = key.lower()
+        if "pass" not in low and "pwd" not in low:
+            return
         keyword = keyword_of(key)
         if keyword is None or not keyword.lower().startswith(("pass", "pwd")):
             return
@@ -539,9 +548,14 @@ class _Pass:
         """A copy with the secrets in the keys masked, all keys kept apart."""
         if self._redaction.are_plain(keys):
             return dict(keys)
+        masks = {
+            key: masked for key in keys if (masked := self._redaction.key(key, self._entry)) != key
+        }
+        if not masks:
+            return dict(keys)
         copy: dict[str, Any] = {}
         for key, value in keys.items():
-            name = masked = self._redaction._key(key, self._entry)
+            name = masked = masks.get(key, key)
             number = 2
             while name in copy or (name != key and name in keys):
                 name, number = f"{masked} ({number})", number + 1

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+BARE: Final = "decode"
+"""In place of a command: decode each line of a file five times, and do nothing else."""
+
 OWN: Final[dict[str, tuple[str, ...]]] = {
     "append": ("append", "FILE", "--text", "x"),
     "append to a lane": ("append", "FILE", "--text", "x", "--lane", "new"),

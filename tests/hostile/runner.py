@@ -104,3 +104,14 @@ def _grow(file: Path, grown: Path) -> None:
 
 def commands_for(name: str) -> Mapping[str, tuple[str, ...]]:
     return commands.OWN if name in corpus.STRUCTURES else commands.FOREIGN
+
+
+def bare_growth(runner: Runner, name: str, quarter: int, whole: int) -> float:
+    """How many times as long a decoder alone takes for the lines at the second size.
+
+    A `dict` of 450,000 keys is larger than the cache of a processor, and one of a quarter is not:
+    to decode the first takes eight times as long.
+    """
+    words = {commands.BARE: (commands.BARE, "FILE")}
+    first, second = (runner.costs(name, size, words)[commands.BARE] for size in (quarter, whole))
+    return second.seconds / first.seconds

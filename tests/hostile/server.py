@@ -8,6 +8,7 @@ least that of the test run.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import json
 import os
@@ -16,6 +17,10 @@ import resource
 import sys
 import traceback
 from typing import Any, Final
+
+import orjson
+
+from tests.hostile.commands import BARE
 
 _SECONDS: Final = 30
 _BYTES: Final = 4 << 30
@@ -50,9 +55,12 @@ def _become(folder: str, words: list[str]) -> None:
         os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # `sys.stdin`, `sys.stdout` … stay as they are
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         os.dup2(os.open("said", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644), 2)
-        from sessiontree.cli import main
+        if words[0] == BARE:
+            _decode(words[1])
+        else:
+            from sessiontree.cli import main
 
-        main(words, prog_name="sessiontree")
+            main(words, prog_name="sessiontree")
     except SystemExit as ended:
         code = ended.code if isinstance(ended.code, int) else 0
     except BaseException:
@@ -61,6 +69,15 @@ def _become(folder: str, words: list[str]) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def _decode(file: str) -> None:
+    """Decode each line of a file; see `BARE`."""
+    with open(file, "rb") as lines:
+        for line in lines:
+            for _ in range(5):
+                with contextlib.suppress(ValueError, RecursionError):
+                    orjson.loads(line)
 
 
 def serve() -> None:
