@@ -9,9 +9,9 @@ Invariants: nothing is ever overwritten; what cannot be listed is reported, and 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.errors import SessionExistsError
@@ -66,6 +66,13 @@ class Catalog(Protocol):
         """The name of each session, unordered, with what changes when it is written.
 
         Those in the trash are left out.
+
+        Raises:
+            StorageError: the sessions cannot be listed.
+        """
+
+    def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The files of the sessions that can be read, unordered, each with its header's keys.
 
         Raises:
             StorageError: the sessions cannot be listed.

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sessiontree.catalog.base import PathLike, not_restored
-from sessiontree.catalog.listing import SessionInfo, files_with_ending, session_infos
+from sessiontree.catalog.listing import SessionInfo, files_with_ending, header_of, session_infos
 from sessiontree.catalog.places import facts_in
 from sessiontree.catalog.root import project_folder
 from sessiontree.errors import (
     SessionExistsError,
     SessionNotFoundError,
+    SessionTreeError,
     StorageError,
     UsageError,
     with_step,
@@ -46,7 +47,7 @@ class Folder:
         return os.path.join(folder, name)
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
-        if os.path.lexists(self.root) and not os.path.isdir(self.root):
+        if not os.path.isdir(self.root) and os.path.lexists(self.root):
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
         with suppress(SessionNotFoundError):
             folder = self.root if cwd is None else self.project(cwd)
@@ -58,6 +59,12 @@ class Folder:
                 state = os.stat(file)
                 name = os.path.relpath(file, self.root)
                 yield name, (state.st_ino, state.st_size, state.st_mtime)
+
+    def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        is_there = os.path.isdir(self.root)
+        for file in session_files(self.root, lambda problem: None) if is_there else ():
+            with suppress(SessionTreeError):
+                yield file, header_of(file, self.fs)
 
     def file(self, name: str) -> str:
         return os.path.join(self.root, name)

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from sessiontree.catalog.base import PathLike, not_restored
 from sessiontree.catalog.listing import (
@@ -22,6 +23,7 @@ from sessiontree.catalog.listing import (
     SessionInfo,
     facts_of,
     files_with_ending,
+    header_of,
     session_infos,
 )
 from sessiontree.core.project import directory_of, folder_name
@@ -29,6 +31,7 @@ from sessiontree.errors import (
     NothingToDoError,
     SessionBusyError,
     SessionExistsError,
+    SessionTreeError,
     UsageError,
 )
 from sessiontree.storage.backends import place_of, shown
@@ -86,6 +89,13 @@ class Remote:
     def states(self, report: Report) -> Iterator[tuple[str, object]]:
         for found in self._found(self._prefix):
             yield found.name[len(self._prefix) :], (found.size, found.modified)
+
+    def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for ends in self._place.ends(self._prefix, HEAD, 1):
+            if self._counts(ends.found.name) and ends.problem is None:
+                file = self._place.address(ends.found.name)
+                with suppress(SessionTreeError):
+                    yield file, header_of(file, Logs(self._place, ends))
 
     def file(self, name: str) -> str:
         return self._place.address(self._prefix + name)

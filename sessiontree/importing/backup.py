@@ -26,6 +26,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.catalog.homes import agent_folders, folders_of
+from sessiontree.catalog.location import catalog_at
 from sessiontree.core.damage import NEXT_STEP, Damage, damage_row
 from sessiontree.errors import (
     AgentRecordError,
@@ -35,13 +36,13 @@ from sessiontree.errors import (
 )
 from sessiontree.formats import FORMATS
 from sessiontree.importing.importer import Importer, ImportResult
-from sessiontree.importing.into import Into, into_at
 from sessiontree.importing.seen import Look, Origin, Seen
+from sessiontree.importing.stamps import Stamps, stamps_in
 from sessiontree.storage.files import LOCK as LOCK_SUFFIX
 from sessiontree.storage.fs import DISK, LOCK, FileSystem, closing_fd
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import refused
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import is_address, path_of, whole_path
 
 Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
@@ -163,8 +164,8 @@ class Backup:
         environ: Mapping[str, str] = os.environ,
         stop: threading.Event | None = None,
     ) -> None:
-        self._store = into_at(root, fs, is_store=True)
-        self.root = self._store.root
+        self._store = stamps_in(catalog_at(whole_path(path_of(root)), fs))
+        self.root = self._store.catalog.root
         self._paths = paths
         self._fs = fs
         self._environ = environ
@@ -222,7 +223,7 @@ class _Pass:
 
     def __init__(
         self,
-        store: Into,
+        store: Stamps,
         fs: FileSystem,
         seen: Seen,
         stop: threading.Event,
@@ -236,9 +237,9 @@ class _Pass:
         self._stop = stop
         self._shown = shown
         self._each = each
-        self._importer = Importer(store.root, by_project=True, fs=fs)
-        trash = store.trash()
-        self._trash = None if trash is None else Importer(trash.root, fs=fs)
+        self._importer = Importer(store.catalog.root, by_project=True, fs=fs)
+        trash = store.catalog.trashed().root
+        self._trash = Importer(trash, fs=fs) if store.has_trash() else None
         self._new: list[ImportResult] = []
         self._grown: list[ImportResult] = []
         self._unchanged = self._trashed = 0
@@ -258,14 +259,14 @@ class _Pass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            with _alone(self._fs, self._store.root):
+            with _alone(self._fs, self._store.catalog.root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():
                         break
                     self._keep(file, number, len(changed))
         alone = [] if self._stop.is_set() else list(self._kept_alone(covered()))
         return BackupResult(
-            store=self._store.root,
+            store=self._store.catalog.root,
             new=self._new,
             grown=self._grown,
             unchanged=self._unchanged,
@@ -277,7 +278,7 @@ class _Pass:
 
     def _files(self, places: Sequence[str]) -> Iterator[str]:
         """The files that may be sessions of agents, each once; none of the store."""
-        own = _top(self._store.root)  # below which no file is, if it is an address
+        own = _top(self._store.catalog.root)  # below which no file is, if it is an address
         known: set[str] = set()
         self._named = [*map(os.path.abspath, places)]
         for place in self._named:

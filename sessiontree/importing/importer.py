@@ -18,17 +18,20 @@ from typing import Final
 import msgspec
 
 from sessiontree.catalog.listing import without_stubs
+from sessiontree.catalog.location import catalog_at
 from sessiontree.catalog.root import default_root, file_name
 from sessiontree.core.damage import Damage
 from sessiontree.core.notes import Note
 from sessiontree.core.origin import derived_uuid
+from sessiontree.core.project import folder_name
 from sessiontree.errors import (
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
+    UsageError,
 )
-from sessiontree.importing.into import into_at
 from sessiontree.importing.readback import check_blobs, check_lines
+from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Progress, Source, files_in
 from sessiontree.importing.subagent import has_all
 from sessiontree.importing.target import (
@@ -42,10 +45,11 @@ from sessiontree.importing.target import (
     planned,
 )
 from sessiontree.importing.update import Update
-from sessiontree.storage.backends import blobs_of, open_log
+from sessiontree.storage.backends import blobs_of, check_new, open_log
 from sessiontree.storage.files import unreadable
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import Moved
+from sessiontree.storage.place import is_address, path_of, whole_path
 
 _ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
@@ -131,7 +135,11 @@ class Importer:
         by_project: bool = False,
         fs: FileSystem = DISK,
     ) -> None:
-        self._into = into_at(folder, fs, is_store=by_project)
+        root = path_of(os.fspath(folder))
+        self._catalog = catalog_at(whole_path(root) if by_project else root, fs)
+        self._shared = None if is_address(root) else SharedBlobs(fs, self._catalog.root)
+        if self._shared is not None and not os.path.isdir(root) and os.path.lexists(root):
+            raise UsageError(f"{root} is not a folder; give a folder to import into")
         self._by_project = by_project
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
@@ -205,8 +213,10 @@ class Importer:
         target = self._target_of(source, id)
         if target is None:
             target = self._path_for(opening)
-            if self._into.is_taken(target):
-                raise _exists(target, source)
+            try:
+                check_new(self._fs, target)
+            except SessionExistsError as error:
+                raise _exists(target, source) from error
             return _result(source, target, id, planned(opening), made=True)
         blobs = BlobHandles(None)
         with contextlib.closing(open_log(self._fs, target, readonly=True)) as log:
@@ -220,7 +230,7 @@ class Importer:
         if target is None:
             target = self._path_for(opening)
             try:
-                counts = create(self._fs, self._into, target, opening)
+                counts = create(self._fs, target, opening, self._shared)
             except SessionExistsError as error:
                 self._known = None
                 if self._target_of(source, id) is not None:
@@ -240,7 +250,7 @@ class Importer:
         `hold` locks the target from the start.
         """
         own = blobs_of(self._fs, target)
-        blobs = BlobHandles(own, self._into.shared)
+        blobs = BlobHandles(own, self._shared)
         with contextlib.closing(open_log(self._fs, target)) as log:
             with log.hold() if hold else contextlib.nullcontext():
                 update = Update(log, opening, source.agent)
@@ -260,23 +270,26 @@ class Importer:
 
     def _path_for(self, opening: Opening) -> str:
         cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
-        has_project = self._by_project and isinstance(cwd, str) and os.path.isabs(cwd)
         stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
         name = file_name(stamp, opening.header["id"])
-        return self._into.file(cwd if has_project else None, name)
+        if self._by_project and isinstance(cwd, str) and os.path.isabs(cwd):
+            with contextlib.suppress(ValueError):  # no path on this system
+                name = f"{folder_name(os.path.abspath(cwd))}/{name}"
+        return self._catalog.file(name)
 
     def _target_of(self, source: Source, id: str) -> str | None:
         """The session that a source was imported into or converted from, or None."""
         if self._known is None:
-            self._known = dict(reversed(list(self._targets())))
+            last_first = sorted(self._targets(), key=lambda at: os.path.split(at[1]), reverse=True)
+            self._known = dict(last_first)  # of several files with one key, the first one counts
         target = self._known.get(_key(source.agent, id))
         if target is None and source.is_converted():
             target = self._known.get((_OURS, id))
         return target
 
     def _targets(self) -> Iterator[tuple[tuple[str, str], str]]:
-        """The sessions there, by path, each with its key."""
-        for path, header in self._into.headers():
+        """The keys of the sessions there, each with the file."""
+        for path, header in self._catalog.headers():
             id, metadata = header.get("id"), header.get("metadata")
             if not isinstance(id, str):
                 continue

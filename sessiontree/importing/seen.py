@@ -20,8 +20,8 @@ import msgspec
 
 from sessiontree.catalog.listing import header_of
 from sessiontree.errors import SessionTreeError
-from sessiontree.importing.into import Into, Stamp, stamp_of
 from sessiontree.importing.source import parts_of
+from sessiontree.importing.stamps import Stamp, Stamps, stamp_of
 from sessiontree.importing.target import record_in
 from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import FileSystem
@@ -87,9 +87,10 @@ class Seen:
         fs: the file system.
     """
 
-    def __init__(self, store: Into, folder: str | None, fs: FileSystem) -> None:
-        root = store.root if is_address(store.root) else os.path.realpath(store.root)
-        name = hashlib.sha256(os.fsencode(root)).hexdigest()[:16]
+    def __init__(self, store: Stamps, folder: str | None, fs: FileSystem) -> None:
+        root = store.catalog.root
+        real = root if is_address(root) else os.path.realpath(root)
+        name = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
         self._store = store
         self._file = None if folder is None else os.path.join(folder, f"backup-1-{name}.msgpack")
         self._fs = fs

@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-from collections.abc import Iterator, Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -40,15 +41,19 @@ from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
 from sessiontree.formats.base import Place, Values, encoded
 from sessiontree.importing.entries import SourceEntry, entries_of
-from sessiontree.importing.into import Into
 from sessiontree.importing.readback import check_blobs, check_lines
 from sessiontree.importing.shared import SharedBlobs
 from sessiontree.importing.source import Source
-from sessiontree.storage.backends import blobs_of, open_log
+from sessiontree.storage.atomic import create_file
+from sessiontree.storage.backends import blobs_of, create_log, open_log
 from sessiontree.storage.blobs import Blobs
+from sessiontree.storage.contents import spooled
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import Backwards
 from sessiontree.storage.log import Log
+from sessiontree.storage.move import make_folders
+from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.place import is_address
 
 IMPORTED_FROM: Final = "importedFrom"
 """The metadata key of the record of an import."""
@@ -107,10 +112,16 @@ def opening_of(source: Source) -> Opening:
     return Opening(fields, first.uuid, order.ordered(entries), order)
 
 
-def create(fs: FileSystem, into: Into, path: str, opening: Opening) -> Counts:
-    """Make the target, read back; raises as `Into.create` and `readback` do."""
+def create(fs: FileSystem, path: str, opening: Opening, shared: SharedBlobs | None) -> Counts:
+    """Make the target, read back.
+
+    Raises:
+        SessionExistsError: the name is taken.
+        StorageError: it cannot be made.
+        CorruptionError: it is read back with other bytes.
+    """
     own = blobs_of(fs, path)
-    blobs = BlobHandles(own, into.shared)
+    blobs = BlobHandles(own, shared)
     count = size = 0
 
     def lines() -> Iterator[bytes]:
@@ -128,8 +139,23 @@ def create(fs: FileSystem, into: Into, path: str, opening: Opening) -> Counts:
         check_lines(fs, path, 0, size, 1 + count, made)
         check_blobs(own, blobs.made)
 
-    into.create(path, lines(), check)
+    _make(fs, path, lines(), check)
     return Counts(count, count, len(blobs.made))
+
+
+def _make(
+    fs: FileSystem, file: str, lines: Iterator[bytes], check: Callable[[str], object]
+) -> None:
+    """Make a session that is checked before it has its name, or right after at an address."""
+    if is_address(file):
+        with spooled(lines) as blocks:  # the blobs are stored, and no transaction waits for them
+            create_log(fs, file, blocks)
+        check(file)
+        return
+    folder = os.path.dirname(file)
+    with os_errors(folder, "make"):
+        make_folders(fs, os.path.abspath(folder))
+    create_file(fs, file, lines, check)
 
 
 def planned(opening: Opening) -> Counts:
