@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import click
 
 from sessiontree.catalog.copies import CopyResult, Mirror
+from sessiontree.catalog.union import SyncResult
 from sessiontree.catalog.union import sync as sync_all
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PLACE, SESSION_FILE
@@ -44,12 +45,12 @@ def copy(source: str, target: str, watch: bool, as_json: bool) -> None:
     if not watch:
         with _continued():
             result = mirror.go(None if as_json else _tell_copied)
-        _out_copies(result, as_json=as_json)
+        _out_result(result, "Copied", as_json=as_json)
         end(result.problems)
         return
     tell("Copying what is new; press Ctrl-C to end")
     for result in mirror.watch(threading.Event(), None if as_json else _tell_copied):
-        _out_copies(result, as_json=as_json)
+        _out_result(result, "Copied", as_json=as_json)
         finish()
 
 
@@ -69,7 +70,7 @@ def _tell_copied(copied: CopiedSession) -> None:
         out(f"{copied.source} -> {copied.target}: {counted(copied.written, 'byte')}{blobs}")
 
 
-def _out_copies(result: CopyResult, *, as_json: bool) -> None:
+def _out_result(result: CopyResult | SyncResult, done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(result)
         return
@@ -78,7 +79,7 @@ def _out_copies(result: CopyResult, *, as_json: bool) -> None:
     tell_each("Problem", result.problems)
     unchanged = sum(one.is_unchanged for one in result.sessions)
     new = len(result.sessions) - unchanged
-    tell(f"Copied {counted(new, 'session')}; {unchanged:,} had nothing new")
+    tell(f"{done} {counted(new, 'session')}; {unchanged:,} had nothing new")
 
 
 @arguments.command("sync", json="what each side got, what was skipped, and is wrong")
@@ -103,15 +104,7 @@ def sync(a: str, b: str, as_json: bool) -> None:
     """
     with _continued():
         result = sync_all(a, b, each=None if as_json else _tell_synced)
-    if as_json:
-        out_json(result)
-    else:
-        tell_each("Skipped", result.skipped)
-        tell_each("Damage", result.damage)
-        tell_each("Problem", result.problems)
-        unchanged = sum(one.is_unchanged for one in result.sessions)
-        new = len(result.sessions) - unchanged
-        tell(f"United {counted(new, 'session')}; {unchanged:,} had nothing new")
+    _out_result(result, "United", as_json=as_json)
     end(result.problems)
 
 
