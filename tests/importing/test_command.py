@@ -111,6 +111,41 @@ def test_a_dry_run_refuses_what_an_import_refuses(tmp_path: Path, out: Path) -> 
     assert target.read_text() == "something else"
 
 
+def test_a_dry_run_follows_a_link_as_an_import_does(tmp_path: Path, out: Path) -> None:
+    file = written(tmp_path / "t" / f"{SESSION}.jsonl", [user("a", None)])
+    target = Path(done("import", file, "-o", out).split("  ")[0])
+    target.unlink()
+    target.symlink_to(tmp_path / "elsewhere.jsonl")
+    assert "1 new" in done("import", file, "-o", out, "--dry-run")
+    assert "1 new" in done("import", file, "-o", out)
+    assert (tmp_path / "elsewhere.jsonl").is_file()
+
+
+def test_of_two_copies_of_a_session_the_one_nearer_the_top_grows(tmp_path: Path, out: Path) -> None:
+    file = written(tmp_path / "t" / f"{SESSION}.jsonl", [user("a", None)])
+    target = Path(done("import", file, "-o", out).split("  ")[0])
+    copy = out / "-before" / target.name
+    copy.parent.mkdir()
+    copy.write_bytes(before := target.read_bytes())
+    written(file, [user("a", None), assistant("b", "a")])
+    done("import", file, "-o", out)
+    assert copy.read_bytes() == before
+    assert target.read_bytes().startswith(before)
+    assert len(target.read_bytes()) > len(before)
+
+
+@pytest.mark.unprivileged
+def test_a_folder_that_cannot_be_listed_is_refused(tmp_path: Path, out: Path) -> None:
+    file = written(tmp_path / "t" / f"{SESSION}.jsonl", [user("a", None)])
+    out.mkdir(exist_ok=True)
+    out.chmod(0o300)
+    try:
+        assert f"cannot read {out}: Permission denied" in refused("import", file, "-o", out)
+    finally:
+        out.chmod(0o700)
+    assert not list(out.iterdir())
+
+
 def test_imports_go_to_the_users_store_by_default(
     everything: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
