@@ -6,7 +6,7 @@ anew with less in it, stays in the store as it is: an import only adds.
 What a pass calls kept was read back: each line that was written was compared with its checksum, the
 lines were counted, and each blob that was stored was compared with its hash (`importing.readback`).
 A file that did not change since an earlier pass is not read again; its stamps say so
-(`importing.seen`).
+(`importing.cache`).
 
 Invariants: an agent's file is read and never written; a file that cannot be read, or whose session
 cannot be stored, hides no other; one backup at a time writes to a folder; a pass that finds nothing
@@ -35,8 +35,8 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from sessiontree.formats import FORMATS
+from sessiontree.importing.cache import Look, Origin, Seen
 from sessiontree.importing.importer import Importer, ImportResult
-from sessiontree.importing.seen import Look, Origin, Seen
 from sessiontree.importing.stamps import Stamps, stamps_in
 from sessiontree.storage.files import LOCK as LOCK_SUFFIX
 from sessiontree.storage.fs import DISK, LOCK, FileSystem, closing_fd

@@ -20,14 +20,14 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy, shell
 from sessiontree.page.templates import Templates
+from sessiontree.web.branches import branches_of, compared
 from sessiontree.web.commands import commands_for
-from sessiontree.web.compared import branches_of, compared
+from sessiontree.web.context import seen_at
 from sessiontree.web.costs import DAYS, Costs
 from sessiontree.web.pages import Pages, asset, deflated, html, json
 from sessiontree.web.search import hits_in
-from sessiontree.web.seen import seen_at
+from sessiontree.web.session import AllViewed, News, Viewed
 from sessiontree.web.sessions import Sessions, described
-from sessiontree.web.viewed import AllViewed, News, Viewed
 
 _ALIVE_SECONDS: Final = 10.0
 _TITLE: Final = 120

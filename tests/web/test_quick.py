@@ -18,8 +18,8 @@ from sessiontree.storage.excerpt import Excerpt
 from sessiontree.storage.fs import DISK
 from sessiontree.web.head import ends_of, start_of
 from sessiontree.web.quick import with_news
+from sessiontree.web.session import read
 from sessiontree.web.state import State, change
-from sessiontree.web.viewed import read
 from tests.support.conversation import assistant, user
 
 TEMPLATES = Templates()

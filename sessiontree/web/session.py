@@ -1,4 +1,4 @@
-"""A viewed session: its states, one after another, as the file grows.
+"""One session of the live view: its states, one after another, as the file grows.
 
 A thread waits for a change of the session's files; it makes a state with the new entries at the end
 at once, where a whole reading takes long. Another thread reads the session whole. The start of a

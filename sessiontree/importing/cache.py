@@ -1,7 +1,7 @@
-"""What a backup saw: the stamps of the files that it found unchanged, so that it reads none again.
+"""The cache of a backup: the stamps of files that did not change, so that it reads none again.
 
-The stamps are a cache in a file of the user's folder of caches, one for each store. A file that
-may still change within the resolution of its times has no stamp there.
+The cache is a file in the user's folder of caches, one for each store. A file that may still
+change within the resolution of its times has no stamp there.
 
 Invariants: a cache that is missing, damaged or not writable changes no result but the time; no text
 of a session is in the cache.

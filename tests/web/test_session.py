@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.web import viewed
-from sessiontree.web.viewed import AllViewed, News, Viewed, folders_of, stamps_of
+from sessiontree.web import session as module
+from sessiontree.web.session import AllViewed, News, Viewed, folders_of, stamps_of
 from tests.support.conversation import user
 from tests.web.serving import talk
 
@@ -74,7 +74,7 @@ def test_what_keeps_a_session_from_being_read_is_told_until_it_is_gone(tmp_path:
             await one.index()
             file.unlink()
             gone = await one.news(1, "")
-            assert gone == News(1, "problem", viewed._GONE)
+            assert gone == News(1, "problem", module._GONE)
             file.write_text("no session\n")
             wrong = await one.news(1, gone.data)
             assert (wrong.number, wrong.kind) == (1, "problem")
@@ -94,7 +94,7 @@ def test_what_keeps_a_session_from_being_read_is_told_until_it_is_gone(tmp_path:
 def test_a_session_that_is_closed_before_it_was_read_has_no_index(tmp_path: Path) -> None:
     async def watched() -> None:
         one = Viewed(str(tmp_path / "none.jsonl"), asyncio.get_running_loop())
-        assert await one.news(0, "") == News(0, "problem", viewed._GONE)
+        assert await one.news(0, "") == News(0, "problem", module._GONE)
         one.close()
         assert await one.index() == b""
 
@@ -104,7 +104,7 @@ def test_a_session_that_is_closed_before_it_was_read_has_no_index(tmp_path: Path
 def test_the_session_asked_for_longest_ago_is_closed_unless_a_page_shows_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewed, "_MOST_VIEWED", 2)
+    monkeypatch.setattr(module, "_MOST_VIEWED", 2)
     files = [str(tmp_path / f"{name}.jsonl") for name in "abcd"]
 
     async def viewing() -> None:
