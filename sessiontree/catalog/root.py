@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from sessiontree.core.project import encoded, folder_name, id_in_name
 from sessiontree.errors import UsageError
 from sessiontree.storage.files import SUFFIX
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import is_address, path_of, whole_path
 
 _LONGEST_TIME: Final = 40
 
@@ -18,11 +20,42 @@ HOME_VARIABLE: Final = "SESSIONTREE_HOME"
 STORE_VARIABLE: Final = "SESSIONTREE_STORE"
 """The environment variable that names the default store, also by an address; it comes first."""
 
+_named: Final[list[str]] = []
+"""The stores of the commands that run, the innermost last; a context variable fails in threads."""
+
+
+@contextmanager
+def naming_store(store: str) -> Iterator[None]:
+    """Make a store the default of all threads; it comes before that of a variable."""
+    _named.append(store)
+    try:
+        yield
+    finally:
+        _named.pop()
+
+
+def named_store() -> str | None:
+    """The store that `naming_store` or the variable names; None if neither names one."""
+    store = next(reversed(_named), None) or os.environ.get(STORE_VARIABLE)
+    if not store:
+        return None
+    return store if is_address(store) else os.path.expanduser(store)
+
+
+def environment() -> dict[str, str]:
+    """The environment of a program that this process starts, which gets the same default store.
+
+    A folder is named by its absolute path: the program may run in another directory.
+    """
+    if not _named:
+        return dict(os.environ)
+    return {**os.environ, STORE_VARIABLE: whole_path(path_of(default_root()))}
+
 
 def default_root() -> str:
-    """The default store: that of a variable, or the folder in the user's data folder."""
-    if store := os.environ.get(STORE_VARIABLE):
-        return store if is_address(store) else os.path.expanduser(store)
+    """The default store: the one that is named, or the folder in the user's data folder."""
+    if store := named_store():
+        return store
     if home := os.environ.get(HOME_VARIABLE):
         return os.path.expanduser(home)
     from platformdirs import user_data_dir  # not needed if a folder is named

@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from sessiontree.catalog.root import STORE_VARIABLE
+from sessiontree.catalog.root import naming_store
 from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
 from sessiontree.core.moment import moment_given
@@ -151,19 +151,10 @@ def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator
 
 
 def use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
-    """Make a store the default of this process, and of those that it starts."""
-    if not given:
-        return given
-    before = os.environ.get(STORE_VARIABLE)
-
-    def restore() -> None:
-        os.environ.pop(STORE_VARIABLE, None)
-        if before is not None:
-            os.environ[STORE_VARIABLE] = before
-
-    # A context whose arguments are refused is never closed, but the one above it is.
-    ctx.find_root().call_on_close(restore)
-    os.environ[STORE_VARIABLE] = given
+    """Make a store the default while the command runs."""
+    if given:
+        # A context whose arguments are refused is never closed, but the one above it is.
+        ctx.find_root().with_resource(naming_store(given))
     return given
 
 

@@ -14,7 +14,7 @@ import click
 from msgspec.structs import replace
 
 from sessiontree.catalog.counts import cache_folder
-from sessiontree.catalog.root import STORE_VARIABLE, default_root
+from sessiontree.catalog.root import named_store
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.lookup import relative_path, store_at, tell_without_secret
@@ -71,7 +71,7 @@ def backup(
     if install_help:
         if watch or as_json:
             raise click.UsageError("--install-help takes neither --watch nor --json")
-        given = default_root() if folder is None and os.environ.get(STORE_VARIABLE) else folder
+        given = named_store() if folder is None else folder
         out(help_text(_scheduled(paths, given)))
         tell_without_secret(given or "")
         return

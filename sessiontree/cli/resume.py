@@ -11,6 +11,7 @@ import click
 from sessiontree.catalog.find import tell_left_out
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.resume import PROGRAMS, plan, session_to_resume
+from sessiontree.catalog.root import environment
 from sessiontree.cli import arguments
 from sessiontree.cli.lookup import places_at
 from sessiontree.cli.output import out_json
@@ -75,8 +76,9 @@ def resume_session(
         tell(f"Warning: {warning}")
     if runs:
         finish()
+        with_store = environment()  # before the directory changes
         os.chdir(found.cwd)
-        os.execvp(found.command[0], found.command)
+        os.execvpe(found.command[0], found.command, with_store)
     if shutil.which(found.command[0]) is None:
         tell(f"{_not_installed(found.command[0])}; the command works once it is installed")
     out_json(found) if as_json else out(found.line)

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import click
 
-from sessiontree.catalog.root import STORE_VARIABLE
+from sessiontree.catalog.root import STORE_VARIABLE, environment, named_store
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE
 from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
@@ -61,7 +61,7 @@ def _made(file: str | None, folder: str | None, **given: Any) -> Session:
 
         return store_at(folder).create(**given)
     where = "--store" if folder is not None else STORE_VARIABLE
-    if folder is not None or (os.environ.get(STORE_VARIABLE) and not arguments.is_path(file)):
+    if folder is not None or (not arguments.is_path(file) and named_store()):
         named = as_line(file)
         raise click.UsageError(
             f"{where} names a store, which chooses the file: leave out {named!r}, and give a name "
@@ -272,7 +272,10 @@ def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | Non
         transcript += f"\nThe user's instructions for the summary: {instructions}\n"
     try:
         ended = subprocess.run(
-            words, input=transcript.encode(errors="replace"), stdout=subprocess.PIPE
+            words,
+            input=transcript.encode(errors="replace"),
+            stdout=subprocess.PIPE,
+            env=environment(),
         )
         text = ended.stdout.decode().strip()
     except OSError as error:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sessiontree.catalog.root import HOME_VARIABLE, STORE_VARIABLE, default_root
+from sessiontree.catalog.root import HOME_VARIABLE, default_root, named_store
 from sessiontree.errors import UsageError
 from sessiontree.mcp import json_text, toml_text
 from sessiontree.storage.atomic import create_file, replace_file
@@ -156,8 +156,7 @@ def _program() -> list[str]:
 
 def _root(options: Sequence[str]) -> list[str]:
     """The store of this user where a variable names it, which the agent may not pass on."""
-    is_named = os.environ.get(STORE_VARIABLE) or os.environ.get(HOME_VARIABLE)
-    if "--root" in options or not is_named:
+    if "--root" in options or not (named_store() or os.environ.get(HOME_VARIABLE)):
         return []
     return ["--root", whole_path(shown(path_of(default_root())))]
 

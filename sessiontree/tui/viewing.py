@@ -12,6 +12,7 @@ from importlib.util import find_spec
 from typing import Final
 from urllib.parse import quote
 
+from sessiontree.catalog.root import environment
 from sessiontree.errors import SessionTreeError
 
 _INSTALL: Final = "pip install '.[web]'"
@@ -49,6 +50,7 @@ class Viewing:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            env=environment(),
             text=True,
         )
         assert server.stdout is not None

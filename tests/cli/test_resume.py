@@ -196,6 +196,25 @@ def test_exec_runs_the_agent_in_the_folder(home: Path) -> None:
     assert told.stdout == f"{os.getcwd()}: --session {file}\n"
 
 
+def test_an_agent_that_exec_runs_in_another_folder_has_the_same_store(home: Path) -> None:
+    ours(home, agent="pi", cwd=str(home))
+    program = home / "bin" / "pi"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\necho "$PWD: $SESSIONTREE_STORE"\n')
+    program.chmod(0o755)
+    asked = [sys.executable, "-m", "sessiontree", "resume", "chat-id", "--exec"]
+    environment = {**os.environ, "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    del environment["SESSIONTREE_HOME"]
+    told = subprocess.run(
+        [*asked, "--store", "../store"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert told.stdout == f"{home}: {home / 'store'}\n"
+
+
 def test_exec_of_an_agent_that_is_not_installed_makes_nothing(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,7 +30,7 @@ PACKAGE = Path(sessiontree.__file__).parent
 SEAM = "storage/fs.py"
 ALLOWED = {
     "cli/demo.py": {"tempfile.mkdtemp", "shutil.rmtree"},
-    "cli/resume.py": {"os.chdir", "os.execvp", "shutil.which"},
+    "cli/resume.py": {"os.chdir", "os.execvpe", "shutil.which"},
     "cli/screen.py": {"shutil.get_terminal_size", "shutil.which"},
     "dispatch/namespaces/session_intake.py": {"shutil.which"},
     "mcp/setup.py": {"os.makedirs", "os.chmod"},

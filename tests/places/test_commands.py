@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import json
 import os
 import signal
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from sessiontree import Session, Store
-from sessiontree.cli import main, unite
+from sessiontree.catalog.root import default_root
+from sessiontree.cli import arguments, main, unite
 from sessiontree.errors import UsageError
 from sessiontree.web.sessions import Sessions
 from tests.support.conversation import assistant, user
@@ -87,8 +91,43 @@ def test_the_variable_names_the_store(url: str, monkeypatch: pytest.MonkeyPatch)
 
 def test_an_option_names_the_store_of_its_command_alone(url: str) -> None:
     run("context", "aaaa", "--store", url)
-    assert not os.environ.get("SESSIONTREE_STORE")
     assert "aaaa" in run("context", "aaaa", status=1)
+
+
+def test_no_command_leaves_its_store_behind_also_if_its_arguments_are_refused(url: str) -> None:
+    before = default_root()
+    for words, status in (
+        (("context", "aaaa", "--store", url), 0),
+        (("context", "zzzz", "--store", url), 1),
+        (("context", "--store", url), 2),
+        (("context", "aaaa", "--store", url, "--no-such-option"), 2),
+        (("context", "--store", url, "--help"), 0),
+        (("context", "aaaa", "--store", ""), 1),
+        (("call", "--store", url, "session.list", "--no-such-option"), 2),
+        (("call", "--store", url, "session.list", "--store", f"{url}/other"), 0),
+    ):
+        run(*words, status=status)
+        assert default_root() == before, words
+        assert "SESSIONTREE_STORE" not in os.environ, words
+
+
+def test_threads_and_programs_of_a_command_have_its_store(url: str) -> None:
+    roots = []
+
+    @click.command()
+    @arguments.default_store
+    def probe() -> None:
+        with ThreadPoolExecutor(1) as threads:
+            roots.append(threads.submit(default_root).result())
+        roots.append(asyncio.run(asyncio.to_thread(default_root)))
+        run("context", "aaaa", "--store", f"{url}/other", status=1)  # a command within a command
+        roots.append(default_root())
+
+    done = CliRunner().invoke(click.Group(commands=[probe]), ("probe", "--store", url))
+    assert (done.exit_code, roots) == (0, [url] * 3), done.output
+    print_store = "sh -c 'cat > /dev/null; echo $SESSIONTREE_STORE'"
+    run("branch", "aaaa", "@~1", "--summarizer", print_store, "--store", url)
+    assert url in run("context", "aaaa", "--store", url)
 
 
 SECRET = "?secret_access_key=hunter2"
