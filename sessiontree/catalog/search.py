@@ -24,10 +24,9 @@ from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
 from sessiontree.storage.backends import place_of
 from sessiontree.storage.files import Report, unreadable
-from sessiontree.storage.place import is_address
+from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
-from sessiontree.storage.search import SearchedPlace
 from sessiontree.text.pattern import AllOf, Pattern, Sought
 
 __all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]
@@ -161,15 +160,15 @@ class Likely:
 
     def _ask(self, files: Sequence[str], sought: Sought) -> None:
         self._known = {}
-        asked: dict[SearchedPlace, dict[str, str]] = {}
+        asked: dict[LikelyNames, dict[str, str]] = {}
         for file in files:
             if is_address(file) and rollout_of(file) is None:
                 place, name = place_of(file)
-                if isinstance(place, SearchedPlace):
-                    asked.setdefault(place, {})[name] = file
-        for searched, names in asked.items():
+                if place.likely is not None:
+                    asked.setdefault(place.likely, {})[name] = file
+        for likely, names in asked.items():
             with suppress(SessionTreeError):  # which each session will tell then
-                found = searched.likely(names, sought, CHAT)
+                found = likely(names, sought, CHAT)
                 self._known.update((file, name in found) for name, file in names.items())
 
 

@@ -45,9 +45,9 @@ from sessiontree.storage.files import (
     side_files,
 )
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.place import START
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
-from sessiontree.storage.search import START
 from sessiontree.storage.zstd import Positioned
 from sessiontree.text.pattern import AllOf, Pattern, Sought, Span, lines_with
 from sessiontree.text.preview import role, speaker

@@ -99,6 +99,7 @@ class Unmigrated:
     """
 
     find: Final = None
+    lines_with: Final = None
 
     def __init__(self, file: Log, memory: Log, suffix: str) -> None:
         self._file = file

@@ -19,7 +19,7 @@ import copy
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import count
 from time import monotonic
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
@@ -49,6 +49,7 @@ from sessiontree.storage.oserrors import os_errors, real_path
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
     from sessiontree.storage.parts import FileParts, MemoryParts, Parts
+    from sessiontree.text.pattern import Sought
 
 POLL_MILLISECONDS: Final = 500
 """How often a follower looks for changes; not all file systems report them."""
@@ -58,6 +59,13 @@ Find = Callable[[str, int], int]
 """Takes a uuid and an offset, gives that of the last line before it with this uuid, or -1.
 
 The line may turn out to be another, and there may be a line where none is found: it is a hint.
+"""
+
+LinesWith = Callable[["Sought"], Generator[tuple[int, bytes], None, None]]
+"""Takes what is sought, yields runs of bytes with their offsets, in order: each line that has it.
+
+Each run is one line with its LF. If one has no LF, it is the last, and all that begins there may
+match, in lines that go on behind it.
 """
 
 
@@ -141,6 +149,10 @@ class Log(Protocol):
     @property
     def find(self) -> Find | None:
         """Finds a line by its uuid without a search of the bytes; None where nothing does."""
+
+    @property
+    def lines_with(self) -> LinesWith | None:
+        """Finds lines by their bytes where the server searches them; None where no server does."""
 
     def append(self, block: bytes, at: int) -> int:
         """Append a block of whole lines at the offset `at`; return the offset of its first line.
@@ -276,6 +288,7 @@ class FileLog:
     """
 
     find: Final = None
+    lines_with: Final = None
 
     def __init__(
         self, fs: FileSystem, path: str, *, readonly: bool = False, durability: Durability = "fsync"
@@ -586,6 +599,7 @@ class MemoryLog:
     """Bytes in the memory of this process; see `Log`."""
 
     find: Final = None
+    lines_with: Final = None
 
     def __init__(self, name: str, blocks: Iterable[bytes] = (), *, readonly: bool = False) -> None:
         self.name = name

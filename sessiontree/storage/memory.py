@@ -81,6 +81,8 @@ _memories: Final[dict[str, _Memory]] = {}
 class MemoryPlace:
     """Sessions in memory; see `Place`."""
 
+    likely: Final = None
+
     def __init__(self, opened: Address, elsewhere: Elsewhere | None = None) -> None:
         self.url = opened.shown
         memory = _memories.setdefault(self.url, _Memory())

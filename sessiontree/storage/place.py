@@ -15,7 +15,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import StorageError, UsageError
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from sessiontree.storage.fs import Durability
     from sessiontree.storage.log import BlobPlace, Log
+    from sessiontree.text.pattern import Sought
 
 SCHEMES: Final = ("postgresql", "s3", "memory")
 """Those of addresses of places; `file` is a path."""
@@ -41,6 +42,15 @@ SECRETS: Final = (
     "sslpassword",
 )
 """The options of an address that are never shown."""
+
+START: Final = 4096
+"""A search reads so many bytes at the start of a session to know its format."""
+
+LikelyNames = Callable[[Collection[str], "Sought", bytes], set[str]]
+"""Takes names, what is sought, and a start; gives the names of those sessions that may have a hit.
+
+Such a session has a line with what is sought, or the given start within its first `START` bytes.
+"""
 
 _ALIASES: Final = {"postgres": "postgresql"}
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(://?)")
@@ -147,6 +157,10 @@ class Place(Protocol):
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
         """The same sessions, with up to so many bytes at their starts and ends."""
+
+    @property
+    def likely(self) -> LikelyNames | None:
+        """Finds sessions to search where the server searches them; None where no server does."""
 
     def move(self, source: str, target: str) -> None:
         """Give a session another name, with all that is kept beside it.

@@ -9,19 +9,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import StorageError
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.place import is_address
-from sessiontree.storage.search import START, Narrow, SearchedLog
+from sessiontree.storage.place import START, is_address
 from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
-from sessiontree.text.pattern import Sought
+
+if TYPE_CHECKING:
+    from sessiontree.storage.log import LinesWith
+    from sessiontree.text.pattern import Sought
 
 Find = Callable[[bytearray | bytes, int], Iterator[tuple[int, int]]]
 """Takes whole lines and where they end, gives where the lines wanted begin and end."""
+
+Narrow = Callable[[bytes], "Sought | None"]
+"""Takes the start of a log, `START` bytes; gives what each line has that is wanted.
+
+None where any line may be wanted.
+"""
 
 BLOCK: Final = 256 * 1024
 _KEPT: Final = 16 * BLOCK
@@ -98,10 +106,10 @@ class Scanner:
         with closing(open_log(DISK, file, readonly=True)) as log:
             self.file = log
             at: int | None = 0
-            if isinstance(log, SearchedLog):
+            if log.lines_with is not None:
                 sought = narrow(log.read(0, START))
                 if sought is not None:
-                    at = yield from _found(log, sought, find)
+                    at = yield from _found(log.lines_with, sought, find)
             if at is None:
                 return
             buffer, offset = bytearray(), at
@@ -118,10 +126,10 @@ class Scanner:
 
 
 def _found(
-    log: SearchedLog, sought: Sought, find: Find
+    lines_with: LinesWith, sought: Sought, find: Find
 ) -> Generator[tuple[int, bytes], None, int | None]:
     """The lines that a log's server finds; returns from where on it does not know them, if so."""
-    with closing(log.lines_with(sought)) as found:
+    with closing(lines_with(sought)) as found:
         for offset, line in found:
             if not line.endswith(b"\n"):
                 return offset

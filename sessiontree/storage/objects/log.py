@@ -77,6 +77,7 @@ class ObjectLog:
     """A session on object storage; see `Log`."""
 
     find: Final = None
+    lines_with: Final = None
 
     def __init__(
         self, place: ObjectPlace, name: str, *, readonly: bool = False, grouped: bool = False

@@ -123,6 +123,8 @@ class ObjectPlace:
         bucket: its objects.
     """
 
+    likely: Final = None
+
     def __init__(
         self,
         bucket: Bucket,

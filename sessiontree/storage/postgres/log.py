@@ -208,7 +208,7 @@ class PostgresLog:
         return -1 if found is None else int(found)
 
     def lines_with(self, sought: Sought) -> Generator[tuple[int, bytes], None, None]:
-        """See `SearchedLog`."""
+        """Yield each line that has what is sought; see `LinesWith`."""
         tables = self._tables
         statement, values = search.offsets_with(sought)
         found = tables.connections.run(

@@ -23,6 +23,7 @@ from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace
 from sessiontree.storage.place import (
+    START,
     Address,
     Ends,
     Found,
@@ -57,7 +58,6 @@ from sessiontree.storage.postgres.schema import (
     check_version,
     key_of,
 )
-from sessiontree.storage.search import START
 
 with missing_library("postgres"):
     from psycopg import errors as refusals
@@ -170,7 +170,7 @@ class PostgresPlace:
                 yield Ends(Found(*row[:3]), row[3] or b"", row[4] or b"")
 
     def likely(self, names: Collection[str], sought: Sought, start: bytes) -> set[str]:
-        """See `SearchedPlace`."""
+        """Return the names of the sessions that may have a hit; see `LikelyNames`."""
         statement, values = search.likely(sought)
         wanted = {"names": list(filter(_is_text, names)), "start": start, "within": START}
         return {row[0] for row in self._run(statement, {**values, **wanted})}
