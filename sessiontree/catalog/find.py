@@ -16,6 +16,7 @@ from sessiontree.catalog.listing import SessionInfo, by_time, facts_of, moment
 from sessiontree.catalog.places import Selection, files_in, sessions_in
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report
+from sessiontree.storage.place import is_address
 
 
 class Own(Protocol):
@@ -107,7 +108,16 @@ def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report) -> None:
 
 
 def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
-    """Whether a file changed later, by its last entry and by the file system."""
+    """Whether a file changed later, by its last entry and by where it is kept."""
     if moment(one.modified) <= moment(other.modified):
         return False
-    return os.stat(one.file).st_mtime_ns > os.stat(other.file).st_mtime_ns
+    return _changed(one.file) > _changed(other.file)
+
+
+def _changed(file: str) -> float:
+    """The time of the last change of a file, or of a session at an address."""
+    if not is_address(file):
+        return os.stat(file).st_mtime
+    from sessiontree.storage.logs import files_of  # few sessions have an address
+
+    return files_of(file).stat(file).modified

@@ -38,7 +38,7 @@ from sessiontree.storage.backends import place_of, shown
 from sessiontree.storage.files import SUFFIX, TRASH, Report
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.logs import Logs
-from sessiontree.storage.place import Ends, Found, Place, is_address
+from sessiontree.storage.place import Ends, Found, Place, is_address, is_session_address
 
 if TYPE_CHECKING:
     from sessiontree.catalog.empty import RemovedSession
@@ -58,7 +58,15 @@ class Remote:
 
     @classmethod
     def at(cls, url: str) -> Remote:
-        """The sessions at an address."""
+        """The sessions at an address.
+
+        Raises:
+            UsageError: it is the address of a session.
+        """
+        if is_session_address(url):
+            raise UsageError(
+                f"{shown(url)} is the address of a session, not of a store; leave out its name"
+            )
         return cls(*place_of(url))
 
     def _folder(self, cwd: PathLike) -> str:

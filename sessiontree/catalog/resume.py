@@ -33,6 +33,7 @@ from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
 from sessiontree.storage.files import Report
+from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import rollout_of
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -92,7 +93,7 @@ def session_to_resume(
         RefError: the ref names no session, or more than one.
         SessionNotFoundError: the directory has no session.
     """
-    if ref is not None and os.path.lexists(ref):
+    if ref is not None and (is_address(ref) or os.path.lexists(ref)):
         return facts_of(ref)
     found = sorted(sessions_in(places, Selection(), report), key=_age, reverse=True)
     if ref is not None and ref != lookup.LATEST:

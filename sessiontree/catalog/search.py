@@ -23,13 +23,16 @@ from sessiontree.catalog.search_file import CHAT, FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.files import BLOBS, Report, unreadable
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Sought
 
 __all__ = ["SearchHit", "Wanted", "check_roles", "processes_for", "search"]
+
+_ASKED: Final = 20
+"""The sessions at addresses that are asked whether they have blobs; each is one request."""
 
 WORTH_SHARING: Final = 32_000_000
 """Bytes from which a second process saves more time than its start costs."""
@@ -195,6 +198,22 @@ def _facts(file: str) -> SessionInfo | None:
         return facts_of(file)
     except SessionTreeError:
         return None
+
+
+def has_blobs(files: Iterable[str]) -> bool:
+    """Whether a session has blobs; of those at addresses, only the first ones are looked at."""
+    left = _ASKED
+    for file in files:
+        if not is_address(file):
+            if os.path.isdir(os.path.realpath(file) + BLOBS):
+                return True
+        elif left:
+            left -= 1
+            place, name = place_of(file)
+            with suppress(SessionTreeError):
+                if next(iter(place.contents.keys(f"{name}{BLOBS}/")), None) is not None:
+                    return True
+    return False
 
 
 def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:

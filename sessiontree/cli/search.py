@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import click
 
 from sessiontree.catalog.places import Selection, files_to_search
-from sessiontree.catalog.search import SearchHit, Wanted, check_roles, described
+from sessiontree.catalog.search import SearchHit, Wanted, check_roles, described, has_blobs
 from sessiontree.catalog.search import search as hits_in
 from sessiontree.cli import arguments
 from sessiontree.cli.hits import lines, rows
@@ -19,7 +18,6 @@ from sessiontree.cli.output import out_json_list
 from sessiontree.cli.screen import screen
 from sessiontree.cli.terminal import as_line, finish, is_terminal, tell, tell_each, write
 from sessiontree.errors import UsageError
-from sessiontree.storage.files import BLOBS
 from sessiontree.text.pattern import AllOf, Pattern, query
 
 
@@ -117,8 +115,7 @@ def _pattern(words: str, ignore_case: bool | None, regex: bool) -> Pattern | All
 
 
 def _nothing(words: str, files: list[str], *, blobs: bool, everything: bool) -> str:
-    has_blobs = not blobs and any(os.path.isdir(os.path.realpath(f) + BLOBS) for f in files)
-    more = "; --blobs searches large texts too" if has_blobs else ""
+    more = "; --blobs searches large texts too" if not blobs and has_blobs(files) else ""
     more += "" if everything else "; --everything also searches what programs keep for themselves"
     return f"Nothing matches {words}{more}"
 

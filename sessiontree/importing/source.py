@@ -20,7 +20,7 @@ from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.translated import SourceFile, agent_files, damage_of, history_files
 from sessiontree.engine.view import View
-from sessiontree.errors import NothingToDoError
+from sessiontree.errors import NothingToDoError, UsageError
 from sessiontree.formats import Format
 from sessiontree.formats.base import Place, Translated
 from sessiontree.storage.files import (
@@ -36,6 +36,7 @@ from sessiontree.storage.files import (
 )
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.log import FileLog, closed_on_failure
+from sessiontree.storage.place import names_place, without_secret
 from sessiontree.storage.rollouts import in_force, index_line
 
 Progress = Callable[[int, int], object]
@@ -53,9 +54,15 @@ class Source:
         damage: the damage found so far, and what could not be imported.
         notes: the lines of unknown types found so far.
         state: a digest of the sizes and times of the file and those beside it.
+
+    Raises:
+        UsageError: the path is an address.
+        NothingToDoError: the file is a session of sessiontree already.
     """
 
     def __init__(self, fs: FileSystem, path: str, progress: Progress | None = None) -> None:
+        if names_place(path):
+            raise UsageError(f"{without_secret(path)} is an address; give the path of a file")
         self.path = path
         self.damage: list[Damage] = []
         self.notes = Notes()

@@ -19,7 +19,10 @@ from sessiontree import Session, Store
 from sessiontree.catalog.root import default_root
 from sessiontree.cli import arguments, main, unite
 from sessiontree.errors import UsageError
+from sessiontree.importing import import_session
 from sessiontree.web.sessions import Sessions
+from tests.formats.conftest import SESSION
+from tests.support import transcripts as agents
 from tests.support.conversation import assistant, user
 
 NUMBERS = itertools.count()
@@ -434,3 +437,67 @@ def _fails(words: list[str]) -> None:
     assert done.exit_code == 1, (words, done.output)
     assert done.stdout == "", words
     assert done.stderr.startswith("Error: cannot connect to postgresql://me@127.0.0.1:1/db"), words
+
+
+def test_an_agent_goes_on_with_the_session_at_an_address(url: str, tmp_path: Path) -> None:
+    file = Store(url).find("aaaa").file
+    words = ("--in", "pi", "--cwd", str(tmp_path), "--json")
+    made = json.loads(CliRunner().invoke(main, ["resume", file, *words]).stdout)
+    with Session.open(made["file"], readonly=True) as session:
+        assert [message["role"] for message in session.context().messages] == ["user", "assistant"]
+    gone = file.replace("aaaa1111", "bbbb2222")
+    assert "there is no session team/" in run("resume", gone, *words, status=1)
+
+
+def test_a_search_that_finds_nothing_says_that_blobs_were_left_out(url: str) -> None:
+    hint = "--blobs searches large texts too"
+    assert hint not in run("search", "nowhere", url)
+    file = Store(url).find("aaaa").file
+    with Session.open(file, spill_over=100) as session:
+        session.append_message(assistant("x" * 200))
+    for place in (url, file):
+        assert hint in run("search", "nowhere", place)
+        assert hint not in run("search", "nowhere", place, "--blobs")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("ls", "--store"),
+        ("gc", "--store"),
+        ("backup", "--store"),
+        ("trash", "aaaa", "--store"),
+        ("move-project", "/p", "/q", "--store"),
+    ],
+)
+def test_the_address_of_a_session_is_not_taken_for_a_store(
+    words: tuple[str, ...], url: str
+) -> None:
+    before = json.loads(run("ls", url, "--json"))
+    file = before[0]["file"]
+    told = run(*words, file, status=1)
+    what = "is the address of a session, not of a store; leave out its name"
+    assert told == f"Error: {file} {what}\n"
+    assert json.loads(run("ls", url, "--json")) == before
+
+
+def test_a_session_at_an_address_is_no_source_of_an_import(url: str, tmp_path: Path) -> None:
+    file = Store(url).find("aaaa").file
+    with pytest.raises(UsageError, match="is an address; give the path of a file"):
+        import_session(file, tmp_path)
+
+
+def test_an_import_at_an_address_whose_agent_went_on_says_so(
+    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SESSIONTREE_STORE", url)
+    file = tmp_path / "projects" / "-p" / f"{SESSION}.jsonl"
+    lines = [agents.user("u1", None), agents.assistant("a1", "u1", "m1")]
+    agents.written(file, lines)
+    imported = import_session(file)
+    assert "changed later" not in run("tree", imported.id)
+    later = agents.user("u2", "a1", timestamp="2030-01-01T00:00:00.000Z")
+    agents.written(file, [*lines, later])
+    os.utime(file, (4_000_000_000, 4_000_000_000))
+    told = f"{file} of Claude Code changed later; import it to add what is new"
+    assert told in run("tree", imported.id)
