@@ -242,9 +242,6 @@ LATE: Final = {
         "operations.outline": "heavy, and seldom asked for",
         "session": "slow to import, and a list needs none of it",
     },
-    "catalog.find": {
-        "storage.logs": "few sessions have an address",
-    },
     "catalog.folder": {
         "catalog.empty": "few programs remove sessions",
         "catalog.move": "few programs move projects",

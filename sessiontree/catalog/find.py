@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, by_time, facts_of, moment
+from sessiontree.catalog.listing import SessionInfo, by_time, facts_of, moment, reading
 from sessiontree.catalog.places import Selection, files_in, sessions_in
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report
-from sessiontree.storage.place import is_address
+from sessiontree.storage.fs import DISK
 
 
 class Own(Protocol):
@@ -111,13 +111,5 @@ def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
     """Whether a file changed later, by its last entry and by where it is kept."""
     if moment(one.modified) <= moment(other.modified):
         return False
-    return _changed(one.file) > _changed(other.file)
-
-
-def _changed(file: str) -> float:
-    """The time of the last change of a file, or of a session at an address."""
-    if not is_address(file):
-        return os.stat(file).st_mtime
-    from sessiontree.storage.logs import files_of  # few sessions have an address
-
-    return files_of(file).stat(file).modified
+    changed = [reading(DISK, each.file).stat(each.file).modified for each in (one, other)]
+    return changed[0] > changed[1]

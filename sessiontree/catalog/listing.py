@@ -213,17 +213,17 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    return _look(_reading(fs, file), file, _Opened.facts)
+    return _look(reading(fs, file), file, _Opened.facts)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
     return _look(
-        _reading(fs, file), file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header
+        reading(fs, file), file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header
     )
 
 
-def _reading(fs: FileSystem, file: str) -> FileSystem:
+def reading(fs: FileSystem, file: str) -> FileSystem:
     """What reads a file: the file system, or for an address the logs of its place."""
     if fs is not DISK or not is_address(file):
         return fs

@@ -5,16 +5,17 @@ Invariant: what a subagent did, and what is above the first prompt, has no numbe
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from msgspec.structs import replace
 
+from sessiontree.catalog.listing import reading
 from sessiontree.catalog.search_file import SearchHit
 from sessiontree.errors import SessionTreeError
 from sessiontree.operations.turns import numbers_of
 from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
 
 LARGEST: Final = 16_000_000
 """The largest session whose turns are numbered, in bytes: all of it is read."""
@@ -31,7 +32,7 @@ def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
 def _numbers(file: str) -> dict[str, int]:
     """The number of the turn of each entry, by its uuid."""
     try:
-        if os.path.getsize(file) > LARGEST:
+        if reading(DISK, file).stat(file).size > LARGEST:
             return {}
         with Session.open(file, readonly=True) as session:
             return numbers_of(session.cursor)

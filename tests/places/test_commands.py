@@ -57,6 +57,7 @@ def test_a_list_and_a_search_take_an_address(url: str) -> None:
     hits = json.loads(run("search", "good", url, "--json"))
     assert [hit["session"] for hit in hits] == ["aaaa1111"]
     assert [hit["title"] for hit in hits] == ["The first"]
+    assert [hit["turn"] for hit in hits] == [1]
 
 
 def test_a_session_that_is_in_two_of_the_addresses_is_listed_once(url: str) -> None:
