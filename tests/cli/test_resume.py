@@ -93,13 +93,13 @@ def test_an_agent_goes_on_with_its_own_session_as_it_is(
 def test_without_an_id_it_is_the_newest_session_of_the_current_folder(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for id in ("older", "newer"):
+    for id in ("earlier", "later"):  # by name too, if they are of the same millisecond
         ours(home, id, agent="codex")
     ours(home, "elsewhere", cwd=str(home))
     monkeypatch.setenv("PATH", str(home))
     told = run("resume")
     assert told.stdout.startswith(f"cd {shlex.quote(os.getcwd())} && codex resume ")
-    assert "newer.jsonl for Codex" in told.stderr
+    assert "later.jsonl for Codex" in told.stderr
     assert "'codex' is not on the PATH" in told.stderr
     os.chdir("/")
     assert "elsewhere (" in refused("resume")

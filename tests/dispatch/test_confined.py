@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Handle, Store
+from sessiontree import Handle, Session, Store
 from tests.support.calls import Calls
 from tests.support.sessions import said
 
@@ -16,10 +16,10 @@ def test_a_handle_leads_to_no_session_of_another_project(tmp_path: Path) -> None
     """The scope is the folder of one project; a store keeps all projects side by side."""
     store = Store(tmp_path)
     secret, own = (said(store, text, cwd=f"/{text}") for text in ("secret", "own"))
-    with store.open("latest") as session:
+    with Session.open(own, readonly=True) as session:
         inner = session.id
     assert Path(own).parent != Path(secret).parent
-    with store.open(store.list()[-1].id) as session:
+    with Session.open(secret, readonly=True) as session:
         outer = session
         handle = str(Handle.entry(outer.id, outer.leaf.uuid))
         by_lane = str(Handle.branch(outer.id, "main"))
