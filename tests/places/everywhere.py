@@ -1,13 +1,16 @@
 """A plugin of pytest: each session of a test is in a place, and not in a file.
 
-    python -m pytest -p tests.places.everywhere --place KIND tests/session tests/operations
+    python -m pytest -p tests.places.everywhere --place file --counted FILE tests/session
+    python -m pytest -p tests.places.everywhere --place KIND --decided FILE tests/session
 
 Each path below the folder of the tests is the address of a session, or of a store, in one place of
 the kind; what the test puts there before is put into the place when the library asks for it. With
 the kind `file`, sessions stay in files.
 
-A test that is about files is left out, by a rule, see `RULES`; whether one is does not depend on
-the kind of place, so as many tests pass in each. `--counted FILE` writes what became of each test.
+A test that is about files is left out, by a rule, see `RULES`. The rules decide once, while the
+sessions are in files, where all that a test does with a file is seen; the run in any other kind
+takes what they decided with `--decided`. So every test that they leave in has to pass in each kind.
+`--counted FILE` writes what became of each test.
 """
 
 from __future__ import annotations
@@ -16,46 +19,77 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Generator, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import pytest
 
 import sessiontree.store as store_module
 from sessiontree import errors
-from sessiontree.formats import recognise
 from sessiontree.storage import backends
 from sessiontree.storage import place as place_module
+from sessiontree.storage.files import SUFFIX
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.place import Address, Found, Place
 from tests.places import looks
 from tests.places.kinds import opened
-from tests.places.looks import Looks
+from tests.places.looks import Looks, is_foreign
+
+T = TypeVar("T")
 
 _PATIENCE: Final = 60
 
 OWN_DISK: Final = "the test brings a file system of its own"
 FOREIGN: Final = "the folder has files of other agents, too"
+RELATIVE: Final = "the test gives a path below the current folder"
 INSIDE: Final = "the test replaces a part of the log of a file"
-RULES: Final = (*looks.RULES, OWN_DISK, FOREIGN, INSIDE)
+RULES: Final = (*looks.RULES, OWN_DISK, FOREIGN, RELATIVE, INSIDE)
+
+_NO_FOLDERS: Final = "a place has no folders"
+_NO_FILE: Final = "the message says that there is no file"
+_HOLDER: Final = "a list does not ask a place who writes a session"
+_SOURCE: Final = "what is imported is a file"
+_LOCK: Final = "a place has no lock of a file"
+_OPENED: Final = "the test counts the files that are opened, and this plugin opens some"
 
 NAMED: Final = {
     "test_closing_the_generator_lets_go_of_the_file": "the test looks for the file among the open",
-    "test_a_copy_into_a_folder_that_is_not_there_names_the_folder": "a place has no folders",
+    "test_a_copy_into_a_folder_that_is_not_there_names_the_folder": _NO_FOLDERS,
     "test_a_copy_into_a_linked_folder_of_blobs_is_refused": "a place has no links",
     "test_images_are_named_and_attached_ones_are_linked": "a text links to the file of a blob",
     "test_a_migration_never_takes_another_files_place": "the test puts a file beside a session",
     "test_a_hundred_sessions_at_once": "its followers take more connections than a server has",
+    "test_the_command_does_not_take_a_file_for_a_store": _NO_FOLDERS,
+    "test_a_project_without_sessions_or_the_same_is_nothing_to_move": _NO_FOLDERS,
+    "test_a_folder_that_is_not_there_is_named": _NO_FOLDERS,
+    "test_a_search_reports_a_file_that_cannot_be_read": _NO_FOLDERS,
+    "test_a_file_that_vanishes_while_being_listed_is_reported": _NO_FILE,
+    "test_files_and_folders_add_up": _NO_FILE,
+    "test_ls_tells_who_holds_a_session_and_its_lane": _HOLDER,
+    "test_a_session_that_is_being_written_is_told_of": _HOLDER,
+    "test_a_named_file_that_is_no_session_of_an_agent_is_told": _SOURCE,
+    "test_a_sessiontree_file_and_an_unknown_file_are_not_imported": _SOURCE,
+    "test_a_failed_import_is_reported_and_the_rest_is_imported": _SOURCE,
+    "test_what_cannot_be_imported_is_refused": _SOURCE,
+    "test_a_backup_that_does_not_end_is_named": _LOCK,
+    "test_a_session_that_is_written_is_locked_until_the_end": _LOCK,
+    "test_a_page_of_ten_thousand_sessions_counts_only_what_it_shows": _OPENED,
 }
 """Tests about files, or the limits of a server, as no rule sees; each with the reason."""
 
 
+DECIDED: Final = pytest.StashKey[dict[str, str]]()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--place", default="memory", help="the kind of place; or `file`")
+    parser.addoption("--place", default="file", help="the kind of place; or `file`")
+    parser.addoption(
+        "--decided", default="", help="what became of each test with sessions in files"
+    )
     parser.addoption("--counted", default="", help="write what became of each test to this file")
 
 
@@ -65,10 +99,10 @@ def moved_sessions(
 ) -> Iterator[Moved]:
     """The place of all tests of this run."""
     kind = request.config.getoption("--place")
-    looks.install()
     base = tmp_path_factory.getbasetemp()
     with ExitStack() as stack:
         if kind == "file":
+            looks.install()
             yield Moved(None, base)
             return
         place, _ = stack.enter_context(opened(kind, tmp_path_factory.mktemp("place")))
@@ -79,12 +113,19 @@ def moved_sessions(
 def everywhere(request: pytest.FixtureRequest, moved_sessions: Moved) -> Iterator[None]:
     """Put the sessions of a test into the place."""
     assert isinstance(request.node, pytest.Function)
-    moved_sessions.begin()
-    if reason := NAMED.get(request.node.originalname):
-        pytest.skip(reason)
+    moved_sessions.begin(request.node.nodeid)
     with _ended():
         yield
-    looks.look_at(None)
+    moved_sessions.end()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Leave out a test before its fixtures, which may be about files themselves."""
+    assert isinstance(item, pytest.Function)
+    reason = NAMED.get(item.originalname) or item.config.stash[DECIDED].get(item.nodeid)
+    if reason not in (None, "passed", "failed"):
+        pytest.skip(reason)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -92,12 +133,13 @@ def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    reason = MOVED[0].looks.reason if MOVED else ""
+    is_moved = bool(MOVED) and MOVED[0].test == item.nodeid
+    reason = MOVED[0].last.reason if is_moved else ""
     if reason and call.when != "teardown":
         report.outcome = "skipped"
         report.longrepr = (str(item.path), 0, f"Skipped: {reason}")
     if call.when == "call":
-        report.user_properties.append(("in place", bool(MOVED and MOVED[0].has_sessions)))
+        report.user_properties.append(("in place", is_moved and MOVED[0].has_used))
     return report
 
 
@@ -106,7 +148,7 @@ def _ended() -> Iterator[None]:
     """End a test that waits for ever for a change of its file."""
 
     def end(number: int, frame: FrameType | None) -> None:
-        raise TimeoutError(f"the test took {_PATIENCE} s")
+        pytest.fail(f"the test took {_PATIENCE} s")  # which no `except` of the library takes
 
     before = signal.signal(signal.SIGALRM, end)
     signal.alarm(_PATIENCE)
@@ -127,7 +169,9 @@ class Moved:
         MOVED[:] = [self]
         self.place = place
         self.base = str(base) + os.sep
-        self.looks = Looks(base)
+        self._shared = Looks(base)
+        self.looks = self.last = self._shared
+        self.test = ""
         self.has_sessions = False
         self._agents = set[str]()
         self._known: dict[str, tuple[int, int, int]] = {}
@@ -144,15 +188,31 @@ class Moved:
         self._replace()
         if place is not None:
             self._list, self._ends, self._find = place.list, place.ends, place.find
+            self._log, self._create = place.log, place.create
             vars(place).update(list=self._listed, ends=self._ends_of)
+            self._move = place.move
+            vars(place).update(log=self._log_of, create=self._created, move=self._moved)
 
-    def begin(self) -> None:
+    def begin(self, test: str) -> None:
         """Begin a test."""
+        self.test = test
         self._known.clear()
         self._agents.clear()
         self.has_sessions = False
-        self.looks = Looks(Path(self.base))
-        looks.look_at(self.looks)
+        self.looks = self.last = Looks(Path(self.base), self._shared)
+        if self.place is None:
+            looks.look_at(self.looks)
+
+    def end(self) -> None:
+        """End a test; what is made from now on is made by a fixture for several ones."""
+        self.looks = self._shared
+        if self.place is None:
+            looks.look_at(self.looks)
+
+    @property
+    def has_used(self) -> bool:
+        """Whether the library opened or made a session."""
+        return self.has_sessions if self.place is not None else self.last.has_opened
 
     def _replace(self) -> None:
         """Let all modules that took a function by its name have another one."""
@@ -191,21 +251,42 @@ class Moved:
     def is_address(self, text: str) -> bool:
         if self._real["is_address"](text):
             return True
-        if not self._is_ours(text) or self._stays(os.path.abspath(text)) or self.place is None:
+        if not self._is_ours(text):
             return False
-        self._put(os.path.abspath(text))
+        path = os.path.abspath(text)
+        if not (os.path.isabs(text) or text.endswith(SUFFIX) or self._is_there(path)):
+            return False  # a ref, or a part of a path
+        if self._stays(path):
+            return False
+        if not os.path.isabs(text) and text != os.curdir:
+            self.looks.is_about_files(RELATIVE)
+        if self.place is None:
+            self.looks.asked(path)
+            return False
+        self._put(path)
         return True
+
+    def _is_there(self, path: str) -> bool:
+        """Whether something is at a path, or in the place."""
+        if os.path.lexists(path):
+            return True
+        name = path.lstrip("/")
+        return self.place is not None and (
+            self._find(name) is not None or next(iter(self._list(f"{name}/")), None) is not None
+        )
 
     def _stays(self, path: str) -> bool:
         """Whether a path is that of a file or a folder of another agent, which is in no place."""
         if os.path.isfile(path):
-            return _is_foreign(path)
+            return is_foreign(path)
         if not os.path.isdir(path) or path in self.looks.stores:
             return False
         files = [os.path.join(at, name) for at, _, names in os.walk(path) for name in names]
-        if not any(map(_is_foreign, files)):
+        if not any(map(is_foreign, files)):
             return False
         self._agents.add(path)
+        if self.place is None and self.looks.has_session_in(path):
+            self.looks.is_about_files(FOREIGN)
         return True
 
     def address(self, url: str) -> Address:
@@ -237,8 +318,9 @@ class Moved:
             return
         if any(os.path.abspath(file).startswith(folder + os.sep) for folder in self._agents):
             self.looks.is_about_files(FOREIGN)
-        self.has_sessions = True
-        self.looks.used(file)
+        if self.place is None:
+            self.looks.asked(os.path.abspath(file))
+            self.looks.used(file)
 
     def open_log(self, fs: Any, file: str, **options: Any) -> Any:
         self._check(fs, file)
@@ -250,14 +332,43 @@ class Moved:
 
     def _listed(self, prefix: str = "") -> Iterator[Found]:
         self._put("/" + prefix)
-        return self._list(prefix)
+        return self._noted(self._list(prefix))
 
     def _ends_of(self, prefix: str, head: int, tail: int) -> Any:
         self._put("/" + prefix)
-        return self._ends(prefix, head, tail)
+        return self._noted(self._ends(prefix, head, tail))
+
+    def _noted(self, found: Iterator[T]) -> Iterator[T]:
+        for each in found:
+            self.has_sessions = True
+            yield each
+
+    def _log_of(self, name: str, **options: Any) -> Any:
+        log = self._log(name, **options)
+        self.has_sessions = True
+        return log
+
+    def _created(self, name: str, blocks: Iterable[bytes]) -> None:
+        self.has_sessions = True
+        self._create(name, blocks)
+
+    def _moved(self, source: str, target: str) -> None:
+        self.has_sessions = True
+        for name in (source, target):
+            self._put(f"/{name}")
+        self._move(source, target)
 
     def _put(self, path: str) -> None:
-        """Put the sessions that a test wrote to a path, or below it, into the place."""
+        """Put the sessions that a test wrote to a path, or below it, into the place.
+
+        Those that it put there and has removed since are removed from the place.
+        """
+        assert self.place is not None
+        for known in [each for each in self._known if each.startswith(path)]:
+            if not os.path.lexists(known):
+                del self._known[known]
+                if self._find(known.lstrip("/")) is not None:
+                    self.place.remove(known.lstrip("/"))
         if os.path.isfile(path):
             self._put_file(path)
         elif os.path.isdir(path):
@@ -273,29 +384,24 @@ class Moved:
         state = found.st_ino, found.st_size, found.st_mtime_ns
         if self._known.get(path) == state:
             return
-        if _is_foreign(path):
+        if is_foreign(path):
             self.looks.is_about_files(FOREIGN)
         self._known[path] = state
         name = path.lstrip("/")
         if self._find(name) is not None:
             self.place.remove(name)
-        self.place.create(name, iter([Path(path).read_bytes()]))
+        self._create(name, iter([Path(path).read_bytes()]))
         blobs = f"{path}.blobs"
         for each in sorted(os.listdir(blobs)) if os.path.isdir(blobs) else ():
             with open(os.path.join(blobs, each), "rb") as file:
                 self.place.contents.put(f"{name}.blobs/{each}", file)
 
 
-def _is_foreign(path: str) -> bool:
-    """Whether a file is a session of another agent."""
-    if not os.path.isfile(path):  # a pipe would wait for who writes to it
-        return False
-    with suppress(OSError), open(path, "rb") as file:
-        return recognise(file.read(64 * 1024)) is not None
-    return False
-
-
 def pytest_configure(config: pytest.Config) -> None:
+    decided = config.getoption("--decided")
+    if config.getoption("--place") != "file" and not decided:
+        raise pytest.UsageError("--decided names what a run with --place file wrote by --counted")
+    config.stash[DECIDED] = json.loads(Path(decided).read_text()) if decided else {}
     if config.getoption("--counted"):
         config.pluginmanager.register(_Counted(config.getoption("--counted")))
 
