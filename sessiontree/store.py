@@ -257,7 +257,8 @@ class Store:
             limit: the maximum number of hits.
             report: called with a text about each unreadable file or line; None: a warning is given.
             processes: the number of processes that search; None: chosen automatically. Extra
-                processes are forked, and end when the iterator is closed.
+                processes are forked, and end when the iterator is closed. Sessions in a bucket
+                are searched by one process.
 
         Raises:
             UsageError: the pattern is empty, or is not a valid regular expression.

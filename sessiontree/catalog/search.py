@@ -12,7 +12,7 @@ cannot be read is reported, and hides nothing else; nothing is changed.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, suppress
 from typing import Any, Final
 
@@ -80,8 +80,7 @@ def search(
     """
     if limit is not None and limit < 1:
         return
-    if processes is None:
-        processes = processes_for(files)
+    processes = processes_for(files, processes)
     scanner = Scanner()
     likely = Likely(files, None if wanted.blobs else pattern.sought)
     known: dict[tuple[str, str], str] = {}  # the file of the hit by session and entry
@@ -109,8 +108,20 @@ def search(
 _decode_found: Final = msgspec.msgpack.Decoder(SearchHit | str).decode
 
 
-def processes_for(files: Iterable[str]) -> int:
-    """How many processes are worth it to search files: one if there is little to read."""
+def processes_for(files: Collection[str], wanted: int | None = None) -> int:
+    """How many processes share files; `wanted` None: one if there is little to read.
+
+    One where a session is in a bucket, which a forked process cannot use.
+    """
+    processes = _worth(files) if wanted is None else wanted
+    return 1 if processes > 1 and any(map(_is_in_bucket, files)) else processes
+
+
+def _is_in_bucket(file: str) -> bool:
+    return is_address(file) and place_of(file)[0].url.startswith("s3://")
+
+
+def _worth(files: Iterable[str]) -> int:
     size = 0
     for file in files:
         with suppress(OSError):

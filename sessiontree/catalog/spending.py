@@ -197,8 +197,7 @@ def spendings_of(
         processes: how many processes share the sessions; None: as many as are worth it.
     """
     sums = [_Sums(by, sources) for by in each_by]
-    if processes is None:
-        processes = processes_for(source.file for source in sources)
+    processes = processes_for([source.file for source in sources], processes)
 
     def found_in(number: int) -> Iterator[_Found | str]:
         return _found_in(number, sources[number].file, prices, is_listed=is_listed)

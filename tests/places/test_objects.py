@@ -19,6 +19,7 @@ import pytest
 from obstore.exceptions import GenericError
 
 from sessiontree import Session, Store
+from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import (
     BlobError,
     SessionBusyError,
@@ -48,6 +49,7 @@ from sessiontree.storage.objects.bucket import (
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import address
+from sessiontree.text.pattern import Pattern
 from tests.places import kinds, servers
 from tests.places.gate import Gate, gate
 from tests.support.conversation import assistant, user
@@ -431,6 +433,21 @@ def test_a_forked_process_is_told_that_it_cannot_use_the_place(
         with pytest.raises(UsageError, match="does not work in a forked process"):
             content(place)
     assert content(place) == HEADER
+
+
+def test_a_search_by_several_processes_finds_the_sessions_of_a_bucket_too(tmp_path: Path) -> None:
+    with kinds.opened("objects", tmp_path) as (_, url):
+        for root in (str(tmp_path / "store"), f"{url}/team"):
+            for number in range(3):
+                with Store(root).create(
+                    cwd="/p", id=f"{number}{number}{number}{number}"
+                ) as session:
+                    session.append_message(user("hello"))
+        files = [*Store(tmp_path / "store").paths(), *Store(f"{url}/team").paths()]
+        problems: list[str] = []
+        hits = search(Pattern("hello"), files, Wanted(), problems.append, processes=2)
+        assert sorted(hit.file for hit in hits) == sorted(files)
+        assert problems == []
 
 
 # Killed at each request
