@@ -54,6 +54,7 @@ _NO_FILE: Final = "the message says that there is no file"
 _HOLDER: Final = "a list does not ask a place who writes a session"
 _SOURCE: Final = "what is imported is a file"
 _LOCK: Final = "a place has no lock of a file"
+_MOVED: Final = "a server says within 0.1 s that a session was moved, and not at once"
 _OPENED: Final = "the test counts the files that are opened, and this plugin opens some"
 
 NAMED: Final = {
@@ -77,6 +78,7 @@ NAMED: Final = {
     "test_what_cannot_be_imported_is_refused": _SOURCE,
     "test_a_backup_that_does_not_end_is_named": _LOCK,
     "test_a_session_that_is_written_is_locked_until_the_end": _LOCK,
+    "test_an_open_session_says_that_its_file_was_moved_and_loses_nothing": _MOVED,
     "test_a_page_of_ten_thousand_sessions_counts_only_what_it_shows": _OPENED,
 }
 """Tests about files, or the limits of a server, as no rule sees; each with the reason."""
