@@ -19,6 +19,7 @@ import json
 import os
 import signal
 import sys
+import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -42,6 +43,8 @@ from tests.places.looks import Looks, is_foreign
 T = TypeVar("T")
 
 _PATIENCE: Final = 60
+_MILLISECOND: Final = 0.001
+"""Seconds that a step on a file takes at least, so that no two sessions are of the same time."""
 
 OWN_DISK: Final = "the test brings a file system of its own"
 FOREIGN: Final = "the folder has files of other agents, too"
@@ -346,16 +349,19 @@ class Moved:
             yield each
 
     def _log_of(self, name: str, **options: Any) -> Any:
+        time.sleep(_MILLISECOND)
         log = self._log(name, **options)
         self.has_sessions = True
         return log
 
     def _created(self, name: str, blocks: Iterable[bytes]) -> None:
         self.has_sessions = True
+        time.sleep(_MILLISECOND)
         self._create(name, blocks)
 
     def _moved(self, source: str, target: str) -> None:
         self.has_sessions = True
+        time.sleep(_MILLISECOND)
         for name in (source, target):
             self._put(f"/{name}")
         self._move(source, target)
