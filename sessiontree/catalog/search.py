@@ -111,14 +111,14 @@ _decode_found: Final = msgspec.msgpack.Decoder(SearchHit | str).decode
 def processes_for(files: Collection[str], wanted: int | None = None) -> int:
     """How many processes share files; `wanted` None: one if there is little to read.
 
-    One where a session is in a bucket, which a forked process cannot use.
+    One where a session is in a place that a forked process cannot use.
     """
     processes = _worth(files) if wanted is None else wanted
-    return 1 if processes > 1 and any(map(_is_in_bucket, files)) else processes
+    return processes if processes < 2 or all(map(_forks, files)) else 1
 
 
-def _is_in_bucket(file: str) -> bool:
-    return is_address(file) and place_of(file)[0].url.startswith("s3://")
+def _forks(file: str) -> bool:
+    return not is_address(file) or place_of(file)[0].contents.forks
 
 
 def _worth(files: Iterable[str]) -> int:

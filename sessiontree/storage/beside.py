@@ -139,6 +139,11 @@ class Beside:
         self.own = own
         self._elsewhere = elsewhere
 
+    @property
+    def forks(self) -> bool:
+        there = self._elsewhere
+        return self.own.forks and (there is None or there.contents.forks)
+
     def find(self, key: str) -> Kept | None:
         """Where a content is; None if there is none, or its place is not known."""
         name, blob = _taken_apart(key)

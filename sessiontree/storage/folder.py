@@ -25,6 +25,8 @@ T = TypeVar("T")
 class FolderContents:
     """Files below a folder, whose paths there are their keys; see `Contents`."""
 
+    forks: Final = True
+
     def __init__(self, root: str, fs: FileSystem = DISK) -> None:
         self._root = os.path.abspath(root)
         self._fs = fs

@@ -37,6 +37,8 @@ def open_place(address: Address, elsewhere: Elsewhere | None) -> MemoryPlace:
 class MemoryContents:
     """Contents in memory; see `Contents`."""
 
+    forks: Final = True
+
     def __init__(self) -> None:
         self._contents: dict[str, tuple[bytes, float]] = {}
 

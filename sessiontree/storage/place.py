@@ -85,7 +85,14 @@ class Content(NamedTuple):
 
 
 class Contents(Protocol):
-    """Runs of bytes by their keys, each written whole and in one step."""
+    """Runs of bytes by their keys, each written whole and in one step.
+
+    Attributes:
+        forks: whether a forked process can use them, and the place that they are of.
+    """
+
+    @property
+    def forks(self) -> bool: ...
 
     def put(self, key: str, source: IO[bytes]) -> None:
         """Make or replace a content with all that a file has from its position on.

@@ -50,6 +50,7 @@ class SteppedContents:
     """Contents whose writes are steps."""
 
     def __init__(self, contents: Contents, steps: Steps) -> None:
+        self.forks = contents.forks
         self.look, self.read, self.keys = contents.look, contents.read, contents.keys
         self.put = steps.around(contents.put)
         self.copy = steps.around(contents.copy)

@@ -435,18 +435,21 @@ def test_a_forked_process_is_told_that_it_cannot_use_the_place(
     assert content(place) == HEADER
 
 
-def test_a_search_by_several_processes_finds_the_sessions_of_a_bucket_too(tmp_path: Path) -> None:
-    with kinds.opened("objects", tmp_path) as (_, url):
-        for root in (str(tmp_path / "store"), f"{url}/team"):
+@pytest.mark.parametrize("kind", ["objects", "postgres and objects", "postgres"])
+def test_a_search_by_several_processes_finds_the_sessions_of_a_place_too(
+    kind: str, tmp_path: Path
+) -> None:
+    with kinds.opened(kind, tmp_path) as (place, _):
+        roots = str(tmp_path / "store"), place.address("team")
+        for root in roots:
             for number in range(3):
-                with Store(root).create(
-                    cwd="/p", id=f"{number}{number}{number}{number}"
-                ) as session:
-                    session.append_message(user("hello"))
-        files = [*Store(tmp_path / "store").paths(), *Store(f"{url}/team").paths()]
+                with Store(root).create(cwd="/p", id=f"{number}" * 4, spill_over=100) as session:
+                    session.append_message(user("hello " * 100))
+        files = [file for root in roots for file in Store(root).paths()]
         problems: list[str] = []
-        hits = search(Pattern("hello"), files, Wanted(), problems.append, processes=2)
-        assert sorted(hit.file for hit in hits) == sorted(files)
+        wanted = Wanted(blobs=True)
+        hits = search(Pattern("hello"), files, wanted, problems.append, processes=2)
+        assert sorted({hit.file for hit in hits}) == sorted(files)
         assert problems == []
 
 

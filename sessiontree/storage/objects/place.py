@@ -85,6 +85,8 @@ def open_place(address: Address, elsewhere: Elsewhere | None) -> ObjectPlace:
 class ObjectContents:
     """Contents as objects, whose keys are theirs; see `Contents`."""
 
+    forks: Final = False
+
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
 

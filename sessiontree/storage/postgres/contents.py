@@ -39,6 +39,8 @@ class PostgresContents:
         make: makes the tables.
     """
 
+    forks: Final = True
+
     def __init__(self, tables: Tables, make: Callable[[], None]) -> None:
         self._tables = tables
         self._make = make
