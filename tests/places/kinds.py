@@ -9,14 +9,14 @@ import itertools
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 from unittest.mock import patch
 from urllib.parse import quote
 
 import pytest
 
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.place import Place
+from sessiontree.storage.place import Address, Place
 from tests.places import servers
 from tests.places.server import server
 
@@ -44,12 +44,18 @@ def postgres(folder: Path) -> Iterator[str]:
 
 
 def objects(folder: Path) -> Iterator[str]:
-    """A bucket in memory."""
+    """A bucket in memory; any other bucket is where its address says."""
     from obstore.store import MemoryStore
 
-    store = MemoryStore()
-    with patch("sessiontree.storage.objects.place.open_store", lambda address: store):
-        yield f"s3://test-{next(_NUMBERS)}"
+    from sessiontree.storage.objects.bucket import open_store
+
+    own, url = MemoryStore(), f"s3://test-{next(_NUMBERS)}"
+
+    def opened_store(address: Address) -> Any:
+        return own if address.base == url else open_store(address)
+
+    with patch("sessiontree.storage.objects.place.open_store", opened_store):
+        yield url
 
 
 def memory_and_files(folder: Path) -> Iterator[str]:
