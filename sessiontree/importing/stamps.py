@@ -84,7 +84,8 @@ class _InPlace:
 
     def __init__(self, catalog: Catalog) -> None:
         self.catalog = catalog
-        self._place, self._prefix = place_of(catalog.file(""))
+        self._place, name = place_of(catalog.root)
+        self._prefix = f"{name.strip('/')}/" if name.strip("/") else ""
         self._stamps: dict[str, Stamp] | None = None
 
     def _all(self) -> dict[str, Stamp]:
