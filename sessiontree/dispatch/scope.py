@@ -18,8 +18,9 @@ from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import LATEST
 from sessiontree.catalog.places import OWN, Selection, sessions_in, without_imports
 from sessiontree.dispatch.guidance import Refusal, ambiguous, nearest
-from sessiontree.errors import RefError, SessionNotFoundError
+from sessiontree.errors import RefError, SessionNotFoundError, UsageError
 from sessiontree.storage.files import Report
+from sessiontree.storage.place import address, address_of, names_place, path_of
 from sessiontree.store import Store
 
 if TYPE_CHECKING:
@@ -216,14 +217,14 @@ class Scope:
             Refusal: the path leads elsewhere, there is no such folder, or calls may not write.
         """
         self.check_write()
-        made = os.path.join(self.store.root, path) if self.confined else path
-        if self.confined and not _is_below(made, self.store.root):
+        if names_place(path) or (self.confined and names_place(self.store.root)):
             raise Refusal(
-                f"{path!r:.200} is outside {self.store.root}",
-                "outside",
-                "Give a relative path, or a path below that folder.",
-                [self.store.root],
+                f"{path!r:.200} would be in a store at an address, which keeps sessions only",
+                "bad_value",
+                "Print the text instead, or start the server with a folder as its store.",
             )
+        made = os.path.join(self.store.root, path) if self.confined else path
+        self._check_below_store(path, made)
         folder = os.path.dirname(os.path.abspath(made))
         if not os.path.isdir(folder):
             raise Refusal(
@@ -232,6 +233,32 @@ class Scope:
                 "Give a path in a folder that is there.",
             )
         return made
+
+    def new_session(self, path: str) -> str:
+        """The path or the address of a session that a call may make; see `new_file`.
+
+        Raises:
+            Refusal: it leads elsewhere, there is no such folder, or calls may not write.
+        """
+        root = self.store.root
+        if not names_place(path) and not (self.confined and names_place(root)):
+            return self.new_file(path)
+        self.check_write()
+        made = path
+        if not names_place(path):
+            place = address(root)
+            made = address_of(place.shown, f"{place.name}/{path}".lstrip("/"), place.shown_options)
+        self._check_below_store(path, made)
+        return made
+
+    def _check_below_store(self, path: str, made: str) -> None:
+        if self.confined and not _is_below(made, self.store.root):
+            raise Refusal(
+                f"{path!r:.200} is outside {self.store.root}",
+                "outside",
+                "Give a relative path, or a path below that folder.",
+                [self.store.root],
+            )
 
     def check_write(self) -> None:
         """Refuse where calls may not change anything."""
@@ -290,9 +317,30 @@ def _without_nul(path: str) -> str:
 
 
 def _is_below(path: str, folder: str) -> bool:
-    """Whether a path, its links followed, is a folder or below it."""
+    """Whether a path, its links followed, is a folder or below it; the same for addresses.
+
+    An address is compared as a text: nothing is opened before it is known to be inside. An address
+    that goes to the same server in other words, or has a password, is not below.
+    """
+    if names_place(path) or names_place(folder):
+        return _is_address_below(path, folder)
     try:
-        real = os.path.realpath(path)
-    except ValueError:  # a NUL in it
+        real, below = (os.path.realpath(path_of(each)) for each in (path, folder))
+    except ValueError:  # a NUL in it, or a file of another machine
         return False
-    return os.path.join(real, "").startswith(os.path.join(os.path.realpath(folder), ""))
+    return os.path.join(real, "").startswith(os.path.join(below, ""))
+
+
+def _is_address_below(text: str, folder: str) -> bool:
+    if not (names_place(text) and names_place(folder)):
+        return False
+    try:
+        one, other = address(text), address(folder)
+    except UsageError:
+        return False
+    if (one.base, one.options) != (other.shown, other.shown_options):
+        return False
+    parts, above = one.name.rstrip("/").split("/"), other.name.strip("/").split("/")
+    if any(part in ("", ".", "..") for part in parts):
+        return False
+    return above == [""] or parts[: len(above)] == above

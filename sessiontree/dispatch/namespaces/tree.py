@@ -310,7 +310,7 @@ def export_branch(call: Call, given: ExportBranch) -> Made:
 
     Scratch lanes that were never kept are left out.
     """
-    file = call.scope.new_file(given.out)
+    file = call.scope.new_session(given.out)
     redaction = _redaction(call, given.redact)
     with call.reading(given.session, given.root) as session:
         session.export_branch(
