@@ -98,6 +98,11 @@ class Remote:
         for found in self._found(self._prefix):
             yield found.name[len(self._prefix) :], (found.size, found.modified)
 
+    def changes(self) -> Iterator[tuple[str, int]]:
+        """The names of the sessions, each with its last change in nanoseconds since 1970."""
+        for found in self._found(self._prefix):
+            yield found.name[len(self._prefix) :], round(found.modified * 1e9)
+
     def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for ends in self._place.ends(self._prefix, HEAD, 1):
             if self._counts(ends.found.name) and ends.problem is None:

@@ -6,18 +6,17 @@ scope, masked secrets, errors with a next step, and calls that end when nobody w
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from sessiontree.catalog.about import with_agent
-from sessiontree.catalog.listing import SessionInfo, without_stubs
-from sessiontree.catalog.places import Selection, files_in, sessions_in
+from sessiontree.catalog.listing import SessionInfo
+from sessiontree.catalog.places import Selection, changes_in, sessions_in
 from sessiontree.core.blocks import Contents, folded_message, message_uuid
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import PIECES, Entry
@@ -79,7 +78,7 @@ class List(msgspec.Struct, kw_only=True):
 @READING.method("List sessions")
 def list_(call: Call, given: List) -> Items:
     """List a page of sessions, those changed last first; only the files of the page are opened."""
-    every = sorted(_placed(without_stubs(files_in(call.scope.places, call.warn))), reverse=True)
+    every = sorted(_placed(call), reverse=True)
     if given.cursor is not None:
         every = every[_behind(every, given.cursor) :]
     found: dict[str, Item] = {}
@@ -101,11 +100,9 @@ class _Placed(NamedTuple):
     file: str
 
 
-def _placed(files: Iterable[str]) -> Iterator[_Placed]:
-    for file in files:
-        mark = hashlib.sha256(os.fsencode(file)).hexdigest()[:16]
-        with contextlib.suppress(OSError):  # it was removed a moment ago
-            yield _Placed(os.stat(file).st_mtime_ns, mark, file)
+def _placed(call: Call) -> Iterator[_Placed]:
+    for file, changed in changes_in(call.scope.places, call.warn):
+        yield _Placed(changed, hashlib.sha256(os.fsencode(file)).hexdigest()[:16], file)
 
 
 def _behind(every: Sequence[_Placed], cursor: str) -> int:

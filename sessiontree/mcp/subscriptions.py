@@ -9,7 +9,6 @@ file, so a client that reads then gets it.
 
 from __future__ import annotations
 
-import os
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
@@ -27,18 +26,20 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 
+from sessiontree.catalog.listing import reading
 from sessiontree.catalog.places import files_in
 from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import SessionTreeError
 from sessiontree.mcp.resources import Address, not_found
+from sessiontree.storage.fs import DISK
 
 Context = ServerRequestContext[Any, Any]
-Stamp = tuple[int, int, int] | None
+Stamp = tuple[int, ...] | None
 
 _PAUSE_SECONDS: Final = 0.25
 _SHARE: Final = 20
-"""A list of all files is followed by a pause of so many times its length."""
+"""A look at files, or at a list, is followed by a pause of so many times its length."""
 
 _MOST: Final = 1024
 """Subscriptions of clients of an older protocol; the oldest one goes for a new one."""
@@ -133,11 +134,14 @@ class Watching:
                 self._stamps.pop(file, None)
 
     async def _look_at_files(self) -> None:
+        pause = _PAUSE_SECONDS
         while True:
             while not self._files:
                 await self._more.wait()
-            await anyio.sleep(_PAUSE_SECONDS)
+            await anyio.sleep(pause)
+            before = anyio.current_time()
             now = await to_thread.run_sync(_stamps, [*self._stamps])
+            pause = _pause(before)
             changed = {f for f, stamp in now.items() if self._stamps.get(f, stamp) != stamp}
             self._stamps.update((f, now[f]) for f in changed)
             for uri in [uri for uri, (file, _) in self._files.items() if file in changed]:
@@ -160,7 +164,7 @@ class Watching:
             if known is not None and found != known:
                 await self._bus.publish(ResourcesListChanged())
             known = found
-            await anyio.sleep(max(_PAUSE_SECONDS, (anyio.current_time() - before) * _SHARE))
+            await anyio.sleep(_pause(before))
 
     def _wake(self) -> None:
         self._more.set()
@@ -170,6 +174,11 @@ class Watching:
         with suppress(SessionTreeError, OSError):
             return frozenset(files_in(self._scope.places, _ignore))
         return frozenset()
+
+
+def _pause(before: float) -> float:
+    """The seconds between a look that began then, and the next one."""
+    return max(_PAUSE_SECONDS, (anyio.current_time() - before) * _SHARE)
 
 
 def _client(ctx: Context) -> int:
@@ -183,10 +192,10 @@ def _stamps(files: list[str]) -> dict[str, Stamp]:
 def _stamp(file: str) -> Stamp:
     """What changes with a file: its identity, its size and its time."""
     try:
-        found = os.stat(file)
+        found = reading(DISK, file).stat(file)
     except OSError:
         return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
+    return *found.identity, found.size, round(found.modified * 1e9)
 
 
 def _ignore(problem: str) -> None:
