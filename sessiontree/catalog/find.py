@@ -29,13 +29,15 @@ class Own(Protocol):
     def list(self, *, report: Report | None = None) -> Sequence[SessionInfo]: ...
 
 
-def find_session(name: str, store: Own, agents: Sequence[str], tell: Report) -> SessionInfo:
+def find_session(
+    name: str, store: Own, agents: Sequence[str], tell: Report, command: str = "sessiontree ls"
+) -> SessionInfo:
     """Find the session that a name, an id, the start of an id, or `latest` stands for.
 
     The store counts first; then the folders of `agents`. The start of an id counts in both. Of
     several files of one session, such as the original and a copy that another agent goes on with,
     it is the file that changed last. `tell` gets a line that says so, and one if an agent's file
-    has more than its import.
+    has more than its import. An error names the `command` that lists the sessions.
 
     Raises:
         SessionNotFoundError: there is no such session.
@@ -51,7 +53,7 @@ def find_session(name: str, store: Own, agents: Sequence[str], tell: Report) -> 
     if own and not lookup.is_start_of(name, own[0]):
         found = own[0]
     else:
-        found = _with_agents(name, own, store, agents, problems, tell)
+        found = _with_agents(name, own, store, agents, problems, tell, command)
     if found in own and name != lookup.LATEST:
         _tell_newer(found, agents, tell)
     return found
@@ -71,6 +73,7 @@ def _with_agents(
     agents: Sequence[str],
     problems: list[str],
     tell: Report,
+    command: str,
 ) -> SessionInfo:
     """The one session with a name or an id among those of the agents and of the store."""
     theirs = sessions_in(agents, Selection(), problems.append)
@@ -83,7 +86,7 @@ def _with_agents(
     where = f"in {store.root} or where agents keep theirs"
     try:
         newest = sorted(one_each.values(), key=by_time, reverse=True)
-        found = lookup.find(name, newest, where, "sessiontree ls")
+        found = lookup.find(name, newest, where, command)
     except RefError as error:
         if error.candidates:
             raise

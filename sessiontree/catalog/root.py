@@ -34,9 +34,21 @@ def naming_store(store: str) -> Iterator[None]:
         _named.pop()
 
 
+def store_of_command() -> str | None:
+    """The store that `naming_store` names, so that no variable counts."""
+    return next(reversed(_named), None)
+
+
+def naming_variable() -> str | None:
+    """The environment variable that names the default store; None if none does."""
+    if store_of_command():
+        return None
+    return next(filter(os.environ.get, (STORE_VARIABLE, HOME_VARIABLE)), None)
+
+
 def named_store() -> str | None:
     """The store that `naming_store` or the variable names; None if neither names one."""
-    store = next(reversed(_named), None) or os.environ.get(STORE_VARIABLE)
+    store = store_of_command() or os.environ.get(STORE_VARIABLE)
     if not store:
         return None
     return store if is_address(store) else os.path.expanduser(store)

@@ -31,6 +31,12 @@ class _Store(click.Path):
         return given
 
 
+class _NamedStore(_Store):
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        given = super().convert(value, param, ctx)
+        return given if is_address(given) else os.path.expanduser(given)  # not all shells do
+
+
 class _PathOrAddress(_Store):
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         return shown(super().convert(value, param, ctx))
@@ -50,8 +56,8 @@ PATH: Final = _Path(readable=False)
 PLACE: Final = _PathOrAddress(readable=False)
 """A path, or the address of a session or a store; the command gets it without its password."""
 
-STORE: Final = _Store(readable=False)
-"""The same, as given: a program that this one starts needs the password."""
+STORE: Final = _NamedStore(readable=False)
+"""A store, as given: a program that this one starts needs the password. `~` is the home folder."""
 
 TAKES_MORE: Final = {"allow_extra_args": True}
 """The context settings of a command that calls `refuse_more`."""
@@ -151,8 +157,11 @@ def command(name: str, *, json: str | None = None, **settings: Any) -> Decorator
 
 
 def use_store(ctx: click.Context, option: click.Parameter, given: str | None) -> str | None:
-    """Make a store the default while the command runs."""
+    """Make a store the default while the command runs; a folder must exist."""
     if given:
+        from sessiontree.cli.lookup import store_at  # heavy, and few commands are given a store
+
+        store_at(given)
         # A context whose arguments are refused is never closed, but the one above it is.
         ctx.find_root().with_resource(naming_store(given))
     return given

@@ -18,6 +18,7 @@ import msgspec
 from click.shell_completion import CompletionItem
 
 from sessiontree.cli import COMMANDS, arguments
+from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import for_people, out_json, out_json_indented
 from sessiontree.cli.terminal import Progress, as_line, out, tell, tell_each
 from sessiontree.core.display import one_line
@@ -257,6 +258,7 @@ def _call(method: Method, text: str | None, **given: Any) -> None:
     for name in needed:
         if name not in params:
             raise click.MissingParameter(ctx=ctx, param=options[f"given_{name}"])
+    store_at(None)  # which must be there if it is named
     with Progress(method.title) as shown:
         found = _events(ctx, method.full_name, params, shown)
     _print(found, as_json=text is not None)

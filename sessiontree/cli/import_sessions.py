@@ -19,15 +19,22 @@ from sessiontree.importing.batch import Batch
 
 @arguments.command("import", json="the result for each file")
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
-@click.option("-o", "--output", "folder", metavar="DIR", type=PLACE, help="Write to DIR.")
+@click.option("-o", "--output", metavar="DIR|URL", type=PLACE, help="Write to DIR itself.")
+@arguments.own_store()
 @click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
-def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: bool) -> None:
+def import_(
+    files: tuple[str, ...],
+    output: str | None,
+    folder: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> None:
     """FILE is a session file of Claude Code (with its subagents), the pi coding agent, Codex
     or Gemini CLI, or a folder of such files. The command never changes these files.
 
-    Each file becomes a session in your sessions folder (the store), in the subfolder for
-    the working directory of the session. With -o DIR, each file becomes a session in DIR,
-    which is a folder or an address.
+    Each file becomes a session in the store, in the subfolder for the working directory of the
+    session. With -o DIR, each file becomes a session in DIR itself, which is a folder or an
+    address.
 
     Run the command again to add new entries. If you have added entries to an imported session, the
     agent's new entries go on a separate lane named after the agent. Your leaf does not move.
@@ -36,8 +43,10 @@ def import_(files: tuple[str, ...], folder: str | None, dry_run: bool, as_json: 
     Example:
       sessiontree import ~/.claude/projects
     """
-    into = store_at(None).root if folder is None else folder
-    importer = Importer(into, by_project=folder is None)
+    if output is not None and folder is not None:
+        raise click.UsageError("give --store for a store, or -o for a folder, not both")
+    into = store_at(folder).root if output is None else output
+    importer = Importer(into, by_project=output is None)
     batch = Batch(importer, files, lambda error: tell(f"Error: {error}"), dry_run=dry_run)
     with Progress("Importing") as shown:
         done = batch.results(shown)

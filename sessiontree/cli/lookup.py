@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 from collections.abc import Iterator, Sequence
 
@@ -11,7 +12,7 @@ from sessiontree.catalog.find import find_session
 from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.catalog.root import HOME_VARIABLE
+from sessiontree.catalog.root import named_store, naming_variable, store_of_command
 from sessiontree.cli.terminal import Progress, tell
 from sessiontree.core.counts import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
@@ -22,30 +23,45 @@ from sessiontree.store import Store
 
 
 def store_at(folder: str | None) -> Store:
-    """The store in a folder, which must exist, or at an address; by default this user's."""
-    if folder is not None and is_address(folder):
-        return Store(folder)
+    """The store in a folder, which must exist, or at an address; by default this user's.
+
+    The default folder is made with its first session, unless SESSIONTREE_STORE names it: what a
+    user names may be on a disk that is not there.
+    """
     if folder is None:
-        store = Store()
-        if os.path.isfile(store.root):
-            raise SessionNotFoundError(
-                f"{store.root}, the default store, is a file, not a folder; if {HOME_VARIABLE} "
-                "names it, change the variable",
-                store.root,
-            )
+        return _default_store()
+    if not is_address(folder):
+        _check_folder(path_of(folder), "check the path")
+    return Store(folder)
+
+
+def _default_store() -> Store:
+    store, variable = Store(), naming_variable()
+    if is_address(store.root):
         return store
-    folder = path_of(folder)
+    if os.path.isfile(store.root) and store_of_command() is None:
+        hint = "move the file" if variable is None else f"{variable} names it: change the variable"
+        message = f"{store.root}, the default store, is a file, not a folder; {hint}"
+        raise SessionNotFoundError(message, store.root)
+    if named_store() is not None:
+        hint = f"{variable} names it: make the folder, or change the variable"
+        _check_folder(store.root, "check the path" if variable is None else hint)
+    return store
+
+
+def _check_folder(folder: str, hint: str) -> None:
+    """Check that a folder is there; `hint` says what to do if it is not."""
     if os.path.isfile(folder):
         raise SessionNotFoundError(f"{folder} is a file, not a folder of sessions", folder)
     if os.path.isdir(folder):
-        return Store(folder)
+        return
     try:
         os.stat(folder)
     except PermissionError as error:
         raise unreadable(folder, error) from error
     except OSError:
         pass
-    raise SessionNotFoundError(f"there is no folder {folder}; check the path", folder)
+    raise SessionNotFoundError(f"there is no folder {folder}; {hint}", folder)
 
 
 def tell_without_secret(store: str) -> None:
@@ -124,7 +140,10 @@ def none_found(places: Sequence[str], selection: Selection) -> str:
 
 def find_file(name: str) -> str:
     """The file of the one session with a name or an id, or `latest`; see `find_session`."""
-    return find_session(name, store_at(None), agent_folders(), tell).file
+    given = store_of_command()
+    store = "" if given is None else f" --store {shlex.quote(shown(given))}"
+    command = f"sessiontree ls{store}"
+    return find_session(name, store_at(None), agent_folders(), tell, command).file
 
 
 def relative_path(file: str) -> str:

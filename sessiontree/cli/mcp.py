@@ -114,7 +114,7 @@ def mcp(
         raise click.UsageError("--token and --allow-host are for --http; give --http HOST:PORT")
     if token is not None and not token.strip():
         raise click.UsageError("the token is empty; give a long random text, or none")
-    if root is not None:
+    if remove is None:
         store_at(root)  # which must be there
     given = projects or (_own_project() if http is None else ())
     scope = Scope(root, agents=agents, write=write, redact=redact, projects=given)
