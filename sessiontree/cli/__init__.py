@@ -20,6 +20,7 @@ import click
 
 from sessiontree import __version__
 from sessiontree.cli import terminal
+from sessiontree.core.display import in_quotes
 from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning, Step
 
 _SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer, before one
@@ -191,8 +192,8 @@ _HINTS: Final[Mapping[Step | None, str]] = {
     "see states": "'recover FILE' lists the states",
     "allow gaps": "--partial marks these lines",
     "see history": "'history FILE' and 'recover FILE' also take a file that was deleted",
-    "import": "'sessiontree import {file}'",
-    "repair": "'sessiontree repair {file}'",
+    "import": "{command}",
+    "repair": "{command}",
     "keep nothing": "--keep 0",
     "name agent": "--in claude-code",
     "name folder": "--cwd DIR, --in AGENT",
@@ -208,7 +209,8 @@ def _message(error: Exception) -> str:
     if isinstance(error, SessionTreeError):
         hint = _HINTS.get(error.step)
         file = shlex.quote(str(getattr(error, "file", "FILE")))
-        return f"{error} ({hint.format(file=file)})" if hint else str(error)
+        command = in_quotes(f"sessiontree {error.step} {file}")
+        return f"{error} ({hint.format(command=command)})" if hint else str(error)
     if isinstance(error, FileNotFoundError) and not terminal.has_current_directory():
         return "the current directory was removed; change to another"
     if isinstance(error, OSError):

@@ -16,6 +16,7 @@ from sessiontree.catalog.open import open_to_write
 from sessiontree.cli import output, terminal
 from sessiontree.cli.arguments import is_path
 from sessiontree.core.damage import Damage
+from sessiontree.core.display import in_quotes
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.engine.opening import KEPT_AS
@@ -43,9 +44,10 @@ def _damage_line(file: str, found: Sequence[Damage]) -> str:
     start = "Damage: " + (f"{len(found):,} findings; " if len(found) > 1 else "")
     if not terminal.is_terminal(sys.stderr):
         place = f"{first.file}, line {first.line} (byte {first.offset}): {first.cause}"
-        return f"{start}{place}; see 'sessiontree verify {named}'"
+        return f"{start}{place}; see {in_quotes(f'sessiontree verify {named}')}"
     start += f"line {first.line}: "
-    end = f"; see 'sessiontree verify {named if len(named) <= _LONGEST_FILE else 'FILE'}'"
+    named = named if len(named) <= _LONGEST_FILE else "FILE"
+    end = f"; see {in_quotes(f'sessiontree verify {named}')}"
     from sessiontree.cli.screen import screen  # few files are damaged
     from sessiontree.text.columns import cut
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Store
+from sessiontree import Session, Store
 from tests.formats.conftest import SESSION
 from tests.support.sessions import said
 from tests.support.terminal import done, printed_json, refused, run
@@ -118,3 +118,23 @@ def test_what_is_not_found_is_told_with_the_command_that_lists_that_store(home: 
         assert "'sessiontree ls --store memory://named' lists them" in refused(
             *words, "--store", "memory://named"
         )
+
+
+@pytest.mark.parametrize(
+    ("line", "store"),
+    [("new --store={}", "u:geheim@127.0.0.1:1"), ("ls {}", "u@h"), ("copy s.jsonl {}", "h/")],
+)
+def test_an_address_that_names_no_database_is_refused(home: Path, line: str, store: str) -> None:
+    Session.create("s.jsonl").close()
+    told = refused(*line.format(f"postgresql://{store}").split())
+    shown = f"postgresql://{store.replace(':geheim', '').rstrip('/')}/"
+    assert told == f"Error: {shown} names no database; write {shown}DATABASE\n"
+
+
+def test_a_command_that_helps_is_readable_where_the_path_has_quotes(home: Path) -> None:
+    file = home / "a b.jsonl"
+    said(Store(home), "hello")
+    [made] = home.glob("+*/*.jsonl")
+    file.write_bytes(made.read_bytes() + b"{\n")
+    told = run("show", file).stderr
+    assert told.endswith(f"; see sessiontree verify '{file}'\n")

@@ -95,8 +95,10 @@ def settings_of(address: Address) -> Settings:
     """What an address says.
 
     Raises:
-        UsageError: an option has a wrong value.
+        UsageError: it names no database, or an option has a wrong value.
     """
+    if not urlsplit(address.base).path.strip("/"):
+        raise UsageError(f"{address.shown} names no database; write {address.shown}DATABASE")
     options = dict(address.options)
     schema = options.pop("schema", "sessiontree")
     notify = options.pop("notify", "on")
