@@ -11,7 +11,7 @@ import msgspec
 
 from sessiontree.catalog.base import Catalog
 from sessiontree.catalog.copies import NO_SESSION, PathLike, note_problem
-from sessiontree.catalog.location import Location, check_apart, make_room, source_at
+from sessiontree.catalog.location import Location, check_apart, make_room, source_at, target_at
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.errors import (
     MigrationRefusedError,
@@ -24,7 +24,9 @@ from sessiontree.errors import (
 from sessiontree.operations.copy import SessionCopy
 from sessiontree.operations.sync import SyncedSession, check_kind, sync_session
 from sessiontree.storage.backends import open_log
+from sessiontree.storage.files import SUFFIX
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.place import is_address, is_session_address, path_of
 
 Each = Callable[[SyncedSession], object]
 
@@ -71,7 +73,8 @@ def sync(
     does not depend on the order of the two; a second call changes nothing.
 
     In stores, sessions with the same id are united. A session that only one of them has is copied
-    to the other one, with the same name.
+    to the other one, with the same name. Beside a store, an address that does not end in `.jsonl`
+    is a store, which may be empty.
 
     Args:
         a, b: the paths or addresses of two sessions, or of two stores.
@@ -88,7 +91,8 @@ def sync(
         StorageError: a place cannot be used any more.
     """
     check_never_awaited("each", each)
-    one, other = _side(os.fspath(a), fs), _side(os.fspath(b), fs)
+    given = os.fspath(a), os.fspath(b)
+    one, other = _side(*given, fs), _side(*given[::-1], fs)
     check_apart(one, other)
     if (one.store is None) != (other.store is None):
         raise UsageError(
@@ -103,11 +107,24 @@ def sync(
     return result
 
 
-def _side(given: str, fs: FileSystem) -> Location:
+def _side(given: str, beside: str, fs: FileSystem) -> Location:
+    """What a path or an address names; beside a store, an address may be that of an empty one."""
     try:
         return source_at(given, fs)
     except SessionNotFoundError as error:
-        raise with_step(error, "copy") from None
+        is_session = given.endswith(SUFFIX) or is_session_address(given)
+        if is_session or not _is_store(beside, fs):
+            raise with_step(error, "copy") from None
+    if is_address(given):
+        return target_at(given, fs)
+    message = f"there is no folder {path_of(given)}; make the folder first"
+    raise with_step(SessionNotFoundError(message, given), "copy")
+
+
+def _is_store(given: str, fs: FileSystem) -> bool:
+    with contextlib.suppress(SessionTreeError):
+        return source_at(given, fs).store is not None
+    return False
 
 
 def _done(session: SyncedSession, result: SyncResult, each: Each | None) -> None:
@@ -183,9 +200,11 @@ class _Stores(NamedTuple):
         left = [name for name in (*ours, *theirs) if (name, name) not in same]
         if left:
             named = f"with the id {id}" if id else "without an id"
+            files = [*map(self.one.file, ours), *map(self.other.file, theirs)]
             self.result.problems.append(
-                f"several sessions {named} are in {self.one.root} or {self.other.root}, so it is "
-                f"not clear which belong together: {', '.join(left)}; give them one by one"
+                f"there are several sessions {named}, so it is not clear which belong together: "
+                f"{', '.join(files)}; only those with the same name are united: give the others "
+                "one by one"
             )
         return same
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 import click
@@ -198,4 +198,5 @@ def _serve(
     tell(f"Serving at {door.url}; Ctrl-C ends")
     if token is None and door.token is not None:
         tell(f"Token: {door.token}")
-    transport.serve_http(server, door)
+    with suppress(KeyboardInterrupt):  # which ends it, and is no failure
+        transport.serve_http(server, door)

@@ -12,7 +12,8 @@ from sessiontree.catalog.copies import CopyResult, Mirror
 from sessiontree.catalog.union import SyncResult
 from sessiontree.catalog.union import sync as sync_all
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PLACE, SESSION_FILE
+from sessiontree.cli.arguments import PLACE, SESSION_FILE, session_file
+from sessiontree.cli.lookup import is_folder
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import counted, end, finish, out, tell, tell_each
 from sessiontree.operations.copy import CopiedSession
@@ -49,9 +50,17 @@ def copy(source: str, target: str, watch: bool, as_json: bool) -> None:
         end(result.problems)
         return
     tell("Copying what is new; press Ctrl-C to end")
-    for result in mirror.watch(threading.Event(), None if as_json else _tell_copied):
-        _out_result(result, "Copied", as_json=as_json)
-        finish()
+    passes = mirror.watch(threading.Event(), None if as_json else _tell_copied)
+    with _continued():
+        _out_pass(next(passes), as_json=as_json)
+    with contextlib.suppress(KeyboardInterrupt):
+        for result in passes:
+            _out_pass(result, as_json=as_json)
+
+
+def _out_pass(result: CopyResult, *, as_json: bool) -> None:
+    _out_result(result, "Copied", as_json=as_json)
+    finish()
 
 
 @contextlib.contextmanager
@@ -83,8 +92,8 @@ def _out_result(result: CopyResult | SyncResult, done: str, *, as_json: bool) ->
 
 
 @arguments.command("sync", json="what each side got, what was skipped, and is wrong")
-@click.argument("a", metavar="A", type=SESSION_FILE)
-@click.argument("b", metavar="B", type=SESSION_FILE)
+@click.argument("a", metavar="A", type=PLACE)
+@click.argument("b", metavar="B", type=PLACE)
 def sync(a: str, b: str, as_json: bool) -> None:
     """A and B are two copies of a session that both went on, for example on two machines; or two
     folders of sessions. They can also be addresses, such as memory://NAME/PROJECT/FILE.jsonl.
@@ -99,9 +108,11 @@ def sync(a: str, b: str, as_json: bool) -> None:
     an error, and writes nothing. A fork is a session of its own.
 
     In two folders, sessions with the same id are united, and a session that only one folder has is
-    copied to the other one, with the same name. A command that was stopped is finished by another
-    run.
+    copied to the other one, with the same name. Beside a folder, an address that does not end in
+    .jsonl is a store, which may be empty. A command that was stopped is finished by another run.
     """
+    if not is_folder(a) and not is_folder(b):
+        a, b = session_file(a), session_file(b)
     with _continued():
         result = sync_all(a, b, each=None if as_json else _tell_synced)
     _out_result(result, "United", as_json=as_json)

@@ -341,6 +341,35 @@ def test_a_copy_on_a_medium_that_cannot_be_written_gives_what_it_has(
         sync(there, chat, fs=ReadOnly())
 
 
+@pytest.mark.parametrize("is_first", [True, False])
+def test_beside_a_store_an_address_is_an_empty_store(
+    chat: str, other: str, tmp_path: Path, is_first: bool
+) -> None:
+    here, there = str(tmp_path / "here"), in_store(other, "new/folder")
+    copy(chat, here)
+    pair = (here, there) if is_first else (there, here)
+    if there.startswith(str(tmp_path)):
+        with pytest.raises(SessionNotFoundError, match="make the folder first"):
+            sync(*pair)
+        return
+    assert "/new/folder/chat.jsonl" in str(sync(*pair).sessions[0].copied_to)
+    assert sync(*pair).is_unchanged
+    for file, none in ((here, "new/none.jsonl"), (chat, "none")):
+        with pytest.raises(SessionNotFoundError):
+            sync(file, in_store(other, none))
+
+
+def test_the_sessions_of_one_id_are_all_named_with_their_stores(chat: str, tmp_path: Path) -> None:
+    a, b = tmp_path / "a", tmp_path / "b"
+    files = [str(a / "p/x.jsonl"), str(b / "p/x.jsonl"), str(b / "q/y.jsonl")]
+    for file in files:
+        copy(chat, file)
+    result = sync(a, b)
+    assert len(result.sessions) == 1
+    [problem] = result.problems
+    assert f"belong together: {', '.join(files)}; only those with the same name" in problem
+
+
 def test_two_stores_are_united_by_the_ids_of_their_sessions(other: str, tmp_path: Path) -> None:
     here, there = Store(tmp_path / "here"), Store(other)
     for id in ("both", "here"):
@@ -386,7 +415,9 @@ def test_what_cannot_be_united_hides_nothing(chat: str, other: str, tmp_path: Pa
     assert [one.id for one in result.sessions] == ["fine"]
     assert len(result.skipped) == 2
     told = " ".join(result.problems)
-    assert "it is not clear which belong together: a.jsonl, b.jsonl, c.jsonl" in told
+    named = f"{here}/a.jsonl, {here}/b.jsonl, {other}"
+    assert f"it is not clear which belong together: {named.partition('?')[0]}" in told
+    assert "/c.jsonl" in told
     assert told.count("another session has its name there") == 2
     assert len(result.problems) == 3
 

@@ -8,11 +8,14 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
 from sessiontree import Session
+from sessiontree.catalog.copies import Mirror
 from tests.support.children import PATIENCE
 from tests.support.conversation import assistant, user
 from tests.support.terminal import done, run
@@ -125,6 +128,33 @@ def test_what_cannot_be_done_is_said_in_a_line(
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("words", [("a", "c"), ("c", "a")])
+def test_a_sync_of_a_folder_asks_for_the_other_folder_to_be_made(
+    chat: Path, words: tuple[str, ...]
+) -> None:
+    os.mkdir("a")
+    told = run("sync", *words)
+    assert told.exit_code == 1
+    assert told.stderr == (
+        "Error: there is no folder c; make the folder first ('sessiontree copy' makes the first "
+        "copy)\n"
+    )
+
+
+def test_a_watch_has_failed_only_if_its_first_pass_is_interrupted(
+    chat: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(copies: Mirror, stop: threading.Event) -> NoReturn:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Mirror, "_waits", interrupt)
+    assert run("copy", "chat.jsonl", "there", "--watch").exit_code == 0
+    monkeypatch.setattr(Mirror, "go", interrupt)
+    told = run("copy", "chat.jsonl", "other", "--watch")
+    assert told.exit_code == 130
+    assert "run the same command again to continue" in told.stderr
+
+
 @pytest.mark.slow
 def test_a_watch_copies_what_is_new_until_it_is_interrupted(chat: Path, tmp_path: Path) -> None:
     words = [sys.executable, "-m", "sessiontree", "copy", "chat.jsonl", "there", "--watch"]
@@ -135,7 +165,7 @@ def test_a_watch_copies_what_is_new_until_it_is_interrupted(chat: Path, tmp_path
             append(chat, "more")
             assert watching.stdout.readline().startswith("chat.jsonl -> there/chat.jsonl: ")
             watching.send_signal(signal.SIGINT)
-            assert watching.wait(PATIENCE) == 130
+            assert watching.wait(PATIENCE) == 0
         finally:
             watching.kill()
     assert (tmp_path / "there/chat.jsonl").read_bytes() == chat.read_bytes()

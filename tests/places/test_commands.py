@@ -354,8 +354,14 @@ def test_a_command_that_is_named_in_a_message_is_quoted_once(url: str) -> None:
 
 
 def test_a_sync_with_nothing_names_the_command_that_makes_a_copy(url: str) -> None:
-    told = run("sync", url, f"{url}-none", status=1)
-    assert "'sessiontree copy' makes the first copy" in told
+    file = Store(url).find("aaaa").file
+    for words in ((file, f"{url}-none/p/a.jsonl"), (file, f"{url}-none")):
+        assert "'sessiontree copy' makes the first copy" in run("sync", *words, status=1)
+
+
+def test_a_sync_of_a_store_takes_an_address_that_has_nothing_as_an_empty_store(url: str) -> None:
+    run("sync", url, f"{url}-none")
+    assert [one.id for one in Store(f"{url}-none").list()] == ["aaaa1111"]
 
 
 @pytest.mark.parametrize("command", ["copy", "sync"])
