@@ -201,6 +201,28 @@ def test_a_connection_that_fails_says_what_to_check(
         place_of(url)[0].find("a.jsonl")
 
 
+@pytest.mark.parametrize(
+    ("option", "told"),
+    [
+        ("schema=", "schema= in postgresql://me@127.0.0.1:1/db is empty"),
+        ("schema", "schema= in postgresql://me@127.0.0.1:1/db is empty"),
+        ('schema="team"', "leave out the quotes"),
+        ("schema=" + "s" * 64, "is too long for the name of a schema: it has 64 bytes"),
+        ("schema=" + "%C3%BC" * 32, "is too long for the name of a schema: it has 64 bytes"),
+    ],
+)
+def test_a_name_that_no_schema_has_is_refused_with_the_reason(option: str, told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        place_of(f"postgresql://me@127.0.0.1:1/db?{option}")
+
+
+def test_a_schema_of_63_bytes_is_taken(running: Server, base: str) -> None:
+    place, _ = place_of(f"{running.address(base)}?schema={'s' * 63}")
+    place.create("p/a.jsonl", [HEADER])
+    assert place.find("p/a.jsonl") is not None
+    place.close()
+
+
 def test_an_option_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="there is no option scheme; there are: schema, notify, t"):
         place_of("postgresql://me@127.0.0.1:1/db?scheme=team&sslmode=disable")

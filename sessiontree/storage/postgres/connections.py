@@ -103,8 +103,7 @@ def settings_of(address: Address) -> Settings:
     schema = options.pop("schema", "sessiontree")
     notify = options.pop("notify", "on")
     options.pop("blobs", None)
-    if not schema or '"' in schema or "\0" in schema:
-        raise UsageError(f"{schema!r} is not the name of a schema; leave out the quotes")
+    _check_schema(schema, address.shown)
     if notify not in ("on", "off"):
         raise UsageError(f"notify={notify} in {address.shown} is neither on nor off")
     seconds = _number(options.pop("timeout", "30"), "timeout", address.shown)
@@ -127,6 +126,24 @@ def settings_of(address: Address) -> Settings:
         tuple(sorted(secrets, key=len, reverse=True)),
     )
 
+
+def _check_schema(schema: str, shown: str) -> None:
+    """Refuse the name of a schema that the server would not take as it is."""
+    if not schema:
+        raise UsageError(
+            f"schema= in {shown} is empty; name a schema, or leave the option out for sessiontree"
+        )
+    if '"' in schema or "\0" in schema:
+        raise UsageError(f"{schema!r} is not the name of a schema; leave out the quotes")
+    if (size := len(schema.encode("utf-8", "surrogateescape"))) > _SCHEMA:
+        raise UsageError(
+            f"{schema!r} is too long for the name of a schema: it has {size} bytes, and the server "
+            f"keeps {_SCHEMA} of them; choose a shorter one"
+        )
+
+
+_SCHEMA: Final = 63
+"""The bytes that PostgreSQL keeps of a name; it cuts the rest, and says nothing."""
 
 _OWN: Final = ("schema", "notify", "timeout", "connections", "blobs")
 _LIKELY: Final = "host, sslmode, sslrootcert and target_session_attrs"
