@@ -6,10 +6,12 @@ import contextlib
 import io
 import itertools
 import os
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import IO, Final
 
 import pytest
@@ -221,6 +223,16 @@ def test_a_schema_of_63_bytes_is_taken(running: Server, base: str) -> None:
     place.create("p/a.jsonl", [HEADER])
     assert place.find("p/a.jsonl") is not None
     place.close()
+
+
+def test_the_guide_shows_how_the_server_gives_the_text_of_a_session(
+    running: Server, base: str, place: Place
+) -> None:
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "postgresql.md"
+    (statement,) = re.findall(r"```sql\n(SELECT convert_from.*?)```", guide.read_text(), re.DOTALL)
+    place.create("project/chat.jsonl", [HEADER, LINE, '{"name":"grün"}\n'.encode()])
+    text = (HEADER + LINE).decode() + '{"name":"grün"}\n'
+    assert running.execute(statement, base) == [(text,)]
 
 
 def test_an_option_that_is_not_known_is_refused_with_those_that_are() -> None:
