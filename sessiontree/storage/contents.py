@@ -168,7 +168,7 @@ class ContentParts:
     Args:
         contents: the contents of the place.
         name: the session's, with which the key of each part begins.
-        log: the name of the log, with which the name of each part begins in messages.
+        log: the address of the log; that of a part has its suffix before the options.
     """
 
     def __init__(self, contents: Contents, name: str, log: str) -> None:
@@ -182,7 +182,8 @@ class ContentParts:
         return sorted(key[len(self._name) :] for key in keys if "/" not in key[len(self._name) :])
 
     def name(self, suffix: str) -> str:
-        return self._log + suffix
+        path, mark, options = self._log.partition("?")
+        return f"{path}{suffix}{mark}{options}"
 
     def size(self, suffix: str) -> int:
         found = self._contents.look(self._name + suffix)

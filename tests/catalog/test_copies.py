@@ -213,7 +213,8 @@ def test_a_part_that_is_something_else_is_left_as_it_is(chat: str, other: str) -
     result = copy(chat, there)
     assert result.sessions[0].parts == [".archive-2026-01-01"]
     assert parts(there) == {".v1": b"another", ".archive-2026-01-01": b"archived\nmore\n"}
-    assert ".v1 is there already" in result.problems[0]
+    assert "/chat.jsonl.v1" in result.problems[0]
+    assert " is there already" in result.problems[0]
 
 
 def test_what_is_not_there_or_the_same_is_refused(chat: str, other: str, tmp_path: Path) -> None:

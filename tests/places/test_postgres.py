@@ -235,6 +235,23 @@ def test_the_guide_shows_how_the_server_gives_the_text_of_a_session(
     assert running.execute(statement, base) == [(text,)]
 
 
+def test_what_is_kept_beside_a_session_is_named_by_an_address(running: Server, base: str) -> None:
+    file = f"{running.address(base)}/p/a.jsonl?schema=rep"
+    with Session.create(file, cwd="/p") as session:
+        session.append_message(user("hello"))
+    place, name = place_of(file)
+    append(place.log(name), b'{"type":"message","uu\n')
+    with Session.open(file) as session:
+        kept = session.repair().evidence
+    assert kept is not None
+    path, _, options = kept.partition("?")
+    assert options == "schema=rep"
+    assert path.startswith(f"{running.address(base)}/p/a.jsonl.damaged-")
+    assert place_of(kept)[0] is place
+    assert place.contents.look(place_of(kept)[1]) is not None
+    place.close()
+
+
 def test_an_option_that_is_not_known_is_refused_with_those_that_are() -> None:
     with pytest.raises(UsageError, match="there is no option scheme; there are: schema, notify, t"):
         place_of("postgresql://me@127.0.0.1:1/db?scheme=team&sslmode=disable")
