@@ -1025,6 +1025,29 @@ def test_a_server_that_overwrites_is_refused_for_writing_and_can_be_read(
     assert keys(place) == [f"{NAME}/head"]
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "step"),
+    [
+        (507, "XMinioStorageFull", "the storage is full"),
+        (400, "XMinioAdminBucketQuotaExceeded", "the storage is full"),
+        (403, "QuotaExceeded", "the storage is full"),
+        (400, "EntityTooLarge", "refuses an object of this size"),
+        (413, "", "refuses an object of this size"),
+    ],
+)
+def test_a_server_without_room_is_told_from_one_that_is_not_reached(
+    status: int, code: str, step: str
+) -> None:
+    said = f"<Error><Code>{code}</Code></Error>" if code else ""
+    error = GenericError(f"Error performing PUT http://h: status code: {status}: {said}")
+    assert step in _step(error)
+
+
+def test_an_option_that_is_not_known_is_refused_with_all_that_are() -> None:
+    with pytest.raises(UsageError, match=r"no option endpont; there are: endpoint, .*, blobs"):
+        place_of("s3://bucket/x?endpont=http://localhost:1")
+
+
 def test_a_lost_answer_of_a_creation_makes_one_session() -> None:
     class Losing(Bucket):
         def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:

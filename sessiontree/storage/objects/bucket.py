@@ -103,7 +103,7 @@ def open_store(address: Address) -> ObjectStore:
     if unknown := sorted(set(given) - set(OPTIONS)):
         raise UsageError(
             f"{address.shown}: there is no option {unknown[0]}; there are: "
-            f"{', '.join((*OPTIONS, 'timeout'))}"
+            f"{', '.join((*OPTIONS, 'timeout', 'blobs'))}"
         )
     bucket = address.base.partition("://")[2]
     if not bucket or "@" in bucket:
@@ -471,6 +471,10 @@ def _is_of_another_server(error: Exception) -> bool:
 def _step(error: Exception) -> str:
     if _is_without_credentials(error):
         return "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+    if _is_full(error):
+        return "the storage is full; make room in it, or have its limit raised"
+    if _code(error) == "EntityTooLarge" or _status(error) == 413:
+        return "the server refuses an object of this size; raise its limit, or use another server"
     if _status(error) in (401, 403):
         return "check the credentials and what they may do in the bucket"
     if _code(error) == "NoSuchBucket":
@@ -478,6 +482,15 @@ def _step(error: Exception) -> str:
     if _status(error) in (429, 503):
         return "the server is overloaded; try again later"
     return "check the endpoint and the network, and try again"
+
+
+def _is_full(error: Exception) -> bool:
+    """Whether a server has no room left, or not for this user."""
+    return _status(error) == 507 or any(word in _code(error) for word in _FULL)
+
+
+_FULL: Final = ("StorageFull", "QuotaExceeded")
+"""In the codes of servers without room: `XMinioStorageFull`, `XMinioAdminBucketQuotaExceeded`."""
 
 
 def _is_definite(error: Exception) -> bool:
