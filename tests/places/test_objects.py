@@ -126,7 +126,7 @@ def test_an_append_is_one_request_and_one_under_a_hold_is_two() -> None:
 def test_a_session_is_made_with_one_object_and_resumed_with_few_requests() -> None:
     found = store()
     place = place_on(found)
-    place.check_server()
+    place.check_server(NAME)
     requests(place)
     place.create(NAME, [HEADER])
     assert requests(place) == {"put": 1}
@@ -1025,6 +1025,28 @@ def test_a_server_that_overwrites_is_refused_for_writing_and_can_be_read(
     assert keys(place) == [f"{NAME}/head"]
 
 
+def test_the_server_is_asked_in_the_folder_of_the_session_that_is_written() -> None:
+    class Limited(Bucket):
+        """What a program sees whose rights end at a prefix."""
+
+        def _put(self, key: str, content: bytes, mode: Any, by: str) -> str:
+            assert key.startswith("team/alice/"), key
+            return super()._put(key, content, mode, by)
+
+        def remove(self, keys: Iterable[str]) -> None:
+            for key in keys:
+                assert key.startswith("team/alice/"), key
+                super().remove([key])
+
+    found = store()
+    name = "team/alice/p/s.jsonl"
+    place_on(found, Limited).create(name, [HEADER])
+    append(place_on(found, Limited).log(name), b"one\n")
+    place_on(found, Limited).move(name, "team/alice/.trash/1/p/s.jsonl")
+    place_on(found, Limited).remove("team/alice/.trash/1/p/s.jsonl")
+    assert not [key for key in keys(place_on(found)) if "probe" in key]
+
+
 @pytest.mark.parametrize(
     ("status", "code", "step"),
     [
@@ -1115,7 +1137,7 @@ def _grouped(writers: int, each: int, *, shared: bool, labels: bool) -> tuple[li
 
     try:
         with Session.create(url, cwd="/p", durability="group") as session:
-            place.check_server()
+            place.check_server(NAME)
             requests(place)
             lanes = [session if shared else session.lane(f"w{n}") for n in range(writers)]
             threads = [

@@ -206,7 +206,7 @@ class ObjectLog:
             start += 1
         if at != generation.end:  # its end was not there any more
             raise Moved
-        self._place.check_server()
+        self._place.check_server(self._session.name)
         now, away = moment(), since(generation.verified)
         try:
             kept = session.keeper is not None
@@ -234,7 +234,7 @@ class ObjectLog:
             generation.refresh()
             if not self._may_join(at):
                 raise Moved
-        self._place.check_server()
+        self._place.check_server(self._session.name)
         self._is_waiting = True
         try:
             offset = groups.append(block, self._put_grouped)
@@ -368,7 +368,7 @@ class ObjectLog:
         check_allowed(self)
         if self._failed:
             raise WriteFailedError(self._failed, self.name)
-        self._place.check_server()
+        self._place.check_server(self._session.name)
 
     def was_replaced(self) -> bool:
         generation = self._generation
@@ -443,7 +443,7 @@ class ObjectLog:
 
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         session, old = self._session, self._generation
-        self._place.check_server()
+        self._place.check_server(self._session.name)
         end = session.held_end
         kept = self._keep_as(kept_as) if kept_as else ""
         id = secrets.token_hex(8)

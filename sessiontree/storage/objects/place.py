@@ -69,7 +69,7 @@ _AT_ONCE: Final = 256
 """The listed sessions whose heads are read at once."""
 
 _PROBE: Final = ".sessiontree-probe/"
-"""Begins the keys of the objects that ask what a server can do."""
+"""The folder, beside a session, of the objects that ask what a server can do."""
 
 
 def open_place(address: Address, elsewhere: Elsewhere | None) -> ObjectPlace:
@@ -168,22 +168,27 @@ class ObjectPlace:
     def blobs(self, name: str) -> BlobPlace:
         return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
 
-    def check_server(self) -> None:
+    def check_server(self, name: str) -> None:
         """Check, once, that the server keeps writers apart.
+
+        Args:
+            name: the session that is to be written. Its folder is where the server is asked, since
+                the rights of a program may end at a prefix.
 
         Raises:
             StorageError: it does not.
         """
         with self._lock:
             if not self._is_probed:
-                self._refusal = self._probe()
+                self._refusal = self._probe(name)
                 self._is_probed = True
         if self._refusal:
             raise StorageError(self._refusal, self.url)
 
-    def _probe(self) -> str:
+    def _probe(self, name: str) -> str:
         """Why nothing may be written here; empty if it may."""
-        key = _PROBE + secrets.token_hex(8)
+        folder, slash, _ = name.rpartition("/")
+        key = f"{folder}{slash}{_PROBE}{secrets.token_hex(8)}"
         why = ""
         try:
             etag = self.bucket.create(key, b"1")
@@ -211,7 +216,7 @@ class ObjectPlace:
 
     def create(self, name: str, blocks: Iterable[bytes]) -> None:
         check_name(name, self.url)
-        self.check_server()
+        self.check_server(name)
         id = secrets.token_hex(8)
         first = stored(self.bucket, name, id, blocks)
         try:
@@ -353,7 +358,7 @@ class ObjectPlace:
     def move(self, source: str, target: str) -> None:
         path = self.address(check_name(target, self.url))
         session = self.opened(source)
-        self.check_server()
+        self.check_server(target)
         with session.threads.lock:
             old = standing(self.bucket, head_key(source))
             if old is None or old.head.arriving:
@@ -428,7 +433,7 @@ class ObjectPlace:
 
     def remove(self, name: str) -> None:
         session = self.opened(name)
-        self.check_server()
+        self.check_server(name)
         with self.contents.removing(name) as folders, session.threads.lock:
             old = standing(self.bucket, head_key(name))
             if old is None or old.head.arriving:
