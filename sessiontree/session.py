@@ -36,7 +36,7 @@ from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, merge, outline
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.recording.stream import Granularity, MessageStream
-from sessiontree.storage.backends import check_durability, check_ending, create_log, open_log
+from sessiontree.storage.backends import check_durability, check_new_address, create_log, open_log
 from sessiontree.storage.fs import DISK, Durability, FileSystem
 from sessiontree.storage.log import Log, MemoryLog, closed_on_failure
 
@@ -155,7 +155,7 @@ class Session:
         Raises:
             EntryError: a value is not JSON.
             StorageError: the file cannot be made.
-            UsageError: an address does not end in `.jsonl`.
+            UsageError: an address does not end in `.jsonl`, or is in the trash.
         """
         refs.check_name(lane, "lane name")
         check_durability(None if file is None else os.fspath(file), durability)
@@ -165,7 +165,7 @@ class Session:
         if file is None:
             log, fs, spill_over = MemoryLog(_IN_MEMORY, [line]), DISK, None
         else:
-            check_ending(os.fspath(file))
+            check_new_address(os.fspath(file))
             create_log(fs, os.fspath(file), iter([line]))
             log = open_log(fs, os.fspath(file), durability=durability)
         return cls._open(

@@ -33,7 +33,7 @@ from sessiontree.errors import (
 from sessiontree.storage.atomic import UNFINISHED
 from sessiontree.storage.backends import (
     blobs_of,
-    check_ending,
+    check_new_address,
     create_log,
     is_same_log,
     open_log,
@@ -184,7 +184,7 @@ class _Run:
             return open_log(self._fs, self._file)
         except SessionNotFoundError:
             pass
-        check_ending(self._file)
+        check_new_address(self._file)
         first = next(self._lines(0, _AT_ONCE), b"")
         with contextlib.suppress(SessionExistsError):  # another program was faster
             create_log(self._fs, self._file, iter([first]))

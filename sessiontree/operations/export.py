@@ -62,7 +62,7 @@ from sessiontree.operations.beside import add_usage
 from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines
 from sessiontree.operations.outline import path_rows
 from sessiontree.redact.homes import homes_in
-from sessiontree.storage.backends import blobs_of, check_ending, check_new, create_log, shown
+from sessiontree.storage.backends import blobs_of, check_new, check_new_address, create_log, shown
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.place import whole_path
 
@@ -242,7 +242,7 @@ def _copy(
     inline: bool = False,
     redact: Redaction | None = None,
 ) -> str:
-    check_ending(file)
+    check_new_address(file)
     header = {**_header(original, lines, origin, settings), **facts}
     line: Callable[[Entry], bytes] | None = partial(inlined, original) if inline else None
     own_line: Callable[[dict[str, Any]], bytes] = encode

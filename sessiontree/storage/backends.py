@@ -140,20 +140,24 @@ def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
     Raises:
         SessionExistsError: there is one already.
         StorageError: it cannot be made.
+        UsageError: the address is in the trash.
     """
     if _is_address(file):
+        from sessiontree.storage.place import check_no_trash  # few sessions have an address
+
+        check_no_trash(file)
         place, name = place_of(file)
         place.create(name, blocks)
     else:
         create_file(fs, _path_of(file), blocks)
 
 
-def check_ending(file: str) -> None:
-    """See `place.check_ending`; a path may have any ending."""
+def check_new_address(file: str) -> None:
+    """See `place.check_new_address`; a path may have any ending."""
     if _is_address(file):
         from sessiontree.storage import place  # few sessions have an address
 
-        place.check_ending(file)
+        place.check_new_address(file)
 
 
 def check_new(fs: FileSystem, file: str) -> None:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import StorageError, UsageError
-from sessiontree.storage.files import SUFFIX
+from sessiontree.storage.files import SUFFIX, TRASH
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
@@ -426,14 +426,28 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
-def check_ending(file: str) -> None:
+def check_new_address(file: str) -> None:
     """Refuse an address for a new session that no list of sessions would have.
 
     Raises:
-        UsageError: it does not end in `.jsonl`.
+        UsageError: it does not end in `.jsonl`, or is in the trash.
     """
     if is_address(file) and not is_session_address(file):
         raise UsageError(
             f"{shown_address(file)} is not the address of a session, which ends in "
             "/PROJECT/NAME.jsonl"
+        )
+    check_no_trash(file)
+
+
+def check_no_trash(file: str) -> None:
+    """Refuse an address in the trash for a new session: what is there has been a session before.
+
+    Raises:
+        UsageError: it is in the trash.
+    """
+    if is_address(file) and TRASH in name_in(file).split("/")[:-1]:
+        raise UsageError(
+            f"{shown_address(file)} is in the trash, where no new session is made; choose a name "
+            f"without the folder {TRASH}"
         )

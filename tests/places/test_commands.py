@@ -315,6 +315,27 @@ def test_an_address_that_no_list_would_have_is_refused_for_a_new_session(url: st
     assert [one.id for one in Store(url).list()] == ["aaaa1111"]
 
 
+def test_no_session_is_made_in_the_trash_of_a_place(url: str, tmp_path: Path) -> None:
+    file = Store(url).find("aaaa").file
+    chat, theirs = tmp_path / "chat.jsonl", tmp_path / f"{SESSION}.jsonl"
+    Session.create(chat, cwd="/p").close()
+    agents.written(theirs, [agents.user("u1", None), agents.assistant("a1", "u1", "m1")])
+    new = f"{url}/.trash/new.jsonl"
+    for words in (
+        ("new", new),
+        ("record", new),
+        ("fork", file, new),
+        ("export-branch", file, "@", new),
+        ("copy", str(chat), new),
+        ("import", str(theirs), "-o", f"{url}/.trash"),
+    ):
+        done = CliRunner().invoke(main, words, input="{}\n")
+        assert (done.exit_code, "is in the trash" in done.output) == (1, True), (words, done.output)
+    trashed = Store(url).trash(file)
+    assert [one.file for one in Store(url).trashed()] == [trashed]
+    run("trash", "--empty", "--older-than", "0d", "--store", url)
+
+
 def test_a_file_with_another_ending_is_not_copied_where_no_list_would_have_it(
     url: str, tmp_path: Path
 ) -> None:
