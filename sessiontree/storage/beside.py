@@ -192,10 +192,21 @@ class Beside:
         name, blob = _taken_apart(key)
         there = self._elsewhere
         if there is None or not name:
+            self._check_here(name)
             self.own.put(key, source)
             return
         number = self._number_for(name, there)
         there.contents.put(there.key(number, blob), source)
+
+    def _check_here(self, name: str) -> None:
+        """Check that a session whose address says nothing of its blobs has them in the place.
+
+        Raises:
+            StorageError: it has blobs in another place.
+        """
+        folders = self._folders(name)
+        if folders:
+            raise StorageError(self._where(folders[0]), name)
 
     def _number_for(self, name: str, there: Elsewhere) -> str:
         """The number of the folder for new blobs of a session, whose pointer is made if need be.
@@ -252,6 +263,8 @@ class Beside:
             raise FileNotFoundError(source)
         name, blob = _taken_apart(target)
         there = self._elsewhere
+        if there is None:
+            self._check_here(name)
         if there is None or not name or found.contents is self.own:
             self.own.copy(source, target)
             return

@@ -133,6 +133,26 @@ def test_another_option_than_that_of_the_session_is_refused() -> None:
     assert texts_of(said(lines, blobs)) == [LONG]
 
 
+@pytest.mark.parametrize("kind", ["memory", "postgres", "objects", "s3"])
+def test_a_session_with_blobs_elsewhere_takes_none_without_the_option(
+    kind: str, tmp_path: Path
+) -> None:
+    with opened(kind, tmp_path) as (_, url):
+        there = (tmp_path / "blobs").as_uri()
+        file = said(url, there)
+        written(file, LONG)
+        plain = f"{url}/p/s.jsonl"
+        before = own_keys(plain)
+        with (
+            Session.open(plain, spill_over=100) as session,
+            pytest.raises(StorageError, match=f"give it the option blobs={re.escape(there)}"),
+        ):
+            session.append_message(assistant(MORE))
+        assert own_keys(plain) == before
+        written(plain, "short")
+        assert texts_of(file) == [LONG, "short"]
+
+
 def test_blobs_from_before_the_option_was_given_are_found() -> None:
     lines, blobs = lines_in_memory()
     written(f"{lines}/p/s.jsonl", LONG)
