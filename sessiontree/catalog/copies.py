@@ -38,15 +38,18 @@ NO_SESSION: Final = (ForeignFormatError, NotASessionError, DecoderMissingError)
 """The errors for files that are no sessions of sessiontree."""
 
 
-def note_problem(problems: list[str], error: SessionTreeError) -> None:
+def note_problem(problems: list[str], error: SessionTreeError, *files: str) -> None:
     """Add an error of one session to the problems; raise one that is about a whole place.
 
     An error about a session names the session. So the same text a second time is about the place,
-    such as a server that is down, and no other session will do better.
+    such as a server that is down, and no other session will do better. Where an error names none
+    of the files of its session, the first of them is put before it.
     """
-    if problems[-1:] == [str(error)]:
+    said = str(error)
+    if problems and (problems[-1] == said or problems[-1].endswith(f": {said}")):
         raise error
-    problems.append(str(error))
+    is_named = not files or any(file.partition("?")[0] in said for file in files)
+    problems.append(said if is_named else f"{files[0]}: {said}")
 
 
 class CopyResult(msgspec.Struct, frozen=True):
@@ -147,7 +150,7 @@ class Mirror:
             except NO_SESSION as error:
                 result.skipped.append(str(error))
             except SessionTreeError as error:
-                note_problem(result.problems, error)
+                note_problem(result.problems, error, *self._places(name))
                 if isinstance(error, StorageError) and not isinstance(error, SessionExistsError):
                     continue  # the next pass tries again
             self._seen[name] = state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import msgspec
@@ -160,7 +160,14 @@ class _Stores(NamedTuple):
                 try:
                     self._unite(id, *pair)
                 except SessionTreeError as error:
-                    note_problem(self.result.problems, error)
+                    note_problem(self.result.problems, error, *self._files(*pair))
+
+    def _files(self, ours: str | None, theirs: str | None) -> Iterator[str]:
+        """The paths or addresses of a session, given its names in the stores."""
+        if ours is not None:
+            yield self.one.file(ours)
+        if theirs is not None:
+            yield self.other.file(theirs)
 
     def _by_id(self, store: Catalog) -> dict[str, list[str]]:
         """The names of the sessions of a store, by their ids."""
@@ -172,7 +179,7 @@ class _Stores(NamedTuple):
                 self.result.skipped.append(str(error))
                 continue
             except SessionTreeError as error:
-                note_problem(self.result.problems, error)
+                note_problem(self.result.problems, error, store.file(name))
                 continue
             found.setdefault(id, []).append(name)
         return found

@@ -11,7 +11,7 @@ from typing import Final
 
 import pytest
 
-from sessiontree import Session, Store
+from sessiontree import Session, Store, sync
 from sessiontree.catalog.copies import copy
 from sessiontree.errors import StorageError
 from sessiontree.operations.sync import sync_session
@@ -112,3 +112,16 @@ def test_a_reader_can_read_all_and_write_nothing(url: str) -> None:
         store.trash(file)
     for one in (writers, file):
         place_of(one)[0].close()
+
+
+@pytest.mark.slow
+def test_a_session_that_cannot_be_united_for_lack_of_rights_is_named(
+    url: str, tmp_path: Path
+) -> None:
+    mine = tmp_path / "mine"
+    copy(f"{server().address(url.rpartition('/')[2])}", mine)
+    with Session.open(mine / "p" / "first.jsonl", spill_over=100) as session:
+        session.append_message(user("a" * 500))
+    (problem,) = sync(mine, url.format("reader")).problems
+    assert re.match(rf"{re.escape(str(mine))}/p/first.jsonl: .*denied", problem)
+    place_of(url.format("reader"))[0].close()
