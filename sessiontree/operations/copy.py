@@ -30,6 +30,7 @@ from sessiontree.errors import (
     SessionNotFoundError,
     UsageError,
 )
+from sessiontree.operations.blobs import named_in
 from sessiontree.storage.atomic import UNFINISHED
 from sessiontree.storage.backends import (
     blobs_of,
@@ -143,6 +144,8 @@ class _Run:
         self._findings: dict[str, tuple[int, str, int]] = {}
         self._problems: list[str] = []
         self._damage: list[str] = []
+        self._needed: dict[Blob, None] = {}
+        self._lost: set[str] = set()  # the blobs that the problems have
         self._made = 0  # the bytes of a new target
         self._checked = 0  # up to where the lines were checked
 
@@ -161,6 +164,7 @@ class _Run:
             if self._known is not None and (source.identity, target.identity) == self._known[:2]:
                 start = self._known.end
             written = self._copy_lines(target, start)
+            self._note_lost_blobs(had)
             copied_parts = self._copy_parts(target)
             identity = target.identity
         for offset, cause, count in self._findings.values():
@@ -315,13 +319,17 @@ class _Run:
             )
 
     def _check(self, offset: int, block: bytes) -> None:
-        """Note lines with a wrong checksum, each once; `block` may end inside a line."""
+        """Note lines with a wrong checksum, and the blobs that lines need, each line once.
+
+        `block` may end inside a line.
+        """
         if offset > self._checked:  # the target ended before the LF of a line
             block = self._source.read(self._checked, offset - self._checked) + block
             offset = self._checked
         block = block[max(0, self._checked - offset) : block.rfind(b"\n") + 1]
         offset = self._checked
         self._checked += len(block)
+        self._needed.update(dict.fromkeys(named_in(block)))
         for lines, count in parts(block):
             if count > 1:  # lines too short for an entry
                 offset += count * len(lines[0])
@@ -348,6 +356,7 @@ class _Run:
             if isinstance(error, BlobUnreadableError):
                 raise error
         self._problems += [f"not copied: {error}" for error in lost.values()]
+        self._lost.update(lost)
         copied = [blob for blob in new if blob.sha256 not in lost]
         for blob in (*copied, *sorted(wanted & there)):
             if not target.is_whole(blob):
@@ -358,6 +367,24 @@ class _Run:
                     0,
                 )
         return len(copied), known | frozenset(copied) | (wanted & there)
+
+    def _note_lost_blobs(self, had: frozenset[Blob]) -> None:
+        """Note the blobs that lines need and the target lacks, unless the problems have them."""
+        if self._checked < self._end:  # a last line without its LF
+            rest = self._source.read(self._checked, self._end - self._checked)
+            self._needed.update(dict.fromkeys(named_in(rest + b"\n")))
+        lacking = [
+            blob for blob in self._needed if blob not in had and blob.sha256 not in self._lost
+        ]
+        if not lacking:
+            return
+        source, there = self._source.blobs.open(), frozenset(blobs_of(self._fs, self._file).blobs())
+        for blob in lacking:
+            if blob in there:
+                continue
+            fault = source.fault(blob)
+            changed = f"the blob {blob.sha256} of {self._source.name} came while it was copied"
+            self._problems.append(f"not copied: {changed if fault is None else fault}")
 
     def _copy_parts(self, target: Log) -> list[str]:
         """Copy what is kept beside the log: originals of version 1, and archives."""

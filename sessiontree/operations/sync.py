@@ -19,11 +19,9 @@ from operator import lt
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.core.blob import MARK, Blob, blobs_needed
-from sessiontree.core.codec import check_seal, decode, lines_in
-from sessiontree.core.damage import ignore
+from sessiontree.core.blob import Blob
+from sessiontree.core.codec import check_seal
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.union import Copy, United, parents_first, settled
@@ -41,6 +39,7 @@ from sessiontree.errors import (
     UsageError,
     with_step,
 )
+from sessiontree.operations.blobs import NamedBlobs, named_in
 from sessiontree.storage.backends import is_same_log, open_log
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
@@ -208,11 +207,13 @@ class _Plan(NamedTuple):
     Attributes:
         lines: for each copy the rows of the other one that it lacks.
         settled: the lines that both get at their ends.
-        blobs: for each copy the blobs that its entries, and those it gets, need and it lacks.
+        needed: the blobs that the entries of both need.
+        blobs: which of them are lacking.
     """
 
     lines: tuple[list[int], list[int]]
     settled: list[bytes]
+    needed: list[Blob]
     blobs: _Blobs
 
     @classmethod
@@ -223,14 +224,17 @@ class _Plan(NamedTuple):
             CorruptionError: they have different lines with the same uuid.
         """
         with gc_paused():
-            first = _first_that_differs(one, other)
+            common = _common(one, other)
+            first = common.first
             lines = _lacking(other, one, first), _lacking(one, other, first)
             copies = Copy(one.tree, one.entries_at), Copy(other.tree, other.entries_at)
             end = settled(
                 United(copies[0], copies[1], lines[0], first),
                 United(copies[1], copies[0], lines[1], first),
             )
-            return cls(lines, end, _lacking_blobs(one, other, lines))
+            rest = (*_blobs_from(one, common.end), *_blobs_from(other, common.end))
+            needed = [*dict.fromkeys([*common.blobs, *rest])]
+            return cls(lines, end, needed, _lacking_blobs(one, other, needed))
 
     @property
     def is_empty(self) -> bool:
@@ -298,22 +302,37 @@ def _differ(one: _Side, row: int, other: _Side, other_row: int) -> CorruptionErr
     )
 
 
-def _first_that_differs(one: _Side, other: _Side) -> int:
-    """The first row that is not in the bytes that both copies begin with."""
-    end = min(one.view.complete, other.view.complete)
+class _Common(NamedTuple):
+    """What both copies begin with.
+
+    Attributes:
+        end: where the last line ends that is the same in both.
+        first: the first row behind it.
+        blobs: the blobs that the lines before it need.
+    """
+
+    end: int
+    first: int
+    blobs: list[Blob]
+
+
+def _common(one: _Side, other: _Side) -> _Common:
+    """Compare the bytes that both copies begin with, and find the blobs that these name."""
+    limit = min(one.view.complete, other.view.complete)
+    named = NamedBlobs()
     offset = same = 0
-    while offset < end:
-        size = min(_BLOCK, end - offset)
-        blocks = one.log.read(offset, size), other.log.read(offset, size)
-        if blocks[0] != blocks[1]:
-            pairs = enumerate(zip(*blocks, strict=False))
-            at = next((at for at, (x, y) in pairs if x != y), min(map(len, blocks)))
-            cut = blocks[0].rfind(b"\n", 0, at) + 1
-            same = offset + cut if cut else same
-            break
+    while offset < limit:
+        size = min(_BLOCK, limit - offset)
+        block, theirs = one.log.read(offset, size), other.log.read(offset, size)
+        if block != theirs:
+            pairs = enumerate(zip(block, theirs, strict=False))
+            at = next((at for at, (x, y) in pairs if x != y), min(len(block), len(theirs)))
+            block = block[: block.rfind(b"\n", 0, at) + 1]
+            limit = offset
+        named.take(block)
+        same = offset + block.rfind(b"\n") + 1 if b"\n" in block else same
         offset += size
-        same = offset - size + blocks[0].rfind(b"\n") + 1 if b"\n" in blocks[0] else same
-    return bisect_left(one.tree.offsets, same)
+    return _Common(same, bisect_left(one.tree.offsets, same), [*named.blobs])
 
 
 def _lacking(source: _Side, target: _Side, first: int) -> list[int]:
@@ -370,13 +389,9 @@ def _marks(side: _Side, rows: Iterable[int]) -> dict[int, int]:
     return {row: hash(line) for row, line in zip(ordered, lines, strict=True)}
 
 
-def _lacking_blobs(one: _Side, other: _Side, lines: tuple[list[int], list[int]]) -> _Blobs:
-    """The blobs that are lacking; all lines are only read where one copy has blobs of its own."""
+def _lacking_blobs(one: _Side, other: _Side, needed: Iterable[Blob]) -> _Blobs:
+    """Which of the blobs that the copies need are lacking."""
     ours, theirs = set(one.blobs.blobs()), set(other.blobs.blobs())
-    if ours == theirs:
-        needed = dict.fromkeys([*_blobs_of_rows(other, lines[0]), *_blobs_of_rows(one, lines[1])])
-    else:
-        needed = dict.fromkeys([*_blobs_needed(one), *_blobs_needed(other)])
     return _Blobs(
         [blob for blob in needed if blob not in ours and blob in theirs],
         [blob for blob in needed if blob not in theirs and blob in ours],
@@ -384,26 +399,13 @@ def _lacking_blobs(one: _Side, other: _Side, lines: tuple[list[int], list[int]])
     )
 
 
-def _blobs_of_rows(side: _Side, rows: list[int]) -> Iterator[Blob]:
-    for line in side.view.lines_at(side.tree.offsets[row] for row in sorted(rows)):
-        yield from _named_in(line + b"\n")
-
-
-def _blobs_needed(side: _Side) -> Iterator[Blob]:
+def _blobs_from(side: _Side, start: int) -> Iterator[Blob]:
+    """The blobs that the lines from an offset on need."""
     complete, size = side.view.complete, side.view.size
-    for _, block in whole_lines(side.log.read, 0, complete):
-        yield from _named_in(block)
+    for _, block in whole_lines(side.log.read, start, complete):
+        yield from named_in(block)
     if complete < size:
-        yield from _named_in(side.log.read(complete, size - complete) + b"\n")
-
-
-def _named_in(block: bytes) -> Iterator[Blob]:
-    if stringzilla.find(block, MARK) < 0:
-        return
-    for line in lines_in(block):
-        entry = decode(line, 0, ignore) if MARK in line else None
-        if entry is not None:
-            yield from blobs_needed(entry.as_stored)
+        yield from named_in(side.log.read(complete, size - complete) + b"\n")
 
 
 def _unite(one: _Side, other: _Side, plan: _Plan, counts: _Counts) -> None:
@@ -424,7 +426,7 @@ def _unite(one: _Side, other: _Side, plan: _Plan, counts: _Counts) -> None:
                 _check_same(one, other)
                 plan = _Plan.of(one, other)
             elif any(plan.lines):  # a gc may have removed a blob that no entry named yet
-                plan = plan._replace(blobs=_lacking_blobs(one, other, plan.lines))
+                plan = plan._replace(blobs=_lacking_blobs(one, other, plan.needed))
             _copy_blobs(one, other, plan, counts)
             with contextlib.suppress(Moved):
                 for number, (side, source) in enumerate(((one, other), (other, one))):
@@ -491,10 +493,10 @@ def _blocks(source: _Side, rows: list[int], end: list[bytes]) -> Iterator[list[b
 
 def _lost_blobs(plan: _Plan, side: _Side) -> Iterator[str]:
     """The blobs that neither copy has."""
-    lost = plan.blobs.lost
-    if lost:
-        more = f", and {len(lost) - 1:,} more" if len(lost) > 1 else ""
-        yield f"{side.file}: neither copy has the blob {lost[0].sha256}{more}"
+    for blob in plan.blobs.lost:
+        fault = side.blobs.fault(blob)
+        why = f"{side.file} has something else in its place" if fault is None else fault.cause
+        yield f"neither copy has the blob {blob.sha256}: {why}"
 
 
 def _damage(one: _Side, other: _Side) -> Iterator[str]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 
@@ -203,6 +204,64 @@ def test_a_blob_that_is_damaged_is_reported_and_not_copied(chat: str, other: str
     assert blobs(in_store(other, "chat.jsonl")) == {}
 
 
+def _remove(blob: Path) -> None:
+    shutil.rmtree(blob.parent)
+
+
+def _link(blob: Path) -> None:
+    blob.symlink_to(blob.rename(blob.parent.parent / blob.name))
+
+
+def _pipe(blob: Path) -> None:
+    blob.unlink()
+    os.mkfifo(blob)
+
+
+def _cut(blob: Path) -> None:
+    os.truncate(blob, 10)
+
+
+@pytest.mark.parametrize("spoil", [_remove, _link, _pipe, _cut])
+def test_a_blob_that_is_lacking_is_reported_by_each_run_and_the_rest_is_copied(
+    spoil: Callable[[Path], None], chat: str, other: str
+) -> None:
+    (blob,) = Path(f"{chat}.blobs").iterdir()
+    spoil(blob)
+    with Session.open(chat, spill_over=100) as session:
+        session.append_message(user(f"{LARGE} and more"))
+        session.append_message(user(f"a word about blob@1.0.0::sha256:{'a' * 64}:9"))
+    for _ in range(2):
+        result = copy(chat, other)
+        (problem,) = result.problems
+        assert problem.startswith("not copied: a blob of ")
+        assert blob.name in problem
+        assert content(in_store(other, "chat.jsonl")) == content(chat)
+        assert len(blobs(in_store(other, "chat.jsonl"))) == 1
+
+
+def test_a_blob_that_a_last_line_without_its_newline_names_is_reported(
+    chat: str, tmp_path: Path
+) -> None:
+    shutil.rmtree(f"{chat}.blobs")
+    os.truncate(chat, os.path.getsize(chat) - 1)
+    assert len(copy(chat, tmp_path / "there.jsonl").problems) == 1
+
+
+def test_a_mirror_reports_a_blob_that_is_lacking_once_and_takes_it_when_it_comes_back(
+    chat: str, tmp_path: Path
+) -> None:
+    there = tmp_path / "there.jsonl"
+    (blob,) = Path(f"{chat}.blobs").iterdir()
+    kept = blob.read_bytes()
+    blob.unlink()
+    mirror = Mirror(chat, there)
+    assert len(mirror.go().problems) == 1
+    assert mirror.go().problems == []
+    blob.write_bytes(kept)
+    assert mirror.go().sessions[0].blobs == 1
+    assert len(blobs(str(there))) == 1
+
+
 def test_a_part_that_is_something_else_is_left_as_it_is(chat: str, other: str) -> None:
     there = in_store(other, "chat.jsonl")
     copy(chat, there)
@@ -243,7 +302,8 @@ def test_files_of_other_agents_are_skipped_and_hide_nothing(
     line = '{"type":"user","uuid":"u","sessionId":"s","message":{"role":"user","content":"x"}}\n'
     (folder / "agent.jsonl").write_text(line)
     (folder / "broken.jsonl").write_text("no session")
-    os.rename(chat, folder / "chat.jsonl")
+    for each in (chat, f"{chat}.blobs"):
+        os.rename(each, folder / os.path.basename(each))
     result = copy(folder, other)
     assert [one.target for one in result.sessions] == [in_store(other, "chat.jsonl")]
     assert len(result.skipped) == 2

@@ -235,6 +235,38 @@ def test_a_blob_that_only_one_copy_lost_comes_back(chat: str, tmp_path: Path) ->
     assert content(there) == content(chat)
 
 
+def test_a_blob_that_both_copies_lack_is_reported_by_each_run(chat: str, there: str) -> None:
+    with Session.open(chat, spill_over=100) as session:
+        session.append_message(user(LARGE))
+        session.append_message(user("between " * 300_000))
+        session.append_message(user(f"{LARGE} and more"))
+    copy(chat, there)
+    shutil.rmtree(f"{chat}.blobs")
+    lacking = [blob.sha256 for blob in (blobs_of(DISK, there).blobs())]
+    for sha256 in lacking:
+        blobs_of(DISK, there).remove(sha256)
+    assert len(lacking) == 3
+    for _ in range(2):
+        problems = sync(chat, there).problems
+        assert len(problems) == 3
+        assert all(any(sha256 in problem for problem in problems) for sha256 in lacking)
+
+
+def test_a_store_gets_a_session_whose_blobs_are_gone_and_says_so(
+    chat: str, other: str, tmp_path: Path
+) -> None:
+    with Session.open(chat, spill_over=100) as session:
+        session.append_message(user(LARGE))
+    shutil.rmtree(f"{chat}.blobs")
+    (tmp_path / "store").mkdir()
+    os.rename(chat, tmp_path / "store" / "chat.jsonl")
+    Session.create(tmp_path / "another.jsonl", cwd="/p", id="two").close()
+    copy(tmp_path / "another.jsonl", other)
+    result = sync(tmp_path / "store", other)
+    assert result.sessions[0].copied_to is not None
+    assert "not copied: a blob of " in result.problems[0]
+
+
 def test_the_same_entry_with_other_bytes_is_damage_and_nothing_is_written(
     chat: str, there: str
 ) -> None:
