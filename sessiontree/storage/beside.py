@@ -43,6 +43,7 @@ from sessiontree.storage.place import (
 )
 
 OPTION: Final = "blobs"
+_MOST_KNOWN: Final = 10_000
 
 _REMOVED: Final = ".sessiontree-removed/"
 """Begins the keys of the notes about sessions that are being removed."""
@@ -138,6 +139,7 @@ class Beside:
     def __init__(self, own: Contents, elsewhere: Elsewhere | None = None) -> None:
         self.own = own
         self._elsewhere = elsewhere
+        self._here: set[str] = set()  # sessions that had no pointer: one request each, not a blob
 
     @property
     def forks(self) -> bool:
@@ -204,9 +206,14 @@ class Beside:
         Raises:
             StorageError: it has blobs in another place.
         """
+        if name in self._here:
+            return
         folders = self._folders(name)
         if folders:
             raise StorageError(self._where(folders[0]), name)
+        if len(self._here) >= _MOST_KNOWN:
+            self._here.clear()
+        self._here.add(name)
 
     def _number_for(self, name: str, there: Elsewhere) -> str:
         """The number of the folder for new blobs of a session, whose pointer is made if need be.
