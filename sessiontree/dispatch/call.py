@@ -155,7 +155,7 @@ class Call:
     def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
         """Open a session to read; handles of files are read below `root`, which is in the scope."""
         self.check()
-        folder = None if root is None else self.scope.inside(root)
+        folder = None if root is None else self.scope.local(root)
         file, registry = self.file(session), self.scope.registry
         with Session.open(file, readonly=True, registry=registry, root=folder) as opened:
             try:

@@ -1,7 +1,8 @@
 """What the calls of one dispatcher may reach: which sessions, and whether they may write.
 
 Invariants: in a confined scope no call reads or makes a file outside the places, whatever the path,
-the id or the links in it; without `write` no call changes or makes a file.
+the id or the links in it, and none connects to an address outside them; without `write` no call
+changes or makes a file.
 """
 
 from __future__ import annotations
@@ -17,10 +18,11 @@ from sessiontree.catalog.homes import agent_folders
 from sessiontree.catalog.listing import SessionInfo, by_time
 from sessiontree.catalog.lookup import LATEST
 from sessiontree.catalog.places import OWN, Selection, sessions_in, without_imports
+from sessiontree.dispatch.below import address_in, below, is_path_below
 from sessiontree.dispatch.guidance import Refusal, ambiguous, nearest
-from sessiontree.errors import RefError, SessionNotFoundError, UsageError
+from sessiontree.errors import RefError, SessionNotFoundError
 from sessiontree.storage.files import Report
-from sessiontree.storage.place import address, address_of, names_place, path_of
+from sessiontree.storage.place import is_address, is_url, names_place, path_of, without_secret
 from sessiontree.store import Store
 
 if TYPE_CHECKING:
@@ -46,7 +48,7 @@ class Scope:
     """What calls may reach.
 
     Args:
-        root: the folder of the store; by default the user's.
+        root: the folder or the address of the store; by default the user's.
         agents: whether the sessions of known agents count, too.
         confined: whether calls stay in these places; else a path may lead anywhere.
         write: whether calls may change sessions and make files.
@@ -73,7 +75,7 @@ class Scope:
 
     @property
     def places(self) -> list[str]:
-        """The folders in which sessions are found."""
+        """The folders in which sessions are found, and the address of the store if it has one."""
         return [self.store.root, *self.agents]
 
     @cached_property
@@ -155,19 +157,33 @@ class Scope:
         return f"No session{of} is in the project {project!r:.200}{known}."
 
     def inside(self, path: str) -> str:
-        """A path that calls may reach, as it is.
+        """A path or an address of sessions that calls may reach, as it is to be used.
 
         Raises:
-            Refusal: the path leads outside the places.
+            Refusal: it leads outside the places.
         """
-        if not self.confined or self._is_inside(path):
+        if not self.confined:
             return path
+        for place in self.places:
+            if (found := below(path, place)) is not None:
+                return found
+        where = "places" if names_place(path) else "folders"
         raise Refusal(
-            f"{path!r:.200} is outside the folders that can be reached",
+            f"{_shown(path)!r:.200} is outside the {where} that can be reached",
             "outside",
-            "Give a path in one of these folders, or the id of a session.",
+            f"Give a path in one of these {where}, or the id of a session.",
             self.places,
         )
+
+    def local(self, path: str) -> str:
+        """The path of a file or a folder of this machine that calls may reach.
+
+        Raises:
+            Refusal: it leads outside the places, or is an address.
+        """
+        if names_place(path):
+            raise _no_path(path, "Give a path.")
+        return self.inside(path)
 
     def project_file(self, path: str) -> str:
         """The absolute path of a file that agents changed, which calls may read.
@@ -181,9 +197,9 @@ class Scope:
             return os.path.abspath(_without_nul(path))
         for project in self.projects:
             found = os.path.join(project, path)
-            if _is_below(found, project) and (os.path.lexists(found) or os.path.isabs(path)):
+            if is_path_below(found, project) and (os.path.lexists(found) or os.path.isabs(path)):
                 return os.path.abspath(found)
-        if self.projects and _is_below(os.path.join(self.projects[0], path), self.projects[0]):
+        if self.projects and is_path_below(os.path.join(self.projects[0], path), self.projects[0]):
             return os.path.abspath(os.path.join(self.projects[0], path))
         if not self.projects:
             raise Refusal("no file of a project can be read here", "outside", ASK_FOR_PROJECT)
@@ -208,6 +224,23 @@ class Scope:
 
         return reaches
 
+    def new_session(self, path: str) -> str:
+        """The path or the address of a session that a call may make; see `new_file`.
+
+        Raises:
+            Refusal: it leads elsewhere, there is no such folder, or calls may not write.
+        """
+        self.check_write()
+        if not self.confined:
+            return path if is_address(path) else self.new_file(path)
+        root = self.store.root
+        if not is_address(root) and not names_place(path):
+            return self.new_file(path)
+        found = below(path, root) if is_url(path) else address_in(root, path)
+        if found is None:
+            raise _outside_store(path, root)
+        return found
+
     def new_file(self, path: str) -> str:
         """The path of a file that a call may make.
 
@@ -217,14 +250,18 @@ class Scope:
             Refusal: the path leads elsewhere, there is no such folder, or calls may not write.
         """
         self.check_write()
-        if names_place(path) or (self.confined and names_place(self.store.root)):
+        root = self.store.root
+        if is_address(path):
+            raise _no_path(path, "Give a path; tree.export_branch takes the address of a session.")
+        if self.confined and is_address(root):
             raise Refusal(
-                f"{path!r:.200} would be in a store at an address, which keeps sessions only",
-                "bad_value",
-                "Print the text instead, or start the server with a folder as its store.",
+                f"this makes a file on this machine, and all sessions here are at {root}",
+                "outside",
+                "Read a transcript with tree.export, or copy into the store: tree.export_branch.",
             )
-        made = os.path.join(self.store.root, path) if self.confined else path
-        self._check_below_store(path, made)
+        made = os.path.join(root, path_of(path)) if self.confined else path_of(path)
+        if self.confined and not is_path_below(made, root):
+            raise _outside_store(path, root)
         folder = os.path.dirname(os.path.abspath(made))
         if not os.path.isdir(folder):
             raise Refusal(
@@ -233,32 +270,6 @@ class Scope:
                 "Give a path in a folder that is there.",
             )
         return made
-
-    def new_session(self, path: str) -> str:
-        """The path or the address of a session that a call may make; see `new_file`.
-
-        Raises:
-            Refusal: it leads elsewhere, there is no such folder, or calls may not write.
-        """
-        root = self.store.root
-        if not names_place(path) and not (self.confined and names_place(root)):
-            return self.new_file(path)
-        self.check_write()
-        made = path
-        if not names_place(path):
-            place = address(root)
-            made = address_of(place.shown, f"{place.name}/{path}".lstrip("/"), place.shown_options)
-        self._check_below_store(path, made)
-        return made
-
-    def _check_below_store(self, path: str, made: str) -> None:
-        if self.confined and not _is_below(made, self.store.root):
-            raise Refusal(
-                f"{path!r:.200} is outside {self.store.root}",
-                "outside",
-                "Give a relative path, or a path below that folder.",
-                [self.store.root],
-            )
 
     def check_write(self) -> None:
         """Refuse where calls may not change anything."""
@@ -271,11 +282,11 @@ class Scope:
             )
 
     def is_in_store(self, path: str) -> bool:
-        """Whether a file lies in the folder of the store."""
-        return _is_below(path, self.store.root)
+        """Whether a session lies in the store, by its path or its address."""
+        return below(path, self.store.root) is not None
 
     def _is_inside(self, path: str) -> bool:
-        return any(_is_below(path, place) for place in self.places)
+        return any(below(path, place) is not None for place in self.places)
 
     def _not_found(self, name: str) -> Refusal:
         every = self.sessions(Selection(), _untold)
@@ -316,31 +327,21 @@ def _without_nul(path: str) -> str:
     return path
 
 
-def _is_below(path: str, folder: str) -> bool:
-    """Whether a path, its links followed, is a folder or below it; the same for addresses.
-
-    An address is compared as a text: nothing is opened before it is known to be inside. An address
-    that goes to the same server in other words, or has a password, is not below.
-    """
-    if names_place(path) or names_place(folder):
-        return _is_address_below(path, folder)
-    try:
-        real, below = (os.path.realpath(path_of(each)) for each in (path, folder))
-    except ValueError:  # a NUL in it, or a file of another machine
-        return False
-    return os.path.join(real, "").startswith(os.path.join(below, ""))
+def _no_path(address: str, next: str) -> Refusal:
+    shown = without_secret(address)
+    message = f"this takes a path of this machine, and {shown!r:.200} is an address"
+    return Refusal(message, "outside", next)
 
 
-def _is_address_below(text: str, folder: str) -> bool:
-    if not (names_place(text) and names_place(folder)):
-        return False
-    try:
-        one, other = address(text), address(folder)
-    except UsageError:
-        return False
-    if (one.base, one.options) != (other.shown, other.shown_options):
-        return False
-    parts, above = one.name.rstrip("/").split("/"), other.name.strip("/").split("/")
-    if any(part in ("", ".", "..") for part in parts):
-        return False
-    return above == [""] or parts[: len(above)] == above
+def _outside_store(path: str, root: str) -> Refusal:
+    below_it = "an address below that one" if is_address(root) else "a path below that folder"
+    return Refusal(
+        f"{_shown(path)!r:.200} is outside {root}",
+        "outside",
+        f"Give a relative path, or {below_it}.",
+        [root],
+    )
+
+
+def _shown(path: str) -> str:
+    return without_secret(path) if names_place(path) else path

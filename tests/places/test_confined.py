@@ -51,7 +51,7 @@ def test_a_subtree_becomes_a_session_of_the_store(store: Store) -> None:
     made = calls.value("tree.export_branch", session=file, entry="@", out="p/new.jsonl")["file"]
     assert "hello" in str(calls.value("tree.render", session=made))
     assert made in {one.file for one in Store(store.root).list()}
-    assert calls("tree.export_file", session=file, out="p/new.md").kind == "bad_value"
+    assert calls("tree.export_file", session=file, out="p/new.md").kind == "outside"
 
 
 def test_a_session_of_the_store_is_moved_to_its_trash(store: Store) -> None:
@@ -68,7 +68,6 @@ def test_no_other_place_is_reached(store: Store) -> None:
     asked = [
         *(f"{inside}{mark}{each}" for each in ("host=127.0.0.1&port=9", "hostaddr=127.0.0.1")),
         *(f"{inside}{mark}{each}" for each in ("schema=b", "endpoint=http://127.0.0.1:9")),
-        f"{inside}{mark}password=x",
         *(f"{base}{each}/x.jsonl" for each in ("b", "/..", "/../..", "/%2e%2e", "/./..", "//")),
         base.replace("team/a%20b", "x.jsonl"),
         *(f"{scheme}://u@127.0.0.1:9/d/x.jsonl" for scheme in ("postgresql", "postgres", "s3")),

@@ -147,6 +147,6 @@ def _scope(call: Call, given: Resolve, wanted: Handle) -> Iterator[Scope]:
         file = given.session or _file_named(call, wanted)
         if file is not None:
             owner = opened.enter_context(call.reading(file, given.root))
-        root = None if given.root is None else call.scope.inside(given.root)
+        root = None if given.root is None else call.scope.local(given.root)
         registry = call.scope.registry or Registry.default()
         yield opened.enter_context(Scope(registry, owner, root))

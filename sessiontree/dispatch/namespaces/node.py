@@ -100,7 +100,7 @@ def create_text(call: Call, given: CreateText) -> Written:
     Refuses an attachment outside the folders that can be reached, or of more than 20 MiB.
     """
     call.scope.check_write()
-    files = [call.scope.inside(path) for path in given.attachments]
+    files = [call.scope.local(path) for path in given.attachments]
     message = {"role": given.role, "content": given.text}
     return _write(call, given, lambda session: _said(session, given, message, files))
 
@@ -187,7 +187,7 @@ def attach(call: Call, given: Attach) -> Written:
     A model gets images, PDF and text. Refuses a file outside the folders that can be reached.
     """
     call.scope.check_write()
-    path = call.scope.inside(given.path)
+    path = call.scope.local(given.path)
 
     def write(session: Session) -> Entry:
         return session.attach(

@@ -19,6 +19,7 @@ from sessiontree.dispatch.namespaces.session import (
     row_of_session,
 )
 from sessiontree.errors import RefError
+from sessiontree.storage.place import whole_path
 
 
 class Rename(OfSession):
@@ -123,7 +124,7 @@ def restore(call: Call, given: Restore) -> Put:
     call.scope.check_write()
     store = call.scope.store
     if os.sep in given.session:
-        file = os.path.abspath(call.scope.inside(given.session))
+        file = whole_path(call.scope.inside(given.session))
     else:
         try:
             file = store.find_trashed(given.session, report=call.warn)

@@ -301,4 +301,4 @@ def resume_command(call: Call, given: ResumeCommand) -> Command:
 
 def _check_converts(call: Call, home: str) -> None:
     call.scope.check_write()
-    call.scope.inside(home)
+    call.scope.local(home)

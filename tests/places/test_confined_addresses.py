@@ -1,0 +1,153 @@
+"""A scope whose store is at an address reaches what is in it, and connects to nothing else."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from sessiontree import Store
+from sessiontree.storage.place import address
+from tests.places.kinds import opened
+from tests.places.server import server
+from tests.support.calls import Answer, Calls
+from tests.support.sessions import said
+
+OUT: Final = ("..", "%2e%2e", ".", "", "%2F", "a%2F..", "%00")
+"""Parts of a path that lead out of a folder, or that no name has."""
+
+
+@pytest.fixture
+def elsewhere() -> Iterator[socket.socket]:
+    """A server that nothing may connect to."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        listening.settimeout(0)
+        yield listening
+        with pytest.raises(BlockingIOError):
+            listening.accept()
+
+
+def port(listening: socket.socket) -> int:
+    return int(listening.getsockname()[1])
+
+
+def refused(calls: Calls, given: str, kind: str = "outside") -> None:
+    """No method takes an address."""
+    answers: list[Answer] = [
+        calls(name, session=given) for name in ("tree.render", "tree.fork", "context.get")
+    ]
+    answers += [calls("session.restore", session=given), calls("session.import", sources=[given])]
+    assert [each.kind for each in answers] == [kind] * len(answers), given
+
+
+def test_no_option_leads_to_another_server(elsewhere: socket.socket) -> None:
+    root = f"postgresql://u@127.0.0.1:{port(elsewhere)}/e"
+    calls = Calls(root)
+    for given in (
+        f"{root}/x.jsonl?host=127.0.0.1&port={port(elsewhere)}",
+        f"{root}/x.jsonl?hostaddr=127.0.0.1",
+        f"{root}/x.jsonl?schema=b",
+        f"{root}x/x.jsonl",
+        f"postgresql://127.0.0.1:{port(elsewhere)}/e/x.jsonl",
+        f"postgresql://other@127.0.0.1:{port(elsewhere)}/e/x.jsonl",
+        f"postgres://u@localhost:{port(elsewhere)}/e/x.jsonl",
+        f"postgresql://u@127.0.0.1:{port(elsewhere)}/E/x.jsonl",
+        f"postgresql://u@127.0.0.1:{port(elsewhere)}/x.jsonl",
+        f"s3://b/x.jsonl?endpoint=http://127.0.0.1:{port(elsewhere)}",
+    ):
+        refused(calls, given)
+
+
+def test_no_option_leads_to_another_bucket(elsewhere: socket.socket) -> None:
+    calls = Calls("s3://buck?region=eu")
+    to = f"endpoint=http://127.0.0.1:{port(elsewhere)}"
+    for options in (to, f"region=eu&{to}", f"blobs=s3://b%3F{to}", "region=us"):
+        refused(calls, f"s3://buck/c/x.jsonl?{options}")
+
+
+def test_an_address_is_in_no_folder(
+    tmp_path: Path, elsewhere: socket.socket, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said(Store(tmp_path), "hello")
+    calls = Calls(".")
+    here = f"127.0.0.1:{port(elsewhere)}"
+    for given in (
+        f"postgresql://u@{here}/e/x.jsonl",
+        f"s3://b/x.jsonl?endpoint=http://{here}",
+        "memory://x/x.jsonl",
+        f"postgresql://u@{here}:a/e/x.jsonl",
+    ):
+        refused(calls, given)
+        for name in ("tree.export_branch", "tree.export_file", "tree.convert"):
+            more = {"tree.export_branch": {"entry": "@"}, "tree.convert": {"to": "pi"}}
+            answer = calls(name, session="latest", out=given, **more.get(name, {}))
+            assert answer.kind in ("outside", "bad_value"), (name, given)
+
+
+def test_the_url_of_a_file_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its text alone, taken for a relative path, would be below the current directory."""
+    outside = said(Store(tmp_path / "outside"), "secret")
+    inside = said(Store(tmp_path / "store"), "hello")
+    monkeypatch.chdir(tmp_path / "store")
+    calls = Calls(".")
+    refused(calls, Path(outside).as_uri())
+    out = Path(outside).as_uri() + "2"
+    assert calls("tree.export_file", session=inside, out=out).kind == "outside"
+    for name in ("node.attach", "node.create_text"):
+        given = (
+            {"path": Path(outside).as_uri()}
+            if name == "node.attach"
+            else {
+                "text": "see",
+                "attachments": [Path(outside).as_uri()],
+            }
+        )
+        assert calls(name, session=inside, **given).kind == "outside"
+    assert "hello" in calls.value("tree.render", session=Path(inside).as_uri())["text"]
+
+
+@pytest.mark.parametrize("name", OUT)
+def test_no_name_leads_above_the_start_of_names(tmp_path: Path, name: str) -> None:
+    with opened("memory", tmp_path) as (place, root):
+        said(Store(f"{root}/other"), "secret")
+        (secret,) = (found.name for found in place.list())
+        calls = Calls(f"{root}/team")
+        for given in (
+            f"{root}/team/{name}/{secret}",
+            f"{root}/team/{name}/../{secret}",
+            f"{root}/{secret}",
+            f"{root}//{secret}",
+            f"{root}/teammate/x.jsonl",
+            f"{root}/TEAM/x.jsonl",
+            f"{root}/%74eam/{name}/x.jsonl",
+        ):
+            refused(calls, given)
+
+
+@pytest.mark.parametrize("options", ["", "?schema=b", "?schema=b&timeout=5"])
+def test_a_session_at_an_address_is_reached_by_each_of_its_names(options: str) -> None:
+    running = server()
+    database = running.database()
+    root = f"{running.address(database)}/team{options}"
+    file = said(Store(root), "hello")
+    said(Store(f"{running.address(database)}?schema=other"), "secret")
+    calls = Calls(root)
+    (one,) = calls.value("session.list")["items"]
+    with_password = file.replace("@", ":wrong@", 1)
+    plain, _, _ = file.partition("?")
+    for session in (one["id"], one["id"][:8], "latest", file, plain, with_password):
+        for name in ("tree.render", "tree.export", "context.get", "session.outline"):
+            assert "hello" in str(calls.value(name, session=session)), (name, session)
+        calls.value("node.create_text", session=session, text="more")
+        copy = calls.value("tree.fork", session=session)
+        assert address(copy["file"])[:2] == address(root)[:2]
+        calls.value("session.trash", session=copy["file"])
+        put = calls.value("session.restore", session="latest")
+        trashed = calls.value("session.trash", session=put["file"].partition("?")[0])
+        calls.value("session.restore", session=trashed["file"])
+        calls.value("session.trash", session=copy["id"])
+    assert "secret" not in str(calls.value("session.list"))
