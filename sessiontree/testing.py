@@ -458,7 +458,7 @@ def parts_are_written_read_replaced_and_removed(logs: Logs) -> None:
         assert (other.parts.size(".b"), other.parts.size(".a")) == (6, 0)
         other.parts.write(".b", iter([b"three"]))
         assert b"".join(log.parts.read(".b")) == b"three"
-        assert log.parts.name(".b").endswith(".b")
+        assert log.parts.name(".b").partition("?")[0].endswith(".b")  # an address may have options
         log.parts.remove(".b")
         assert [part for part in other.parts.list() if part not in before] == [".a"]
         for look in (log.parts.size, log.parts.remove, lambda part: list(log.parts.read(part))):

@@ -19,6 +19,7 @@ from typing import IO, Final
 
 from sessiontree.storage.beside import Beside, Kept
 from sessiontree.storage.fs import ElsewhereError, Stat, Times
+from sessiontree.storage.parts import name_beside
 from sessiontree.storage.place import Contents
 
 _IN_MEMORY: Final = 8 * 1024 * 1024
@@ -182,8 +183,7 @@ class ContentParts:
         return sorted(key[len(self._name) :] for key in keys if "/" not in key[len(self._name) :])
 
     def name(self, suffix: str) -> str:
-        path, mark, options = self._log.partition("?")
-        return f"{path}{suffix}{mark}{options}"
+        return name_beside(self._log, suffix)
 
     def size(self, suffix: str) -> int:
         found = self._contents.look(self._name + suffix)

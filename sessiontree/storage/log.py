@@ -774,7 +774,7 @@ class MemoryLog:
             keep(self.parts, kept_as, self.name, len(old), lambda: iter([old]))
         self._shared.content.append(bytearray(content))
         self._shared.modified = time.time()
-        return self.name + kept_as if kept_as else ""
+        return self.parts.name(kept_as) if kept_as else ""
 
     @property
     def parts(self) -> MemoryParts:

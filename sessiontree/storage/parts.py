@@ -141,6 +141,12 @@ class FileParts:
         self._fs.unlink(self.name(suffix))
 
 
+def name_beside(log: str, suffix: str) -> str:
+    """The name of a part beside a log; in an address, the suffix is before the options."""
+    path, mark, options = log.partition("?") if "://" in log else (log, "", "")
+    return f"{path}{suffix}{mark}{options}"
+
+
 class MemoryParts:
     """The parts of a log in memory; see `Parts`.
 
@@ -157,7 +163,7 @@ class MemoryParts:
         return sorted(self._contents)
 
     def name(self, suffix: str) -> str:
-        return self._name + suffix
+        return name_beside(self._name, suffix)
 
     def size(self, suffix: str) -> int:
         return len(self._content(suffix))
