@@ -261,6 +261,9 @@ LATE: Final = {
     "catalog.open": {
         "catalog.homes": "few files are of version 1",
     },
+    "catalog.changes": {
+        "catalog.remote": "few stores have an address",
+    },
     "catalog.places": {
         "catalog.remote": "few stores have an address",
     },

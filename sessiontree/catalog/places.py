@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from datetime import datetime
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -25,7 +25,6 @@ from sessiontree.catalog.listing import (
     facts_of,
     header_of,
     moment,
-    reading,
     session_infos,
     without_stubs,
 )
@@ -35,9 +34,6 @@ from sessiontree.storage.files import Report, session_files
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.storage.rollouts import in_force
-
-if TYPE_CHECKING:
-    from sessiontree.catalog.remote import Remote
 
 Reaches = Callable[[str], bool]
 """Whether a caller may read a file."""
@@ -102,22 +98,6 @@ def files_in(places: Iterable[str], report: Report) -> Iterator[str]:
     return in_force(_all_files(places, report))
 
 
-def changes_in(places: Iterable[str], report: Report) -> Iterator[tuple[str, int]]:
-    """The same files, each with its last change in nanoseconds since 1970.
-
-    Of a store at an address, one list has all of them.
-    """
-    places = list(places)
-    stores = [one for one in places if is_address(one) and not is_session_address(one)]
-    for store in stores:
-        catalog = _remote(store)
-        for name, changed in catalog.changes():
-            yield catalog.file(name), changed
-    for file in without_stubs(files_in([one for one in places if one not in stores], report)):
-        with suppress(OSError):  # it was removed a moment ago
-            yield file, round(reading(DISK, file).stat(file).modified * 1e9)
-
-
 def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
     seen: set[str] = set()
     for place in places:
@@ -135,7 +115,9 @@ def _files_of(place: str, report: Report) -> Iterator[str]:
         yield place
         return
     if is_address(place):
-        yield from _remote(place).files(None, report)
+        from sessiontree.catalog.remote import Remote  # few stores have an address
+
+        yield from Remote.at(place).files(None, report)
         return
     try:
         yield from session_files(place, report)
@@ -191,14 +173,10 @@ def _once(found: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
 
 
 def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
-    for address in addresses:
-        yield from _remote(address).infos(None, report)
-
-
-def _remote(address: str) -> Remote:
     from sessiontree.catalog.remote import Remote  # few stores have an address
 
-    return Remote.at(address)
+    for address in addresses:
+        yield from Remote.at(address).infos(None, report)
 
 
 def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:

@@ -98,10 +98,10 @@ class Remote:
         for found in self._found(self._prefix):
             yield found.name[len(self._prefix) :], (found.size, found.modified)
 
-    def changes(self) -> Iterator[tuple[str, int]]:
-        """The names of the sessions, each with its last change in nanoseconds since 1970."""
+    def found(self) -> Iterator[tuple[str, Found]]:
+        """The files of the sessions, unordered, each with its size and time; one list has all."""
         for found in self._found(self._prefix):
-            yield found.name[len(self._prefix) :], round(found.modified * 1e9)
+            yield self._place.address(found.name), found
 
     def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         for ends in self._place.ends(self._prefix, HEAD, 1):

@@ -15,8 +15,9 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from sessiontree.catalog.about import with_agent
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import Selection, changes_in, sessions_in
+from sessiontree.catalog.changes import changes_in
+from sessiontree.catalog.listing import SessionInfo, session_infos
+from sessiontree.catalog.places import Selection, sessions_in
 from sessiontree.core.blocks import Contents, folded_message, message_uuid
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import PIECES, Entry
@@ -87,7 +88,7 @@ def list_(call: Call, given: List) -> Items:
         if len(found) == PAGE:
             last = every[number - 1]
             return Items([*found.values()], f"{last.changed}-{last.mark}")
-        for one in sessions_in([placed.file], Selection(), call.warn):
+        for one in session_infos([placed.file], call.warn):
             found.setdefault(one.id, _item(one))
     return Items([*found.values()], None)
 
@@ -101,8 +102,9 @@ class _Placed(NamedTuple):
 
 
 def _placed(call: Call) -> Iterator[_Placed]:
-    for file, changed in changes_in(call.scope.places, call.warn):
-        yield _Placed(changed, hashlib.sha256(os.fsencode(file)).hexdigest()[:16], file)
+    for file, change in changes_in(call.scope.places, call.warn):
+        mark = hashlib.sha256(os.fsencode(file)).hexdigest()[:16]
+        yield _Placed(change.modified, mark, file)
 
 
 def _behind(every: Sequence[_Placed], cursor: str) -> int:

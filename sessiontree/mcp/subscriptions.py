@@ -3,8 +3,9 @@
 A client of an older protocol subscribes to each address; a client of the protocol of 2026-07-28
 listens, and names all addresses at once. Both hear of the same changes.
 
-Invariants: files are looked at only while somebody watches; a change is told after it is in the
-file, so a client that reads then gets it.
+Invariants: files and addresses are looked at only while somebody watches; a change is told after it
+is in the file, so a client that reads then gets it. A server is asked no more than a share of the
+time, and while it cannot be reached, the subscriptions to files go on.
 """
 
 from __future__ import annotations
@@ -26,20 +27,23 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 
-from sessiontree.catalog.listing import reading
+from sessiontree.catalog.changes import Change, changes_of
 from sessiontree.catalog.places import files_in
 from sessiontree.dispatch.guidance import Refusal
 from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import SessionTreeError
 from sessiontree.mcp.resources import Address, not_found
-from sessiontree.storage.fs import DISK
+from sessiontree.storage.place import is_address
 
 Context = ServerRequestContext[Any, Any]
-Stamp = tuple[int, ...] | None
+Changes = dict[str, Change | None]
 
 _PAUSE_SECONDS: Final = 0.25
 _SHARE: Final = 20
-"""A look at files, or at a list, is followed by a pause of so many times its length."""
+"""A list, or a look at addresses, is followed by a pause of so many times its length."""
+
+_RETRY_SECONDS: Final = 10.0
+"""The pause after a look at a server that cannot be reached."""
 
 _MOST: Final = 1024
 """Subscriptions of clients of an older protocol; the oldest one goes for a new one."""
@@ -57,7 +61,7 @@ class Watching:
         self._bus = InMemorySubscriptionBus()
         self._listening = ListenHandler(self._bus)
         self._files: dict[str, tuple[str, int]] = {}  # by address: the file, and how many watch it
-        self._stamps: dict[str, Stamp] = {}
+        self._changes: Changes = {}
         self._lists = 0  # how many watch the list
         self._told: OrderedDict[tuple[str, int], ServerSession] = OrderedDict()
         self._more = anyio.Event()  # set when there is more to watch
@@ -67,6 +71,7 @@ class Watching:
         """Look at what is watched until the end of the block."""
         async with anyio.create_task_group() as group:
             group.start_soon(self._look_at_files)
+            group.start_soon(self._look_at_addresses)
             group.start_soon(self._look_at_list)
             try:
                 yield
@@ -119,11 +124,13 @@ class Watching:
         at = Address.of(uri)
         try:
             file = await to_thread.run_sync(self._scope.file, at.session, _ignore)
+            now = await to_thread.run_sync(changes_of, [file])
         except (Refusal, SessionTreeError) as error:
             raise not_found(uri, str(error)) from error
         file, count = self._files.get(uri, (file, 0))
         self._files[uri] = file, count + 1
-        self._stamps.setdefault(file, _stamp(file))
+        for changed, change in now.items():
+            self._changes.setdefault(changed, change)
 
     def _remove(self, uris: Iterable[str]) -> None:
         for uri in uris:
@@ -131,21 +138,37 @@ class Watching:
             if count > 1:
                 self._files[uri] = file, count - 1
             elif all(file != other for other, _ in self._files.values()):
-                self._stamps.pop(file, None)
+                self._changes.pop(file, None)
 
     async def _look_at_files(self) -> None:
-        pause = _PAUSE_SECONDS
         while True:
-            while not self._files:
-                await self._more.wait()
-            await anyio.sleep(pause)
+            files = await self._watched(addresses=False)
+            await anyio.sleep(_PAUSE_SECONDS)
+            await self._look_at(files)
+
+    async def _look_at_addresses(self) -> None:
+        while True:
+            files = await self._watched(addresses=True)
             before = anyio.current_time()
-            now = await to_thread.run_sync(_stamps, [*self._stamps])
-            pause = _pause(before)
-            changed = {f for f, stamp in now.items() if self._stamps.get(f, stamp) != stamp}
-            self._stamps.update((f, now[f]) for f in changed)
-            for uri in [uri for uri, (file, _) in self._files.items() if file in changed]:
-                await self._tell(uri)
+            try:
+                await self._look_at(files)
+            except SessionTreeError:
+                await anyio.sleep(_RETRY_SECONDS)
+            else:
+                await anyio.sleep(_pause_after(before))
+
+    async def _watched(self, *, addresses: bool) -> list[str]:
+        """The files, or the addresses, that are watched; waits until there are some."""
+        while not (found := [f for f in self._changes if is_address(f) == addresses]):
+            await self._more.wait()
+        return found
+
+    async def _look_at(self, files: list[str]) -> None:
+        now = await to_thread.run_sync(changes_of, files)
+        changed = {f for f, change in now.items() if self._changes.get(f, change) != change}
+        self._changes.update((f, now[f]) for f in changed)
+        for uri in [uri for uri, (file, _) in self._files.items() if file in changed]:
+            await self._tell(uri)
 
     async def _tell(self, uri: str) -> None:
         await self._bus.publish(ResourceUpdated(uri))
@@ -161,41 +184,29 @@ class Watching:
                 await self._more.wait()
             before = anyio.current_time()
             found = await to_thread.run_sync(self._every_file)
-            if known is not None and found != known:
+            if known is not None and found not in (None, known):
                 await self._bus.publish(ResourcesListChanged())
-            known = found
-            await anyio.sleep(_pause(before))
+            known = known if found is None else found
+            await anyio.sleep(_RETRY_SECONDS if found is None else _pause_after(before))
 
     def _wake(self) -> None:
         self._more.set()
         self._more = anyio.Event()
 
-    def _every_file(self) -> frozenset[str]:
+    def _every_file(self) -> frozenset[str] | None:
+        """The files of all sessions; None where they cannot be listed now."""
         with suppress(SessionTreeError, OSError):
             return frozenset(files_in(self._scope.places, _ignore))
-        return frozenset()
+        return None
 
 
-def _pause(before: float) -> float:
-    """The seconds between a look that began then, and the next one."""
+def _pause_after(before: float) -> float:
+    """The seconds to wait after a look that began at a time."""
     return max(_PAUSE_SECONDS, (anyio.current_time() - before) * _SHARE)
 
 
 def _client(ctx: Context) -> int:
     return id(ctx.session.client_params)
-
-
-def _stamps(files: list[str]) -> dict[str, Stamp]:
-    return {file: _stamp(file) for file in files}
-
-
-def _stamp(file: str) -> Stamp:
-    """What changes with a file: its identity, its size and its time."""
-    try:
-        found = reading(DISK, file).stat(file)
-    except OSError:
-        return None
-    return *found.identity, found.size, round(found.modified * 1e9)
 
 
 def _ignore(problem: str) -> None:

@@ -1,4 +1,4 @@
-"""A scope whose store is at an address reaches what is in it, and connects to nothing else."""
+"""A scope whose store is at an address: its sessions are reached, and no other server is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Store
 from sessiontree.storage.place import address
-from tests.places.kinds import opened
+from tests.places.kinds import in_store, opened
 from tests.places.server import server
 from tests.support.calls import Answer, Calls
 from tests.support.sessions import said
@@ -136,7 +136,8 @@ def test_a_session_at_an_address_is_reached_by_each_of_its_names(options: str) -
     file = said(Store(root), "hello")
     said(Store(f"{running.address(database)}?schema=other"), "secret")
     calls = Calls(root)
-    (one,) = calls.value("session.list")["items"]
+    (one,) = calls.value("tree.list")["items"]
+    assert one["file"] == file
     with_password = file.replace("@", ":wrong@", 1)
     plain, _, _ = file.partition("?")
     for session in (one["id"], one["id"][:8], "latest", file, plain, with_password):
@@ -151,3 +152,55 @@ def test_a_session_at_an_address_is_reached_by_each_of_its_names(options: str) -
         calls.value("session.restore", session=trashed["file"])
         calls.value("session.trash", session=copy["id"])
     assert "secret" not in str(calls.value("session.list"))
+
+
+@pytest.mark.parametrize("kind", ["memory", "postgres", "objects"])
+def test_a_subtree_is_copied_to_an_address_of_the_store(tmp_path: Path, kind: str) -> None:
+    with opened(kind, tmp_path) as (place, _):
+        root = place.address("team")
+        said(Store(root), "hello")
+        calls = Calls(root)
+        for name, out in (
+            ("a.jsonl", "a.jsonl"),
+            ("p/b.jsonl", "p/b.jsonl"),
+            ("c.jsonl", in_store(root, "c.jsonl")),
+        ):
+            made = calls.value("tree.export_branch", session="latest", entry="@", out=out)
+            assert made["file"] == in_store(root, name)
+            assert "hello" in calls.value("tree.render", session=made["file"])["text"]
+        taken = calls("tree.export_branch", session="latest", entry="@", out="a.jsonl")
+        assert taken.kind == "exists"
+        for out in ("../x.jsonl", "/x.jsonl", in_store(place.url, "x.jsonl"), "memory://y/x.jsonl"):
+            answer = calls("tree.export_branch", session="latest", entry="@", out=out)
+            assert answer.kind == "outside", out
+        answer = calls("tree.export_branch", session="latest", entry="@", out="x.md")
+        assert answer.kind == "bad_value"
+
+
+@pytest.mark.parametrize("confined", [True, False])
+def test_a_method_that_makes_a_file_says_that_an_address_is_none(
+    tmp_path: Path, confined: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with opened("memory", tmp_path) as (_, root):
+        said(Store(root), "hello")
+        calls = Calls(root, confined=confined)
+        for name, more in (("tree.export_file", {}), ("tree.convert", {"to": "pi"})):
+            answer = calls(name, session="latest", out=f"{root}/x.md", **more)
+            assert answer.kind == "outside"
+            assert "is an address" in str(answer.error)
+            if confined:
+                answer = calls(name, session="latest", out="x.md", **more)
+                assert f"all sessions here are at {root}" in str(answer.error)
+
+
+def test_a_call_that_may_reach_all_takes_addresses_of_another_store(tmp_path: Path) -> None:
+    with opened("memory", tmp_path) as (_, root):
+        file = said(Store(tmp_path / "store"), "hello")
+        calls = Calls(tmp_path / "store", confined=False)
+        out = f"{root}/p/x.jsonl"
+        made = calls.value("tree.export_branch", session=file, entry="@", out=out)
+        assert made["file"] == out
+        calls = Calls(root, confined=False)
+        assert calls("session.trash", session=file).kind == "outside"
+        assert calls.value("session.trash", session=out)["before"] == out

@@ -293,7 +293,14 @@ class ExportBranch(OfSession, kw_only=True):
     """Parameters of `tree.export_branch`."""
 
     entry: Annotated[EntryRef, Meta(description="The top entry of the subtree.")]
-    out: Out
+    out: Annotated[
+        str,
+        Meta(
+            description="The path of the new file, or the address of the new session; a relative "
+            "one begins in the store.",
+            examples=["copy.jsonl"],
+        ),
+    ]
     with_path: Annotated[
         bool, Meta(description="Copy the path from the header to the entry, too.")
     ] = False
@@ -306,17 +313,17 @@ class ExportBranch(OfSession, kw_only=True):
 
 @TREE.method("Copy a subtree into a new session", "write")
 def export_branch(call: Call, given: ExportBranch) -> Made:
-    """Copy an entry and all entries below it into a new session file; a file is never replaced.
+    """Copy an entry and all entries below it into a new session; nothing is ever replaced.
 
     Scratch lanes that were never kept are left out.
     """
     file = call.scope.new_session(given.out)
     redaction = _redaction(call, given.redact)
     with call.reading(given.session, given.root) as session:
-        session.export_branch(
+        made = session.export_branch(
             given.entry, file, given.with_path, inline=given.inline, redact=redaction
         )
-    return _made(call, file, redaction)
+    return _made(call, made, redaction)
 
 
 class Convert(OfSession, kw_only=True):
