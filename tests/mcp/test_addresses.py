@@ -10,8 +10,9 @@ import pytest
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification
 
 from sessiontree import Session, Store
-from sessiontree.catalog import changes
-from sessiontree.mcp import content
+from sessiontree.catalog import changes, places
+from sessiontree.errors import StorageError
+from sessiontree.mcp import content, subscriptions
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.places.kinds import in_store, opened
 from tests.support.sessions import said
@@ -122,6 +123,46 @@ async def _make_sessions(root: str) -> None:
     while True:
         await anyio.to_thread.run_sync(said, Store(root), "new")
         await anyio.sleep(0.2)
+
+
+def test_a_server_that_cannot_be_reached_is_asked_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failures = 0
+    look, list_all = changes.changes_of, places.files_in
+
+    def fail() -> None:
+        nonlocal failures
+        failures += 1
+        if failures % 3:
+            raise StorageError("the server is gone", root)
+
+    def failing_look(files: list[str]) -> Any:
+        fail()
+        return look(files)
+
+    def failing_list(*given: Any) -> Any:
+        fail()
+        return list_all(*given)
+
+    monkeypatch.setattr(subscriptions, "_RETRY_SECONDS", 0.05)
+    with opened("memory", tmp_path) as (_, root):
+        id = talk(root)
+
+        async def test() -> None:
+            async with client(root) as at:
+                uri = f"session://{id}"
+                async with at.listen(
+                    resource_subscriptions=[uri], resources_list_changed=True
+                ) as events:
+                    monkeypatch.setattr(subscriptions, "changes_of", failing_look)
+                    monkeypatch.setattr(subscriptions, "files_in", failing_list)
+                    await anyio.sleep(0.5)
+                    await anyio.to_thread.run_sync(_say, root, id)
+                    assert getattr(await anext(events), "uri", None) == uri
+                    assert failures > 2
+
+        run(test)
 
 
 def test_the_changes_of_sessions_are_found_together(

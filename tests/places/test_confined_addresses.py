@@ -10,9 +10,7 @@ from typing import Final
 import pytest
 
 from sessiontree import Store
-from sessiontree.storage.place import address
 from tests.places.kinds import in_store, opened
-from tests.places.server import server
 from tests.support.calls import Answer, Calls
 from tests.support.sessions import said
 
@@ -128,30 +126,47 @@ def test_no_name_leads_above_the_start_of_names(tmp_path: Path, name: str) -> No
             refused(calls, given)
 
 
-@pytest.mark.parametrize("options", ["", "?schema=b", "?schema=b&timeout=5"])
-def test_a_session_at_an_address_is_reached_by_each_of_its_names(options: str) -> None:
-    running = server()
-    database = running.database()
-    root = f"{running.address(database)}/team{options}"
-    file = said(Store(root), "hello")
-    said(Store(f"{running.address(database)}?schema=other"), "secret")
-    calls = Calls(root)
-    (one,) = calls.value("tree.list")["items"]
-    assert one["file"] == file
-    with_password = file.replace("@", ":wrong@", 1)
-    plain, _, _ = file.partition("?")
-    for session in (one["id"], one["id"][:8], "latest", file, plain, with_password):
-        for name in ("tree.render", "tree.export", "context.get", "session.outline"):
-            assert "hello" in str(calls.value(name, session=session)), (name, session)
-        calls.value("node.create_text", session=session, text="more")
-        copy = calls.value("tree.fork", session=session)
-        assert address(copy["file"])[:2] == address(root)[:2]
-        calls.value("session.trash", session=copy["file"])
-        put = calls.value("session.restore", session="latest")
-        trashed = calls.value("session.trash", session=put["file"].partition("?")[0])
-        calls.value("session.restore", session=trashed["file"])
-        calls.value("session.trash", session=copy["id"])
-    assert "secret" not in str(calls.value("session.list"))
+@pytest.mark.parametrize(
+    ("kind", "options", "other"),
+    [
+        ("memory", "", ""),
+        ("memory", "?blobs=memory://blobs/a?x%3Dy", ""),
+        ("postgres", "", "?schema=other"),
+        ("postgres", "?schema=b", ""),
+        ("postgres", "?schema=b&timeout=5", "?schema=other"),
+        ("objects", "?region=eu&endpoint=http://127.0.0.1:1", ""),
+    ],
+)
+def test_a_session_at_an_address_is_reached_by_each_of_its_names(
+    tmp_path: Path, kind: str, options: str, other: str
+) -> None:
+    with opened(kind, tmp_path) as (_, url):
+        said(Store(f"{url}/else{other}"), "secret")
+        root = f"{url}/team{options}"
+        file = said(Store(root), "hello")
+        calls = Calls(root)
+        (one,) = calls.value("tree.list")["items"]
+        assert one["file"] == file
+        plain, _, _ = file.partition("?")
+        with_password = file.replace("@", ":wrong@", 1)
+        for session in (one["id"], one["id"][:13], "latest", file, plain, with_password):
+            _check_reached(calls, session, url)
+        assert "secret" not in str(calls.value("session.list"))
+
+
+def _check_reached(calls: Calls, session: str, url: str) -> None:
+    """A session is read, written, copied, put away and brought back."""
+    for name in ("tree.render", "tree.export", "context.get", "session.outline"):
+        assert "hello" in str(calls.value(name, session=session)), (name, session)
+    calls.value("node.create_text", session=session, text="more")
+    copy = calls.value("tree.fork", session=session)
+    assert copy["file"].startswith(f"{url}/team/")
+    calls.value("session.trash", session=copy["file"])
+    put = calls.value("session.restore", session="latest")
+    assert put["file"] == copy["file"]
+    trashed = calls.value("session.trash", session=put["file"].partition("?")[0])
+    calls.value("session.restore", session=trashed["file"])
+    calls.value("session.trash", session=copy["id"])
 
 
 @pytest.mark.parametrize("kind", ["memory", "postgres", "objects"])
