@@ -70,6 +70,7 @@ NAMED: Final = {
     "test_the_command_does_not_take_a_file_for_a_store": _NO_FOLDERS,
     "test_a_project_without_sessions_or_the_same_is_nothing_to_move": _NO_FOLDERS,
     "test_a_folder_that_is_not_there_is_named": _NO_FOLDERS,
+    "test_beside_a_store_an_address_is_an_empty_store": _NO_FOLDERS,
     "test_a_search_reports_a_file_that_cannot_be_read": _NO_FOLDERS,
     "test_a_file_that_vanishes_while_being_listed_is_reported": _NO_FILE,
     "test_files_and_folders_add_up": _NO_FILE,
