@@ -20,7 +20,7 @@ from sessiontree.errors import (
     UsageError,
     with_step,
 )
-from sessiontree.storage.files import TRASH, Report, session_files
+from sessiontree.storage.files import TRASH, Report, is_other_than_folder, session_files
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.place import is_address, without_secret
 from sessiontree.storage.rollouts import in_force
@@ -47,7 +47,7 @@ class Folder:
         return os.path.join(folder, name)
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
-        if not os.path.isdir(self.root) and os.path.lexists(self.root):
+        if is_other_than_folder(self.root):
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
         with suppress(SessionNotFoundError):
             folder = self.root if cwd is None else self.project(cwd)

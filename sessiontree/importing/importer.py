@@ -46,7 +46,7 @@ from sessiontree.importing.target import (
 )
 from sessiontree.importing.update import Update
 from sessiontree.storage.backends import blobs_of, check_new, open_log
-from sessiontree.storage.files import unreadable
+from sessiontree.storage.files import is_other_than_folder, unreadable
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import Moved
 from sessiontree.storage.place import is_address, path_of, whole_path
@@ -138,7 +138,7 @@ class Importer:
         root = path_of(os.fspath(folder))
         self._catalog = catalog_at(whole_path(root) if by_project else root, fs)
         self._shared = None if is_address(root) else SharedBlobs(fs, self._catalog.root)
-        if self._shared is not None and not os.path.isdir(root) and os.path.lexists(root):
+        if self._shared is not None and is_other_than_folder(root):
             raise UsageError(f"{root} is not a folder; give a folder to import into")
         self._by_project = by_project
         self._fs = fs
@@ -153,10 +153,10 @@ class Importer:
         SessionNotFoundError: there is nothing at the path.
         StorageError: the path cannot be looked at.
         """
-        if os.path.isdir(path):
-            yield from without_stubs(files_in(path, report), self._fs)
-        elif os.path.lexists(path):
+        if is_other_than_folder(path):
             yield path
+        elif os.path.isdir(path):
+            yield from without_stubs(files_in(path, report), self._fs)
         else:
             try:
                 os.stat(path)

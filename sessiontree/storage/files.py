@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from typing import Final
@@ -266,6 +267,17 @@ def _kind_of(entry: os.DirEntry[str]) -> str | None:
     except OSError:
         return "a link that leads nowhere"
     return "a link that leads nowhere" if entry.is_symlink() else "a device or a pipe"
+
+
+def is_other_than_folder(path: str) -> bool:
+    """Whether something that is no folder is at a path, by one look at it.
+
+    Two looks would take a folder that another program makes between them for something else.
+    """
+    try:
+        return not stat.S_ISDIR(os.stat(path).st_mode)
+    except (OSError, ValueError):
+        return os.path.islink(path)  # it leads nowhere
 
 
 def owner_in(fs: FileSystem, fd: int) -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
+from sessiontree.importing import Importer
 from sessiontree.storage.files import session_files
 
 CREATE = """
@@ -111,6 +112,27 @@ def assert_each_is_there_once(store: Store, acknowledged: dict[str, str]) -> Non
                 entry = session.entry(acknowledged[session.id])
                 assert entry["message"]["content"] == "kept " * 8000  # from its blob
     assert {id: found[id] for id in acknowledged} == dict.fromkeys(acknowledged, 1)
+
+
+FOLDER = """
+import os, sys
+while not os.path.exists(sys.argv[2]):
+    os.mkdir(sys.argv[1])
+    os.rmdir(sys.argv[1])
+"""
+
+
+def test_a_folder_made_or_removed_meanwhile_is_still_a_folder(store: Store, tmp_path: Path) -> None:
+    stop = tmp_path / "stop"
+    other = spawn(FOLDER, store, stop)
+    try:
+        for _ in range(20_000):
+            assert store.list() == []
+            Importer(store.root)
+    finally:
+        stop.touch()
+        other.communicate()
+    assert other.returncode == 0
 
 
 @pytest.mark.slow
