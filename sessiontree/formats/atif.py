@@ -150,7 +150,7 @@ class AtifWriter:
             return [self._with_paths(each) for each in value]
         if not isinstance(value, dict):
             return value
-        if value.get("path") in self._images and "media_type" in value:
+        if str(value.get("path")) in self._images and "media_type" in value:
             return {**value, "path": f"{self._folder}/{value['path']}"}
         return {key: self._with_paths(each) for key, each in value.items()}
 

@@ -227,7 +227,7 @@ def _spent(
     kind: Any = None,
 ) -> Spent:
     usage = usage_of(reported)
-    is_report = kind in _REPORTS
+    is_report = isinstance(kind, str) and kind in _REPORTS
     return Spent(
         key=f"{key} {time and time.timestamp()}",
         time=time,

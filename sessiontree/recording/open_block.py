@@ -77,7 +77,7 @@ def delta_text(delta: Mapping[str, Any]) -> str | None:
 
 def begins_block(delta: Mapping[str, Any]) -> bool:
     """Whether a delta can belong to a block whose start was not seen."""
-    return delta.get("type") in BEGUN_BY and delta_text(delta) is not None
+    return str(delta.get("type")) in BEGUN_BY and delta_text(delta) is not None
 
 
 def _is_storable(value: Any) -> bool:

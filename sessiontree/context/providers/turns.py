@@ -76,7 +76,7 @@ def _without_broken_end(
         message = messages[place]
         id = message.get("id")
         is_piece = isinstance(id, str) and id in ids
-        if message.get("role") in ASSISTANTS and (is_partial(message) or is_piece):
+        if str(message.get("role")) in ASSISTANTS and (is_partial(message) or is_piece):
             left_out.add(place)
             ids |= {id} if isinstance(id, str) else set()
         elif any(trial.parts_of(message)):

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.counts import Counts, Sums
 from sessiontree.core.entry import decode_object
-from sessiontree.core.message import is_prompt, is_typed_command, text_of
+from sessiontree.core.message import is_prompt, is_typed_command, kind_of, text_of
 from sessiontree.core.usage import Usage, cost_in
 from sessiontree.formats.claude_code.lines import GENERATED, HIDDEN, LOCAL_COMMAND, QUEUED_COMMAND
 from sessiontree.formats.claude_code.queue import QUEUE_OPERATION, Queue
@@ -61,15 +61,16 @@ class ClaudeTally:
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
         body = decode_object(line)
-        kind, message = body.get("type"), body.get("message")
+        kind, message = kind_of(body), body.get("message")
         if kind == "cost-state" and not beside:
             self._take_costs(body.get("modelUsage"))
         if any(body.get(key) for key in _NOT_SENT):
             return
         if not beside:
             self._note_queued(kind, body)
-        if kind in _PROMPTS and not beside and body.get("uuid") not in self._seen:
-            self._seen.add(str(body.get("uuid")))
+        uuid = body.get("uuid")
+        if kind in _PROMPTS and not beside and not (isinstance(uuid, str) and uuid in self._seen):
+            self._seen.add(str(uuid))
             self._sums.turns += _PROMPTS[kind](body)
         if not isinstance(message, dict) or kind != "assistant":
             return
@@ -86,7 +87,7 @@ class ClaudeTally:
         if not is_beside and message.get("model") != SYNTHETIC:
             self._sums.use(message.get("model"))
 
-    def _note_queued(self, kind: Any, body: Mapping[str, Any]) -> None:
+    def _note_queued(self, kind: str, body: Mapping[str, Any]) -> None:
         self._place += 1
         if kind == QUEUE_OPERATION:
             self._queue.take(body.get("operation"), body.get("content"), self._place)

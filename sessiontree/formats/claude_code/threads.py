@@ -193,19 +193,24 @@ def _decode_leniently(line: bytes) -> _Line | None:
         return None
     flags: dict[str, Any] = {name: bool(whole.get(key)) for key, name in _FLAGS.items()}
     flags["team_name"] = str(whole.get("teamName") or "")
-    if isinstance(attachment := whole.get("attachment"), dict):
-        origin = attachment.get("origin")
-        flags["attachment"] = _Attachment(
-            **_texts(attachment, _Attachment),
-            is_meta=bool(attachment.get("isMeta")),
-            origin=_Origin(**_texts(origin, _Origin)) if origin is not None else None,
-        )
+    flags["attachment"] = _attachment(whole.get("attachment"))
     message = whole.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     blocks = [_Block(**_texts(b, _Block)) for b in content] if isinstance(content, list) else None
     made = _Message(**_texts(message, _Message))
     made.content = blocks
     return _Line(**{**_texts(whole, _Line), **flags, "message": made})
+
+
+def _attachment(given: Any) -> _Attachment | None:
+    if not isinstance(given, dict):
+        return None
+    origin = given.get("origin")
+    facts: dict[str, Any] = {
+        "is_meta": bool(given.get("isMeta")),
+        "origin": None if origin is None else _Origin(**_texts(origin, _Origin)),
+    }
+    return _Attachment(**{**_texts(given, _Attachment), **facts})
 
 
 def _texts(value: Any, kind: type[msgspec.Struct]) -> dict[str, str]:

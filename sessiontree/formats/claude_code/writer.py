@@ -466,7 +466,7 @@ class _Transcript:
             found.append(self._line(node, entry, "system", parent, self._mark(node, entry, mark)))
             parent = mark
         for uuid, made in zip(uuids, translated(node, message, messages), strict=True):
-            if made.get("id") in self._shared:
+            if str(made.get("id")) in self._shared:
                 made = {key: value for key, value in made.items() if key != "id"}
             fields: dict[str, Any] = as_line(made, None if is_compacted else entry.get("metadata"))
             kind = fields.pop("type")

@@ -23,6 +23,7 @@ from typing import Any, Final, NamedTuple
 from msgspec.structs import replace
 
 from sessiontree.core.counts import Tally
+from sessiontree.core.message import kind_of
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.core.usage import mode_of
 from sessiontree.errors import TooMuchError
@@ -326,7 +327,7 @@ class _Rollout:
         yield self._extra("context_edit", line, b" edit", fields, at)
         self._history = []
         for number, item in enumerate(replacement):
-            if not isinstance(item, dict) or item.get("type") in _SILENT_ITEMS:
+            if not isinstance(item, dict) or kind_of(item) in _SILENT_ITEMS:
                 continue
             begins_turn = is_prompt(item)
             prompt = item if begins_turn else None

@@ -317,9 +317,11 @@ class CodexWriter:
             self._losses.add(f"the model {one_line(id, 60)} is left out: Codex uses its own")
 
     def _take_effort(self, level: Any) -> None:
+        if not isinstance(level, str):
+            return
         if level in _EFFORTS:
             self._settings = (self._settings[0], level)
-        elif isinstance(level, str):
+        else:
             self._losses.add(f"the thinking level {one_line(level, 20)!r} is left out")
 
     def _context(self, before: Settings) -> list[Line]:

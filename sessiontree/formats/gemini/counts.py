@@ -34,8 +34,8 @@ class GeminiTally:
             return
         id = message.get("id")
         if message.get("type") == "user" and not beside:
-            if id not in self._prompts and _is_prompt(message):
-                self._prompts.add(str(id))
+            if isinstance(id, str) and id not in self._prompts and _is_prompt(message):
+                self._prompts.add(id)
                 self._sums.turns += 1
         elif isinstance(message.get("tokens"), dict):
             usage = usage_of(message["tokens"])
