@@ -295,6 +295,7 @@ class _Lines:
 
     def __init__(self, name: str, opening: bytes, line: bytes) -> None:
         self.name = name
+        self.size = len(opening) + len(line)
         self._opening = opening
         self._line = line
 

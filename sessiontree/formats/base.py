@@ -16,7 +16,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, Literal, NamedTuple, Protocol
 
 import msgspec
 import orjson
@@ -41,11 +41,12 @@ class Place(NamedTuple):
     offset: int  # the byte offset of its first byte
 
 
-_SHORT: Final = 12
-"""Bytes; a shorter line holds no key with a value of any agent's format."""
+SHORT: Final = 80
+"""Bytes; a shorter line or message has no place for an id, a time and content."""
 
-MOST_SHORT_LINES: Final = 100_000
-"""The lines of a file that may be so short; each costs as much as a line that holds something."""
+MOST_SHORT: Final = 30_000
+_BYTES_FOR_EACH_SHORT: Final = 160
+"""How many may be so short; in a file of more bytes one for each of so many bytes."""
 
 START: Final = Place(0, 1, 0)
 
@@ -69,6 +70,7 @@ class Source(Protocol):
     """An agent's file, open for reading."""
 
     name: str  # the file's name without its folder
+    size: int  # its bytes, unpacked
 
     @property
     def sidecar(self) -> bytes | None:
@@ -234,16 +236,18 @@ class Lines:
             if self._named is None or self._named[0] is not line:  # a line may be the whole file
                 number = line.place.number + (line.place.source << 40)
                 self._named = line, name_of_line(self.session_id, number, line.text)
-            uuid = self._derived(self._named[1].copy(), name)
+            uuid = self._derived(self._named[1], name)
         self._taken.add(uuid)
         return uuid
 
     def _derived(self, named: LineName, name: bytes) -> str:
-        named.update(name)
+        if name:
+            named = named.copy()
+            named.update(name)
         digest = named.hexdigest()
         uuid = uuid_of_name(digest)
         if uuid in self._taken:  # the same message twice in one line
-            named = self._repeated.setdefault(digest, named)
+            named = self._repeated.setdefault(digest, named.copy())
         while uuid in self._taken:
             named.update(b" again")
             uuid = uuid_of_name(named.hexdigest())
@@ -272,7 +276,7 @@ class Lines:
             self.leaf = uuid
         if timestamp is not None:
             made["timestamp"] = timestamp
-        return line.place, encoded({**fields, **made})
+        return line.place, encoded({**made, **fields, **made})
 
     def custom(
         self, kind: str, line: SourceLine, uuid: str, data: Any, **more: str | None
@@ -329,6 +333,26 @@ def _escaped(value: Any) -> orjson.Fragment:
         return orjson.Fragment(b"null")
 
 
+class ShortTexts:
+    """Counts the short lines or messages of a file, as each costs as much as a long one."""
+
+    def __init__(self, source: Source, what: Literal["lines", "messages"]) -> None:
+        self._name = source.name
+        self._what = what
+        self._most = self._left = max(MOST_SHORT, source.size // _BYTES_FOR_EACH_SHORT)
+
+    def take(self, text: bytes) -> None:
+        """Count a text; TooMuchError if too many are short."""
+        if len(text) >= SHORT:
+            return
+        self._left -= 1
+        if self._left < 0:
+            raise TooMuchError(
+                f"{self._name} has more than {self._most:,} {self._what} of less than {SHORT} "
+                "bytes, and no agent writes so many; remove them from a copy, and open the copy"
+            )
+
+
 def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
     """The lines of the file with this `Place.source`.
 
@@ -336,17 +360,11 @@ def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
         TooMuchError: too many of them are too short to hold anything.
     """
     previous: SourceLine | None = None
-    left = MOST_SHORT_LINES
+    short = ShortTexts(source, "lines")
     for line_number, (offset, text) in enumerate(source.lines(), 1):
         if not text:
             continue
-        if len(text) < _SHORT:
-            left -= 1
-            if left < 0:
-                raise TooMuchError(
-                    f"{source.name} has more than {MOST_SHORT_LINES:,} lines of less than {_SHORT} "
-                    "bytes, which hold nothing; remove them from a copy, and open the copy"
-                )
+        short.take(text)
         if previous is not None:
             yield previous
         previous = SourceLine(Place(number, line_number, offset), text)
@@ -381,6 +399,10 @@ class Values:
     def raw(self, key: str) -> bytes:
         """The bytes of a value as written; `null` if the key is absent."""
         return bytes(self._raw.get(key, b"null"))
+
+    def raws(self) -> dict[str, bytes]:
+        """The bytes of each value as written."""
+        return {key: bytes(raw) for key, raw in self._raw.items()}
 
     def fragment(self, key: str) -> orjson.Fragment:
         return orjson.Fragment(self.raw(key))

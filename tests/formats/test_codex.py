@@ -241,12 +241,12 @@ def test_compactions_that_repeat_prompts_too_often_are_refused(
 def test_a_file_of_lines_that_hold_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "MOST_SHORT_LINES", 3)
+    monkeypatch.setattr(base, "MOST_SHORT", 3)
     file = written(tmp_path / "s.jsonl", said("user", "go"))
     file.write_text(file.read_text() + "{\n" * 3)
     assert len(Session.open(file, readonly=True).damage) == 3
     file.write_text(file.read_text() + "{\n")
-    with pytest.raises(TooMuchError, match="more than 3 lines of less than 12 bytes"):
+    with pytest.raises(TooMuchError, match="more than 3 lines of less than 80 bytes"):
         Session.open(file, readonly=True)
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Session
+from sessiontree import Session, TooMuchError
 from sessiontree.catalog.listing import facts_of
-from sessiontree.formats import recognise
+from sessiontree.formats import base, recognise
 from tests.support.transcripts import written
 
 Line = dict[str, Any]
@@ -143,3 +143,25 @@ def test_the_first_message_of_a_chat_is_the_first_with_a_text(tmp_path: Path) ->
     image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
     file = log(tmp_path / "s.jsonl", user("u1", [image]), user("u2", "hello"))
     assert facts_of(str(file)).first_message == "hello"
+
+
+@pytest.mark.parametrize("make", [log, document])
+def test_very_many_messages_that_no_agent_writes_are_refused(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_SHORT", 3)
+    short = [{"id": f"i{n}", "type": "user", "content": "x"} for n in range(4)]
+    with Session.open(make(tmp_path / "a.jsonl", *short[:3]), readonly=True) as session:
+        assert texts(session) == ["x"] * 3
+    with pytest.raises(TooMuchError, match=r"more than 3 (lines|messages) of less than 80 bytes"):
+        Session.open(make(tmp_path / "b.jsonl", *short), readonly=True)
+
+
+def test_a_long_chat_may_have_as_many_short_lines_as_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_SHORT", 3)
+    long = {"id": "long", "type": "user", "content": "x" * 160 * 10}
+    lines = [{"$set": {"a": number}} for number in range(10)]
+    with Session.open(log(tmp_path / "a.jsonl", long, *lines), readonly=True) as session:
+        assert len(session.find(type="custom")) == 10

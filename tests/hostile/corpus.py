@@ -9,9 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+from sessiontree.formats import base
 
 Build = Callable[[Path, int], Path]
 Lines = Callable[[int], Iterable[bytes]]
@@ -1587,11 +1589,26 @@ def claude_progress(size: int) -> Iterable[bytes]:
     yield _prompt("q", f"a{n - 1}")
 
 
+def _shortest(size: int, line: Callable[[int], bytes]) -> Iterator[bytes]:
+    """As many lines as a file may have: the most that may be short, and others as short as others.
+
+    A line is a JSON object, to which a key is added where it may not be short.
+    """
+    left, number = size, 0
+    while left > 0:
+        made = line(number)
+        if number >= min(base.MOST_SHORT - 10, size // 60):
+            filler = b"x" * (base.SHORT - len(made) - len(b',"of":""'))
+            made = made[:-1] + b',"of":"%b"}' % filler
+        yield made
+        left -= len(made) + 1
+        number += 1
+
+
 @foreign
 def claude_unknown_lines(size: int) -> Iterable[bytes]:
     yield _prompt("a", None)
-    for i in range(count(size, 25)):
-        yield b'{"type":"t%d"}' % i
+    yield from _shortest(size, lambda i: b'{"type":"t%d"}' % i)
 
 
 @foreign
@@ -1680,6 +1697,12 @@ def codex_events(size: int) -> Iterable[bytes]:
 
 
 @foreign
+def codex_unknown_lines(size: int) -> Iterable[bytes]:
+    yield _CODEX
+    yield from _shortest(size, lambda i: b'{"type":"t%d"}' % i)
+
+
+@foreign
 def codex_headers(size: int) -> Iterable[bytes]:
     return (_CODEX for _ in range(size // len(_CODEX)))
 
@@ -1734,6 +1757,28 @@ def gemini_updates(size: int) -> Iterable[bytes]:
     for i in range(count(size, 160)):
         yield json.dumps(_gemini_said(i)).encode()
         yield json.dumps({"$rewindTo": f"i{i // 2}"} if i % 3 else {"$set": {"a": i}}).encode()
+
+
+def _gemini_lines(size: int, types: Sequence[str]) -> Iterator[bytes]:
+    yield json.dumps({"sessionId": "s", "projectHash": "p", "startTime": _TIME}).encode()
+    kinds = [type.encode() for type in types]
+    said = b'{"id":"i%d","type":"%b","content":"x"}'
+    yield from _shortest(size, lambda i: said % (i, kinds[i % len(kinds)]))
+
+
+@foreign
+def gemini_short_prompts(size: int) -> Iterable[bytes]:
+    return _gemini_lines(size, ["user"])
+
+
+@foreign
+def gemini_short_answers(size: int) -> Iterable[bytes]:
+    return _gemini_lines(size, ["user", "gemini"])
+
+
+@foreign
+def gemini_unknown_lines(size: int) -> Iterable[bytes]:
+    return _gemini_lines(size, ["t"])
 
 
 # --- pi --------------------------------------------------------------------------------------
@@ -1805,6 +1850,13 @@ def pi_labels(size: int) -> Iterable[bytes]:
     for i in range(count(size, 150)):
         above = f"a{i - 1}" if i else "first"
         yield _pi("label", f"a{i}", above, targetId="first", label=f"l{i}")
+
+
+@foreign
+def pi_unknown_lines(size: int) -> Iterable[bytes]:
+    yield _PI
+    yield _pi_said("first", None)
+    yield from _shortest(size, lambda i: b'{"type":"t%d","id":"%d"}' % (i, i))
 
 
 @foreign

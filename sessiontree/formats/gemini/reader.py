@@ -102,7 +102,7 @@ class Gemini(base.Format):
             yield from self._document(source, report)
             return
         made = base.Lines(self, report, opening.text("sessionId") or "")
-        chat = _Chat(made)
+        chat = _Chat(made, source)
         yield chat.header(base.START, opening, _project_in(source))
         messages = opening.value("messages")
         if isinstance(messages, list):
@@ -121,7 +121,7 @@ class Gemini(base.Format):
             if found is None:
                 yield None
                 return
-            chat = _Chat(base.Lines(self, lambda *_: None, session_id))
+            chat = _Chat(base.Lines(self, lambda *_: None, session_id), None)
             for _, line in chain(chat.take(base.SourceLine(*found)), chat.finish()):
                 yield found[0], line
 
@@ -129,7 +129,7 @@ class Gemini(base.Format):
         text = b"\n".join(line for _, line in source.lines())
         opening = base.values(text) or base.leading_values(text) or base.Values({})
         lines = base.Lines(self, report, opening.text("sessionId") or "")
-        chat = _Chat(lines)
+        chat = _Chat(lines, source)
         yield chat.header(base.START, opening, _project_in(source))
         end = 0
         for offset, message in _messages_of(text):
@@ -185,7 +185,7 @@ def _subagents(source: base.Source, lines: base.Lines, main: _Chat) -> Iterator[
     """The chats of subagents, each on a lane of its own below its call."""
     for number, beside in enumerate(source.beside(), 1):
         agent = beside.name.removesuffix(".jsonl")
-        chat = _Chat(lines, base.lane_name(agent))
+        chat = _Chat(lines, beside, base.lane_name(agent))
         rest = base.numbered(beside, number)
         for first in rest:
             yield chat.subagent(first, main.callers.get(agent))
@@ -210,8 +210,11 @@ class _Turn(NamedTuple):
 class _Chat:
     """The state of one chat. The last message waits, because a later line may replace it."""
 
-    def __init__(self, lines: base.Lines, lane: str | None = None) -> None:
+    def __init__(
+        self, lines: base.Lines, source: base.Source | None, lane: str | None = None
+    ) -> None:
         self._lines = lines
+        self._short = None if source is None else base.ShortTexts(source, "messages")
         self._lane = lane
         self._leaf = lines.root
         self._turns: list[_Turn] = []
@@ -265,7 +268,12 @@ class _Chat:
     def settled(self) -> Iterator[base.Translated]:
         if self._waiting is not None:
             (id, line, _), self._waiting = self._waiting, None
-            yield from self._entries(_turn(id, line, self._results))
+            yield from self._entries(self._turn(id, line))
+
+    def _turn(self, id: str, line: base.SourceLine) -> _Turn:
+        if self._short is not None:
+            self._short.take(line.text)
+        return _turn(id, line, self._results)
 
     def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.Translated]:
         """Replace the conversation; the messages that both begin with stay.
@@ -280,7 +288,7 @@ class _Chat:
             if isinstance(message, dict) and isinstance(message.get("id"), str)
         }
         new = [
-            _turn(id, line._replace(text=text), self._results)
+            self._turn(id, line._replace(text=text))
             for id, text in texts.items()
             if text is not None
         ]
@@ -367,7 +375,7 @@ class _Chat:
             return
         if at is not None:
             self._results.forget(self._turns[at].answered)
-        turn = _turn(id, line, self._results)
+        turn = self._turn(id, line)
         if at is None:
             yield from self._entries(turn)
         elif turn.meaning == self._turns[at].meaning:
