@@ -61,7 +61,7 @@ class Index:
         """Take rows; those made of an entry count from the first entry of their turn."""
         for row in made:
             self._kinds.append(row.kind)
-            self._gists.append(self._text(row.gist))
+            self._gists.append(row.gist)
             moment = None if row.time is None else moment_of(row.time)
             self._times.append(0 if moment is None else int(moment.timestamp()))
             has_entry = first_entry != NO_ENTRY and row.entry != NO_ENTRY

@@ -213,7 +213,7 @@ class _Making:
         self._entries.append(noted)
         at = self._take_whole(entry, number, noted)
         if at is None and len(self._made) == start:
-            self._made.add_empty(entry.type, entry.timestamp)
+            self._made.add_empty(self._maker.text(entry.type), entry.timestamp)
         noted.at = start if at is None else at
         noted.end = len(self._made)
         self._made.own(start, number)
@@ -297,7 +297,7 @@ class _Making:
         noted.tokens = self._rules.take(whole, number)
         fields = maker.masked(fields, entry.uuid)
         self._spend(entry, fields)
-        self._made.take(entry.type, fields, entry.timestamp, entry.uuid)
+        self._made.take(maker.text(entry.type), fields, entry.timestamp, entry.uuid)
         return None
 
     def _stray(self, message: Message) -> bool:

@@ -191,6 +191,7 @@ def test_a_redacted_page_has_no_secret_in_any_part(file: Path) -> None:
         session.append_message(result("c1", KEY, isError=False))
         session.label(prompt, KEY)
         session.append("x-own", thing=KEY)
+        session.append(f"x-{KEY}", thing=1)
     page = page_of(file, Redaction(homes=["/home/ann"]))
     inside = page.text + repr(page.rows) + repr(page.index)
     assert KEY not in inside
