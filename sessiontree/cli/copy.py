@@ -180,7 +180,8 @@ def export(
             for part in parts:
                 out(part.removesuffix("\n"))
             return
-        create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
+        with session.handles.failing_once():  # a page asks for a handle twice
+            create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
     tell(f"Exported {file} as {to} to {output}")
     if to == "html" and os.path.isdir(_images_of(output)):
         tell(f"The page needs the images in {_images_of(output)}: move and send them together")

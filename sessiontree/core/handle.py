@@ -121,6 +121,8 @@ class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
                 "handle",
             )
         method, *meta = after.split(":")
+        if "%" not in text and text.isprintable():
+            return cls(plugin, version, method, tuple(meta))
         return cls(
             _unquoted(plugin, "plugin"),
             version,

@@ -215,13 +215,14 @@ class _Transcript:
         if entry.type == HEADER:
             self._masked(dict(entry.body), entry.uuid)
             return
+        if entry.type == "handle":
+            yield from self._handle(entry)
+            return
         fields = self._fields(entry, entry.uuid)
         if entry.type == "message":
             message = fields.get("message")
             if isinstance(message, Mapping):
                 yield from self._message(message, entry)
-        elif entry.type == "handle":
-            yield from self._handle(entry, fields)
         elif (typed := typed_text(fields)) is not None:
             message = {"role": "user", "content": typed}
             yield from self._section("User", entry, *passage.asked(message, images=self._images))
@@ -317,13 +318,13 @@ class _Transcript:
         if not self._pending.open:
             yield from self._close_answer()
 
-    def _handle(self, entry: Entry, fields: Mapping[str, Any]) -> Iterator[str]:
-        if (image := self._image(entry, fields)) is not None:
+    def _handle(self, entry: Entry) -> Iterator[str]:
+        if (image := self._image(entry)) is not None:
             yield from self._section("User", entry, image)
             return
         yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)
 
-    def _image(self, entry: Entry, fields: Mapping[str, Any]) -> str | None:
+    def _image(self, entry: Entry) -> str | None:
         """An attached image: a link where it and the transcript are files, else its name."""
         text = entry.get("handle")
         blob = blob_of(text)
@@ -335,7 +336,7 @@ class _Transcript:
         if self._redaction is not None:
             self._redaction.left_out.append((entry.uuid, media_type, blob.size))
             return f"*{markdown.inline(left_out(media_type, blob.size))}*"
-        named = f"{fields.get('preview') or media_type}, {passage.size(blob.size)}"
+        named = f"{self._whole(entry).get('preview') or media_type}, {passage.size(blob.size)}"
         folder = self._reader.blobs.folder
         if self._beside is None or is_address(folder):
             return f"*[{markdown.inline(named)}]*"
