@@ -18,7 +18,7 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.operations.messages import with_messages
 from sessiontree.operations.outline import Outline, entries_by_row, path_rows
 from sessiontree.operations.turns import Turning, is_of_turn
-from sessiontree.operations.work import told_by
+from sessiontree.operations.work import Uncounted, told_by
 from sessiontree.text.preview import preview, role
 
 
@@ -81,7 +81,7 @@ def _rows(
     resolve: Resolve,
 ) -> Iterator[TreeRow]:
     labels = outline.names.labels
-    turning = Turning(outline)
+    turning = Turning(outline, Uncounted)
     rows: deque[int] = deque()  # of the entries that wait for their messages
     entries = entries_by_row(outline, lines, len(depths), rows)
     for entry, message in with_messages(entries, resolve, is_wanted=is_of_turn):

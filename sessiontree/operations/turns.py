@@ -433,7 +433,7 @@ def _text(value: Any) -> str | None:
 class Turning:
     """Finds the turn of each entry; takes the entries of a session, parents first.
 
-    `tallying` makes the tally of a turn.
+    `tallying` makes the tally of a turn; with one that does not count, there is no outline.
     """
 
     def __init__(self, drawn: Outline, tallying: Callable[[], Tally] = Tally) -> None:
@@ -581,7 +581,7 @@ class Turning:
     ) -> int:
         above = self._node_of[anchor] if anchor != NO_ROW else NO_ROW
         node = _Node(row, above, anchor, lane, self._tallying())
-        if asked:
+        if asked and node.tally.counts:
             node.prompt = _prompt(entry, message)
             self._take_compaction(node)
         agent = self._agents.get(lane) if lane is not None else None

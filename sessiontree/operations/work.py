@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from operator import add, sub
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import astuple
@@ -237,6 +237,8 @@ class Tally:
         *("ended", "interruptions", "is_compacted", "reached_model", "started"),
     )
 
+    counts: ClassVar[bool] = True
+
     def __init__(self) -> None:
         self._calls: Counter[str] = Counter()
         self._failed = self._refused = self._unanswered = self.interruptions = 0
@@ -436,6 +438,10 @@ class Uncounted(Tally):
     """A tally for one who asks only where turns begin: it counts nothing."""
 
     __slots__ = ()
+    counts = False
+
+    def __init__(self) -> None:
+        """Leave all sums unset: nobody asks for them."""
 
     def take(self, entry: Entry, message: Message | None, answers: Answers) -> list[TurnEvent]:
         return []
