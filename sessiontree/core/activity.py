@@ -16,6 +16,7 @@ from sessiontree.core.message import (
     Call,
     Message,
     beginning_of,
+    blocks_of,
     is_partial,
     is_result_block,
     kind_of,
@@ -115,32 +116,40 @@ CallEnding = Literal["done", "failed", "refused"]
 
 def ended_calls(message: Message) -> Iterator[tuple[str, CallEnding]]:
     """The ids of the calls whose results a message has, and how each ended."""
-    for id, block in zip(result_ids(message), _results(message), strict=False):
-        text = _text_of_result(block)
-        if text.startswith(_REFUSED):
-            yield id, "refused"
-        else:
-            yield id, "failed" if _is_failure(block, text) else "done"
+    return ((id, ending_of(block)) for id, block in results_in(message))
 
 
 def results_of(message: Message) -> Iterator[tuple[str, str]]:
     """The ids of the calls whose results a message has, and the text of each result."""
-    for id, block in zip(result_ids(message), _results(message), strict=False):
-        output = block.get("output")
-        yield (
-            id,
-            output
-            if isinstance(output, str)
-            else text_of({"content": output or block.get("content")}),
-        )
+    return ((id, output_of(block)) for id, block in results_in(message))
 
 
-def _results(message: Message) -> Iterator[Mapping[str, Any]]:
-    content = message.get("content")
-    if message.get("role") == "user" and isinstance(content, list):
-        yield from (block for block in content if is_result_block(block))
-    elif result_ids(message):
-        yield message
+def results_in(message: Message) -> list[tuple[str, Mapping[str, Any]]]:
+    """The ids of the calls whose results a message has, each with the block that is the result.
+
+    The message itself is the result of one call where it has no such blocks.
+    """
+    ids = result_ids(message)
+    if not ids or message.get("role") != "user":
+        return [(id, message) for id in ids]
+    blocks = [block for block in blocks_of(message) if is_result_block(block)]
+    return list(zip(ids, blocks or [message], strict=False))
+
+
+def ending_of(result: Mapping[str, Any]) -> CallEnding:
+    """How a call ended, by its result as `results_in` gives it."""
+    text = _text_of_result(result)
+    if text.startswith(_REFUSED):
+        return "refused"
+    return "failed" if _is_failure(result, text) else "done"
+
+
+def output_of(result: Mapping[str, Any]) -> str:
+    """The text of a result as `results_in` gives it."""
+    output = result.get("output")
+    return (
+        output if isinstance(output, str) else text_of({"content": output or result.get("content")})
+    )
 
 
 def _is_failure(block: Mapping[str, Any], text: str) -> bool:

@@ -211,7 +211,10 @@ def _decoded(text: str) -> Any:
 
 
 def _path_in(arguments: Mapping[str, Any]) -> str | None:
-    return next((p for key in _PATHS if isinstance(p := arguments.get(key), str) and p), None)
+    for key in _PATHS:  # a generator takes twice as long
+        if isinstance(path := arguments.get(key), str) and path:
+            return path
+    return None
 
 
 def _patch_in(name: str, arguments: Mapping[str, Any]) -> str | None:

@@ -205,13 +205,26 @@ class Call:
 
 def calls_of(message: Message) -> list[Call]:
     """The tool calls of a message, in order."""
-    calls: list[Call] = []
     content = message.get("content")
-    if isinstance(content, list):
-        for block in content:
-            if isinstance(block, dict) and (kind := kind_of(block)) in CALL_BLOCKS:
-                arguments = block.get("arguments", block.get("input"))
-                _add_call(calls, block, "id", arguments, kind)
+    blocks = content if isinstance(content, list) else ()
+    calls = [call for block in blocks if (call := call_in(block)) is not None]
+    return calls + calls_beside(message)
+
+
+def call_in(block: Any) -> Call | None:
+    """The tool call that a content block is; None for any other block."""
+    if not isinstance(block, dict) or (kind := kind_of(block)) not in CALL_BLOCKS:
+        return None
+    id, name = block.get("id"), block.get("name")
+    if not isinstance(id, str):
+        return None
+    arguments = block.get("arguments", block.get("input"))
+    return Call(id, name if isinstance(name, str) else "", arguments, kind)
+
+
+def calls_beside(message: Message) -> list[Call]:
+    """The tool calls of a message that are not in its content, in order."""
+    calls: list[Call] = []
     chat_calls = message.get("tool_calls")
     if isinstance(chat_calls, list):
         for call in chat_calls:

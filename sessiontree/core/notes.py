@@ -62,12 +62,21 @@ class Notes:
         self._counts: Counter[str] = Counter()
 
     def add(self, note: Note) -> None:
-        name = note.type[:_LONGEST_NAME]
-        if name not in self._first:
-            if len(self._first) >= _MOST_TYPES:
-                name = _OTHERS
-            self._first.setdefault(name, note)
+        name = self._name(note.type)
+        self._first.setdefault(name, note)
         self._counts[name] += note.count
+
+    def again(self, type: str) -> bool:
+        """Count one more line of a type, if one was added; whether one was."""
+        name = self._name(type)
+        if name not in self._first:
+            return False
+        self._counts[name] += 1
+        return True
+
+    def _name(self, type: str) -> str:
+        name = type[:_LONGEST_NAME]
+        return name if name in self._first or len(self._first) < _MOST_TYPES else _OTHERS
 
     def found(self) -> list[Note]:
         """The notes in the order in which their types were met."""

@@ -12,6 +12,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from typing import Final
 
 import msgspec
 from msgspec.structs import replace
@@ -80,6 +81,8 @@ class Translated:
                 source.close()
 
     def _report(self, kind: str, place: Place, cause: str) -> None:
+        if kind == UNKNOWN_TYPE and self._notes.again(cause):
+            return
         file = self._source.numbered(place.source).path
         if kind == UNKNOWN_TYPE:
             self._notes.add(Note(file, place.number, place.offset, cause))
@@ -145,6 +148,10 @@ class Translated:
         return found
 
 
+_WINDOW: Final = 4096
+"""Bytes that are read at once for a line."""
+
+
 class SourceFile:
     """A file as a format reads it, compressed or not; implements `Source`.
 
@@ -162,6 +169,7 @@ class SourceFile:
         self.opened: list[SourceFile] = []
         self.passed: Callable[[int], object] | None = None
         self._document: str | None = None
+        self._window = 0, b""  # the offset of some bytes, and the bytes
         self._not_read: list[Damage] = []
         self._not_utf8: dict[int, Damage] = {}
         is_compressed = log.read(0, len(MAGIC)) == MAGIC
@@ -267,12 +275,21 @@ class SourceFile:
         """
         if self._log.closed:
             self._log.reopen()
-        line = rest_of_line(self._read, offset)
+        line = self._line_at(offset)
         if _is_value(line):
             return line
         if self._document is None:  # Latin-1 gives a character a byte, so offsets stay the same
             self._document = self._read(0, self.size).decode("latin-1")
         return whole_value(self._document, offset) or line
+
+    def _line_at(self, offset: int) -> bytes:
+        """The line at an offset; lines near each other are read together."""
+        start, window = self._window
+        end = window.find(b"\n", offset - start) if start <= offset else -1
+        if end < 0:
+            start, window = self._window = offset, self._read(offset, _WINDOW)
+            end = window.find(b"\n")
+        return window[offset - start : end] if end >= 0 else rest_of_line(self._read, offset)
 
     def close(self) -> None:
         self._log.release()

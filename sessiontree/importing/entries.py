@@ -85,9 +85,7 @@ class SourceEntry(msgspec.Struct, gc=False):
     def keep_original(self, key: str) -> None:
         if key in self.fields:
             before = values(self.fields.get(ORIGINAL, b"{}")) or Values({})
-            self.put_original(
-                {**{name: before.raw(name) for name in before}, key: self.fields[key]}
-            )
+            self.put_original({**before.raws(), key: self.fields[key]})
 
     def put_original(self, left: Mapping[str, bytes]) -> None:
         if left:
@@ -154,7 +152,8 @@ def _entry(place: Place, line: bytes) -> SourceEntry | None:
     if found is None:
         return None
     keys = values(line) or Values({})
-    fields = {key: keys.raw(key) for key in keys if key != "crc"}
+    fields = keys.raws()
+    fields.pop("crc", None)
     return SourceEntry(place, found.type, found.uuid, found.parent_uuid or "", found.lane, fields)
 
 

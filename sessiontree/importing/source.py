@@ -168,6 +168,8 @@ class Source:
         return read_side_file(self._fs, os.path.join(results, name))
 
     def note(self, kind: str, place: Place, cause: str) -> None:
+        if kind == UNKNOWN_TYPE and self.notes.again(cause):
+            return
         file = self._file.numbered(place.source).path
         if kind == UNKNOWN_TYPE:
             self.notes.add(Note(file, place.number, place.offset, cause))

@@ -16,10 +16,11 @@ from markupsafe import Markup
 
 from sessiontree.core.activity import (
     as_typed,
-    ended_calls,
+    ending_of,
     error_of,
     is_note_of_program,
-    results_of,
+    output_of,
+    results_in,
 )
 from sessiontree.core.commits import Commit, commits_told
 from sessiontree.core.display import one_line
@@ -28,13 +29,14 @@ from sessiontree.core.edits import Edit, Told, edits_of, with_arguments
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
-    CALL_BLOCKS,
     IMAGE_BLOCKS,
     THOUGHT_BLOCKS,
     Call,
     Message,
     block_text,
     blocks_of,
+    call_in,
+    calls_beside,
     calls_of,
     indented_text,
     is_generated,
@@ -43,7 +45,6 @@ from sessiontree.core.message import (
     is_result_block,
     is_typed_command,
     kind_of,
-    result_ids,
     role_of,
     says_interrupted,
     system_text,
@@ -279,18 +280,18 @@ class TurnRows:
         if role == "assistant":
             self._answer(message)
             return
-        ids = result_ids(message)
-        if ids:
-            self._results(message, ids, fields)
+        results = results_in(message)
+        for id, result in results:
+            self._result(id, result, fields)
         if role == "user":
-            self._user(message, fields, has_results=bool(ids))
+            self._user(message, fields, has_results=bool(results))
         elif role == "bashExecution":
             self._shell(message)
-        elif not ids and role in ("system", "developer"):
+        elif not results and role in ("system", "developer"):
             text = system_text(message)
             head = self._templates.fold("System prompt", f"{len(text):,} characters")
             self._add(SYSTEM, text, head, self._long(text))
-        elif not ids:
+        elif not results:
             self._asked(message, PROGRAM, role or "Somebody")
 
     def _user(self, message: Message, fields: Mapping[str, Any], *, has_results: bool) -> None:
@@ -362,13 +363,13 @@ class TurnRows:
                 words = f"Model: {plain_line(model, 100)}"
                 self._add(CHANGE, words, self._templates.note(words, "", "change"))
             self._answers_with(model)
+        together = len(calls_of(message))
         if (cause := error_of(message)) is not None:
             head = self._templates.note("The answer failed", plain_line(cause, 300), "bad")
             body = markup.pre(cause) if len(cause) > 300 else NOTHING
             self._add(ERROR, cause, head, body)
-            if not calls_of(message):
+            if not together:
                 return
-        together = len(calls_of(message))
         if kind_of(message) in THOUGHT_BLOCKS:
             self._thought(message)
         elif is_item(message) and not together:
@@ -377,8 +378,7 @@ class TurnRows:
             )
         for part in [] if is_item(message) else blocks_of(message):
             self._part(part, together)
-        apart = {key: value for key, value in message.items() if key != "content"}
-        for call in calls_of(apart):
+        for call in calls_beside(message):
             self._call(call, together)
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
@@ -395,10 +395,8 @@ class TurnRows:
 
     def _part(self, part: Mapping[str, Any], together: int) -> None:
         kind = kind_of(part)
-        calls = calls_of({"role": "assistant", "content": [part]}) if kind in CALL_BLOCKS else []
-        if calls:
-            for call in calls:
-                self._call(call, together)
+        if (call := call_in(part)) is not None:
+            self._call(call, together)
         elif text := block_text(part):
             if text.strip():
                 self._add(ANSWER, text, self._templates.said("", markup.prose(text)))
@@ -429,34 +427,27 @@ class TurnRows:
             return plain_line(given, 120)
         if not isinstance(given, Mapping):
             return ""
-        found = next(
-            (v for key in _TARGETS if (v := given.get(key)) and isinstance(v, str | list)), ""
-        )
+        found = _target_in(given)
         text = " ".join(map(str, found)) if isinstance(found, list) else found
         if self._cwd and text.startswith(self._cwd):
             text = text.removeprefix(self._cwd)
         return plain_line(text, 120)
 
-    def _results(self, message: Message, ids: list[str], fields: Mapping[str, Any]) -> None:
-        parts: list[Mapping[str, Any]] = [p for p in blocks_of(message) if is_result_block(p)]
-        if message.get("role") != "user" or not parts:
-            parts = [message]
-        endings, texts = dict(ended_calls(message)), dict(results_of(message))
-        for id, part in zip(ids, parts, strict=False):
-            ending = str(endings.get(id, "done"))
-            body = self._result(part)
-            waiting = self._open.pop(id, None)
-            if waiting is not None:
-                edits = self._edits(waiting.call, fields, id) if ending == "done" else []
-                self._close(waiting, ending, body, edits)
-                script = script_of(with_arguments(waiting.call).arguments)
-                made = commits_told(script, texts.get(id, ""))
-                self.commits += (MadeCommit(waiting.place, commit) for commit in made)
-            else:
-                name = str(message.get("toolName") or "a call that is not here")
-                bad = [self._templates.chip("no call", "bad")]
-                head = self._templates.call("Result of", plain_line(name, 60), bad)
-                self._add(RESULT, f"result of {name}", head, body)
+    def _result(self, id: str, result: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
+        body = self._output(result)
+        waiting = self._open.pop(id, None)
+        if waiting is None:
+            name = str(result.get("toolName") or "a call that is not here")
+            bad = [self._templates.chip("no call", "bad")]
+            head = self._templates.call("Result of", plain_line(name, 60), bad)
+            self._add(RESULT, f"result of {name}", head, body)
+            return
+        ending = ending_of(result)
+        edits = self._edits(waiting.call, fields, id) if ending == "done" else []
+        self._close(waiting, ending, body, edits)
+        if script := script_of(with_arguments(waiting.call).arguments):
+            made = commits_told(script, output_of(result))
+            self.commits += (MadeCommit(waiting.place, commit) for commit in made)
 
     def _edits(self, call: Call, fields: Mapping[str, Any], id: str) -> list[Edit]:
         if not edits_of(call, {}):
@@ -466,10 +457,8 @@ class TurnRows:
     def _close(self, waiting: _Open, ending: str, result: Markup, edits: list[Edit]) -> None:
         call, row = waiting.call, waiting.row
         chips: list[Markup] = []
-        counts = [counts_of(edit) for edit in edits]
-        added = sum(count.added for count in counts)
-        removed = sum(count.removed for count in counts)
-        if edits and (added or removed):
+        added, removed = _lines_of(edits)
+        if added or removed:
             chips.append(self._templates.lines(added, removed))
         if ending != "done":
             chips.append(self._templates.chip(ending, "bad"))
@@ -491,6 +480,8 @@ class TurnRows:
             self.changes.append(FileChange(waiting.place, edit))
 
     def _took(self, began: str | None) -> str | None:
+        if began == self._time:
+            return None
         first, last = moment_of(began), moment_of(self._time)
         if first is None or last is None or (seconds := (last - first).total_seconds()) < 1:
             return None
@@ -517,7 +508,7 @@ class TurnRows:
         ]
         return markup.joined(parts)
 
-    def _result(self, part: Mapping[str, Any]) -> Markup:
+    def _output(self, part: Mapping[str, Any]) -> Markup:
         content = part.get("content", part.get("output"))
         parts: list[Markup] = []
         for piece in blocks_of({"content": content}):
@@ -548,6 +539,12 @@ class TurnRows:
         return title + self._long(self._json(part))
 
 
+def _lines_of(edits: list[Edit]) -> tuple[int, int]:
+    """The lines that edits add, and those that they take away."""
+    counts = [counts_of(edit) for edit in edits]
+    return sum([count.added for count in counts]), sum([count.removed for count in counts])
+
+
 def image_in(part: Mapping[str, Any]) -> tuple[str, str] | None:
     """The media type and the base64 text of an image in a block; None where it has none."""
     source = part.get("source")
@@ -574,6 +571,14 @@ def _url_of(part: Mapping[str, Any]) -> str | None:
             if isinstance(found, str):
                 return found
     return None
+
+
+def _target_in(arguments: Mapping[str, Any]) -> str | list[Any]:
+    """What a call is about, of its arguments; empty where none says it."""
+    for key in _TARGETS:
+        if (value := arguments.get(key)) and isinstance(value, str | list):
+            return value
+    return ""
 
 
 def plain_line(text: Any, width: int) -> str:

@@ -17,7 +17,7 @@ from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.message import (
     block_text,
     blocks_of,
-    calls_of,
+    calls_beside,
     is_item,
     kind_of,
     numbered_blocks,
@@ -148,7 +148,7 @@ def _apart_from_content(message: Mapping[str, Any], position: Position) -> Itera
         pieces = summary if isinstance(summary, list) else []
         texts = (block_text(piece) for piece in pieces if isinstance(piece, Mapping))
         yield ThinkingEnd(position=position, text="\n\n".join(filter(None, texts)))
-    for call in calls_of({key: value for key, value in message.items() if key != "content"}):
+    for call in calls_beside(message):
         input = call.arguments
         if isinstance(input, str):
             with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -10,7 +10,6 @@ from typing import Any, Final, Literal, NamedTuple
 
 from sessiontree.core.activity import as_typed
 from sessiontree.core.message import (
-    CALL_BLOCKS,
     RESULT_ITEMS,
     THOUGHT_BLOCKS,
     TOOL,
@@ -18,7 +17,8 @@ from sessiontree.core.message import (
     Message,
     block_text,
     blocks_of,
-    calls_of,
+    call_in,
+    calls_beside,
     indented_text,
     is_result_block,
     kind_of,
@@ -76,8 +76,7 @@ def _of_message(message: Message) -> Iterator[Part]:
         return
     for block in blocks_of(message):
         yield from _of_block(block, is_user=role == "user")
-    apart = {key: value for key, value in message.items() if key != "content"}
-    yield from map(_call, calls_of(apart))
+    yield from map(_call, calls_beside(message))
     if kind_of(message) in THOUGHT_BLOCKS:
         yield from _thought(message)
     if isinstance(refusal := message.get("refusal"), str) and refusal:
@@ -89,9 +88,8 @@ def _of_message(message: Message) -> Iterator[Part]:
 
 def _of_block(block: Mapping[str, Any], *, is_user: bool) -> Iterator[Part]:
     kind = kind_of(block)
-    calls = calls_of({"role": "assistant", "content": [block]}) if kind in CALL_BLOCKS else []
-    if calls:
-        yield from map(_call, calls)
+    if (call := call_in(block)) is not None:
+        yield _call(call)
     elif is_result_block(block):
         yield _result(block)
     elif text := block_text(block):

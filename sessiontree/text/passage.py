@@ -12,14 +12,14 @@ from sessiontree.core.activity import as_typed
 from sessiontree.core.embedded import binary_in
 from sessiontree.core.entry import ANNOTATIONS
 from sessiontree.core.message import (
-    CALL_BLOCKS,
     IMAGE_BLOCKS,
     THOUGHT_BLOCKS,
     Call,
     Message,
     block_text,
     blocks_of,
-    calls_of,
+    call_in,
+    calls_beside,
     indented_text,
     is_result_block,
     kind_of,
@@ -48,9 +48,8 @@ def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
         yield from thought(message, images=images)
     for part in blocks_of(message):
         kind = kind_of(part)
-        calls = calls_of({"role": "assistant", "content": [part]}) if kind in CALL_BLOCKS else []
-        if calls:
-            yield from calls
+        if (call := call_in(part)) is not None:
+            yield call
         elif text := block_text(part):
             yield prose(text, images=images)
         elif kind in THOUGHT_BLOCKS:
@@ -58,8 +57,7 @@ def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
         elif kind != "text":
             yield other(part)
     content = message.get("content")
-    apart = {key: value for key, value in message.items() if key != "content"}
-    yield from calls_of(apart)
+    yield from calls_beside(message)
     refusal = message.get("refusal")
     if isinstance(refusal, str) and refusal and not content:
         yield prose(refusal, images=images)

@@ -182,6 +182,9 @@ def is_unclear(entry: Entry) -> bool:
     return not (role(entry) and _text(entry.as_stored, "preview"))
 
 
+_ROLES: Final = {"block": "assistant", "custom_message": "custom"}
+
+
 def role(entry: Entry, message: Message | None = None) -> str | None:
     """The role of an entry; None for one without a message; `message` as for `preview`."""
     if entry.type == "message":
@@ -193,7 +196,7 @@ def role(entry: Entry, message: Message | None = None) -> str | None:
         return role_of(message) if own is None and message is not None else own
     if entry.type == "custom" and b'"typed"' in entry.line and typed_text(entry.as_stored):
         return "user"
-    return {"block": "assistant", "custom_message": "custom"}.get(entry.type)
+    return _ROLES.get(entry.type)
 
 
 def speaker(entry: Entry, message: Message | None = None) -> str | None:

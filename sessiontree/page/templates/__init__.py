@@ -18,6 +18,10 @@ _MARK: Final = "\ue000{}\ue001"
 """What stands for an argument while a template is read."""
 
 
+_MOST_KNOWN: Final = 256
+"""Facts kept as markup: many rows have the same."""
+
+
 class Form:
     """A template that puts each argument in its place, or asks whether it is empty.
 
@@ -61,6 +65,7 @@ class Templates:
         self._lines, self._edit, self._argument = self._forms("lines", "edit", "argument")
         self._result, self._image, self._turn = self._forms("result", "image", "turn")
         self.empty = functools.cache(self._empty)
+        self._known_chip = functools.lru_cache(_MOST_KNOWN)(self._chip)
 
     def _forms(self, *names: str) -> Iterator[Form]:
         return (Form(getattr(self._rows, name)) for name in names)
@@ -87,7 +92,7 @@ class Templates:
 
     def chip(self, text: str, kind: str) -> Markup:
         """A fact of a few words."""
-        return self._chip(text, kind)
+        return self._known_chip(text, kind)
 
     def lines(self, added: int, removed: int) -> Markup:
         """How many lines an edit adds and takes away."""
