@@ -1244,6 +1244,9 @@ class Session:
                 relative to this folder.
             remote_images: keep the images that the texts name. By default each is a link, because
                 a viewer that loads an image tells the image's server who reads, and when.
+
+        Raises:
+            TooMuchError: the messages have more than 200,000 content blocks and calls.
         """
         from sessiontree.operations.transcript import transcript  # few sessions are printed
 
@@ -1269,7 +1272,8 @@ class Session:
 
         Raises:
             StorageError: an image cannot be written.
-            TooMuchError: the session has more than 50,000 turns.
+            TooMuchError: the session has more than 50,000 turns, or 200,000 content blocks and
+                calls in its messages.
         """
         from sessiontree.page.document import document  # few sessions become a page
         from sessiontree.page.images import Images

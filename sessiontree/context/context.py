@@ -99,6 +99,7 @@ class Context:
         """Return the arguments of a request to OpenAI's Responses API or Chat Completions API.
 
         Raises:
+            TooMuchError: the messages have more than 100,000 content blocks and calls.
             UsageError: `api` is neither `responses` nor `chat`.
         """
         from sessiontree.context.providers import chat, responses  # as above

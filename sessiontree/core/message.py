@@ -157,6 +157,12 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
             yield {"type": "text", "text": block}
 
 
+def count_of_blocks(message: Message) -> int:
+    """How many content blocks and calls a message has, found without a look at each."""
+    parts = (message.get("content"), message.get("tool_calls"))
+    return sum(len(part) for part in parts if isinstance(part, list))
+
+
 def is_item(message: Message) -> bool:
     """Whether a message is an item of OpenAI Responses without a role."""
     return "role" not in message

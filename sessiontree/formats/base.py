@@ -334,18 +334,18 @@ def _escaped(value: Any) -> orjson.Fragment:
 
 
 class ShortTexts:
-    """Counts the short lines or messages of a file, as each costs as much as a long one."""
+    """Counts the short lines, messages and calls of a file: each costs as much as a long one."""
 
-    def __init__(self, source: Source, what: Literal["lines", "messages"]) -> None:
+    def __init__(self, source: Source, what: Literal["lines", "messages or calls"]) -> None:
         self._name = source.name
         self._what = what
         self._most = self._left = max(MOST_SHORT, source.size // _BYTES_FOR_EACH_SHORT)
 
-    def take(self, text: bytes) -> None:
-        """Count a text; TooMuchError if too many are short."""
-        if len(text) >= SHORT:
+    def take(self, text: bytes, parts: int = 1) -> None:
+        """Count a text of some parts; TooMuchError if too many are short."""
+        if len(text) >= SHORT * parts:
             return
-        self._left -= 1
+        self._left -= parts
         if self._left < 0:
             raise TooMuchError(
                 f"{self._name} has more than {self._most:,} {self._what} of less than {SHORT} "

@@ -31,6 +31,7 @@ from sessiontree.core.message import (
     Message,
     begins_turn,
     blocks_of,
+    count_of_blocks,
     is_generated,
     is_partial,
     is_prompt,
@@ -42,7 +43,7 @@ from sessiontree.core.message import (
     typed_text,
 )
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import SessionTreeError
+from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.operations.export import know_homes
 from sessiontree.storage.place import is_address
 from sessiontree.text import markdown, passage
@@ -57,6 +58,10 @@ _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the 
 _HANDLES_AT_ONCE: Final = 1000  # entries
 _MOST_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
 _PIECES: Final = ("block", "message_end")
+
+
+MOST_BLOCKS: Final = 200_000
+"""The content blocks and calls of a transcript, each of which may be a section."""
 
 
 def transcript(
@@ -106,6 +111,7 @@ class _Transcript:
         self._last_result: dict[str, int] | None = None
         self._names: dict[str, str] = {}
         self._not_shown: Counter[str] = Counter()
+        self._blocks = 0
 
     def parts(self) -> Iterator[str]:
         yield from self._front()
@@ -215,6 +221,7 @@ class _Transcript:
         if entry.type == HEADER:
             self._masked(dict(entry.body), entry.uuid)
             return
+        self._count_blocks(entry)
         if entry.type == "handle":
             yield from self._handle(entry)
             return
@@ -237,6 +244,15 @@ class _Transcript:
             elif note is None:
                 kind = fields.get("customType") if entry.type == "custom" else None
                 self._not_shown[f"{entry.type} {kind}" if kind else entry.type] += 1
+
+    def _count_blocks(self, entry: Entry) -> None:
+        message = entry.message_as_stored
+        self._blocks += count_of_blocks(message) if isinstance(message, dict) else 0
+        if self._blocks > MOST_BLOCKS:
+            raise TooMuchError(
+                f"the path has more than {MOST_BLOCKS:,} content blocks and calls up to entry "
+                f"{entry.uuid}; export an entry above it"
+            )
 
     def _pieces_message(self) -> Iterator[str]:
         members, self._pieces = self._pieces, []

@@ -23,10 +23,10 @@ from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type
-from sessiontree.core.message import Message, result_ids
+from sessiontree.core.message import Message, count_of_blocks, result_ids
 from sessiontree.core.moment import moment_of
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import HandleError
+from sessiontree.errors import HandleError, TooMuchError
 from sessiontree.operations.messages import is_typed
 from sessiontree.operations.turns import SessionOutline, Subagent, Turn
 from sessiontree.page import rows
@@ -91,6 +91,18 @@ class MadeTurn(msgspec.Struct, array_like=True):
     agents: dict[int, list[int]]
     models: tuple[str, str] | None
     warnings: list[str]
+
+
+MOST_ROWS: Final = 200_000
+"""The rows of a page; at most so many blocks are made to rows for a turn."""
+
+
+def too_many_rows(uuid: str) -> TooMuchError:
+    """The error for a page with more rows than `MOST_ROWS`, the last of them of an entry."""
+    return TooMuchError(
+        f"the session has more than {MOST_ROWS:,} content blocks and calls up to entry {uuid}, as "
+        "many as a page shows; fork the path to an entry above it, and export the fork"
+    )
 
 
 class Maker:
@@ -188,6 +200,7 @@ class _Making:
         self._spent: list[Found] = []
         self._annotations = 0  # that follow each other and have rows, up to the entry taken
         self._more = 0  # those behind them
+        self._blocks = 0  # of its messages, each of which may be a row
         self._time: datetime | None = None  # of the last entry that has one
 
     def take(self, entry: Entry, row: int) -> None:
@@ -290,6 +303,9 @@ class _Making:
         fields = {key: body[key] for key in body if key not in _OF_LINES}
         message = fields.get("message")
         if entry.type == "message" and isinstance(message, dict):
+            self._blocks += count_of_blocks(message)
+            if self._blocks > MOST_ROWS:
+                raise too_many_rows(entry.uuid)
             stray = self._stray(message)
             noted.tokens = self._rules.take_message(message, number, is_stray=stray)
             fields = maker.masked(fields, entry.uuid)

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree import UsageError
+from sessiontree import TooMuchError, UsageError
+from sessiontree.context.providers import turns
 from sessiontree.context.providers.chat import request as chat_request
 from tests.support.rules import chat, fault, responses
 from tests.support.saying import (
@@ -214,3 +215,14 @@ def test_arguments_that_json_cannot_carry_are_replaced_and_named() -> None:
     told = [one["function"]["arguments"] for one in calls]
     assert told == ['{"path":"\ufffd"}', '{"n":"inf"}', "{}"]
     assert "arguments nested too deep were left out (entry v)" in request.warnings
+
+
+def test_a_request_of_more_calls_than_any_model_takes_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(turns, "MOST_BLOCKS", 2)
+    calls = [chat_call(f"c{number}", "{}") for number in range(3)]
+    asked = context(user("x"), {"role": "assistant", "content": None, "tool_calls": calls})
+    for api in ("responses", "chat"):
+        with pytest.raises(TooMuchError, match="more than 2 content blocks and calls"):
+            asked.to_openai(api)

@@ -7,11 +7,13 @@ import re
 import pytest
 
 from sessiontree.context import fold
+from sessiontree.context.providers import turns
 from sessiontree.core import damage, message
 from sessiontree.engine import translated
 from sessiontree.formats import base, writing
 from sessiontree.formats.codex import reader as codex
 from sessiontree.operations import export, own_rules, requests, transcript
+from sessiontree.page import making
 from sessiontree.redact import redaction
 from sessiontree.storage import files, zstd
 from tests.docs.examples import ROOT
@@ -30,8 +32,11 @@ LIMITS = {
     "times": f"{writing._TIMES} times the size of the session",
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
+    "blocks of a page": f"{making.MOST_ROWS:,}",
+    "blocks of a transcript": f"{transcript.MOST_BLOCKS:,}",
+    "blocks of a request": f"{turns.MOST_BLOCKS:,}",
     "short lines": f"{base.MOST_SHORT:,}",
-    "short": f"lines or messages of less than {base.SHORT} bytes",
+    "short": f"lines, messages or calls of less than {base.SHORT} bytes",
     "bytes for each short line": f"one for each {base._BYTES_FOR_EACH_SHORT} bytes",
     "unpacked": f"{zstd.LARGEST_RATIO} times",
     "always unpacked": f"{zstd.ALWAYS_UNPACKED // MIB} MiB",

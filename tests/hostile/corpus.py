@@ -485,6 +485,28 @@ def images_in_one_message(size: int) -> Iterable[bytes]:
 
 
 @own
+def empty_blocks_in_one_message(size: int) -> Iterable[bytes]:
+    return _in_one_message(b"{}", size)
+
+
+@own
+def texts_in_one_message(size: int) -> Iterable[bytes]:
+    return _in_one_message(b'"x"', size)
+
+
+def _in_one_message(block: bytes, size: int) -> Iterator[bytes]:
+    start, end = said("a", "h", ["-"], "assistant").split(b'"-"')
+    yield start + b",".join([block] * (size // (len(block) + 1))) + end
+
+
+@own
+def chat_calls_in_one_message(size: int) -> Iterable[bytes]:
+    calls = b",".join(b'{"id":"%d"}' % i for i in range(size // 19))
+    message = b'{"role":"assistant","content":"x","tool_calls":[%b]}' % calls
+    yield b'{"type":"message","uuid":"a","parentUuid":"h","message":%b}' % message
+
+
+@own
 def calls_in_one_message(size: int) -> Iterable[bytes]:
     yield said("a", "h", [call(f"c{i}") for i in range(size // 60)], "assistant")
 
@@ -1743,7 +1765,8 @@ _gemini(
             1,
             type="gemini",
             toolCalls=[
-                {"id": f"c{i}", "name": "t", "args": {}, "result": []} for i in range(size // 60)
+                {"id": f"c{i}", "name": "a tool with a name", "args": {}, "result": [], "of": "x"}
+                for i in range(size // 90)
             ],
         ),
     ],

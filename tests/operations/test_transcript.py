@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from markdown_it import MarkdownIt
 
-from sessiontree import Redaction, Session
+from sessiontree import Redaction, Session, TooMuchError
+from sessiontree.operations import transcript
 from tests.support import histories
 from tests.support.conversation import assistant, user
 
@@ -287,3 +288,17 @@ def test_a_result_without_its_call_has_the_name_of_its_tool(session: Session) ->
     session.append_message(result("gone too", "found again"))
     told = said(session)
     assert re.findall(r"grep|a call that is not here", told) == ["grep", "a call that is not here"]
+
+
+def test_more_blocks_than_a_transcript_may_have_are_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transcript, "MOST_BLOCKS", 3)
+    parts = [{"type": "text", "text": "a"}, call("c1")]
+    with Session.create(file) as session:
+        session.append_message(user("x"))
+        above = session.append_message(assistant(parts))
+        last = session.append_message(assistant(parts))
+        assert "x" in said(session, above)
+        with pytest.raises(TooMuchError, match=f"more than 3 content blocks .* {last.uuid}"):
+            said(session)

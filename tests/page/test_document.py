@@ -13,7 +13,7 @@ import pytest
 
 from sessiontree import Redaction, Session
 from sessiontree.errors import TooMuchError
-from sessiontree.page import document
+from sessiontree.page import document, making
 from sessiontree.page.making import MOST_ANNOTATIONS
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
@@ -98,6 +98,20 @@ def test_a_session_of_more_turns_than_a_page_shows_is_refused(
         said = r"has 4 turns; a page shows at most 3\. Export it as"
         with pytest.raises(TooMuchError, match=said):
             page_of(file)
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_a_session_of_more_rows_than_a_page_shows_is_refused(
+    file: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
+) -> None:
+    for module in (making, document):
+        monkeypatch.setattr(module, "MOST_ROWS", 7)
+    blocks = [{"type": "text", "text": word} for word in "abcdefgh"]
+    said = [assistant(blocks)] if at_once else [user("x"), assistant(blocks[:4])] * 2
+    with Session.create(file) as session:
+        last = [session.append_message(message) for message in said][-1]
+    with pytest.raises(TooMuchError, match=f"more than 7 content blocks .* {last.uuid}"):
+        page_of(file)
 
 
 @pytest.mark.slow

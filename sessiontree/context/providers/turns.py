@@ -16,7 +16,8 @@ from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers.parts import Call, Media, Part, Result, Side, Text
 from sessiontree.context.providers.reading import ASSISTANTS, Reading
 from sessiontree.context.providers.values import Ids, Notes
-from sessiontree.core.message import Message, is_partial
+from sessiontree.core.message import Message, count_of_blocks, is_partial
+from sessiontree.errors import TooMuchError
 
 _PAUSED: Final = "pause_turn"  # Anthropic goes on with an answer of this stop reason
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
@@ -30,6 +31,10 @@ class Turn:
     parts: list[Part]
 
 
+MOST_BLOCKS: Final = 100_000
+"""The content blocks and calls of a request."""
+
+
 def turns_of(
     messages: Sequence[Message],
     uuids: Sequence[str],
@@ -41,11 +46,19 @@ def turns_of(
     """Messages of any shape as turns, and the notes taken on the way.
 
     `uuids` has the entry of each message, and `fit` keeps the parts that the provider accepts.
-    System messages are left to the caller. Thinking of any model but `model` is left out.
+    System messages are left to the caller. Thinking of any model but `model` is left out. A
+    TooMuchError for more than `MOST_BLOCKS`.
     """
     notes = Notes()
     pairing: Pairing[str] = Pairing()
+    count = 0
     for message, uuid in zip(messages, uuids, strict=True):
+        count += count_of_blocks(message)
+        if count > MOST_BLOCKS:
+            raise TooMuchError(
+                f"the context has more than {MOST_BLOCKS:,} content blocks and calls up to entry "
+                f"{uuid}, which no model takes; compact the session, or go on from an entry above"
+            )
         if message.get("role") != "system":
             pairing.take(message, uuid)
     paired, sources, warnings = pairing.result()

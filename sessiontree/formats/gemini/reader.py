@@ -214,7 +214,7 @@ class _Chat:
         self, lines: base.Lines, source: base.Source | None, lane: str | None = None
     ) -> None:
         self._lines = lines
-        self._short = None if source is None else base.ShortTexts(source, "messages")
+        self._short = None if source is None else base.ShortTexts(source, "messages or calls")
         self._lane = lane
         self._leaf = lines.root
         self._turns: list[_Turn] = []
@@ -271,9 +271,10 @@ class _Chat:
             yield from self._entries(self._turn(id, line))
 
     def _turn(self, id: str, line: base.SourceLine) -> _Turn:
+        turn = _turn(id, line, self._results)
         if self._short is not None:
-            self._short.take(line.text)
-        return _turn(id, line, self._results)
+            self._short.take(line.text, max(1, len(turn.made)))
+        return turn
 
     def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.Translated]:
         """Replace the conversation; the messages that both begin with stay.
