@@ -34,8 +34,9 @@ class GeminiTally:
             return
         id = message.get("id")
         if message.get("type") == "user" and not beside:
-            if isinstance(id, str) and id not in self._prompts and _is_prompt(message):
-                self._prompts.add(id)
+            is_again = isinstance(id, str) and id in self._prompts
+            if not is_again and _is_prompt(message):
+                self._prompts.add(str(id))
                 self._sums.turns += 1
         elif isinstance(message.get("tokens"), dict):
             usage = usage_of(message["tokens"])
