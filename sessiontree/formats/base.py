@@ -41,11 +41,11 @@ class Place(NamedTuple):
     offset: int  # the byte offset of its first byte
 
 
-SHORT: Final = 80
+SHORT: Final = 100
 """Bytes; a shorter line or message has no place for an id, a time and content."""
 
-MOST_SHORT: Final = 30_000
-_BYTES_FOR_EACH_SHORT: Final = 160
+MOST_SHORT: Final = 20_000
+_BYTES_FOR_EACH_SHORT: Final = 250
 """How many may be so short; in a file of more bytes one for each of so many bytes."""
 
 START: Final = Place(0, 1, 0)

@@ -246,7 +246,7 @@ def test_a_file_of_lines_that_hold_nothing_is_refused(
     file.write_text(file.read_text() + "{\n" * 3)
     assert len(Session.open(file, readonly=True).damage) == 3
     file.write_text(file.read_text() + "{\n")
-    with pytest.raises(TooMuchError, match="more than 3 lines of less than 80 bytes"):
+    with pytest.raises(TooMuchError, match="more than 3 lines of less than 100 bytes"):
         Session.open(file, readonly=True)
 
 

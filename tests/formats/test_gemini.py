@@ -153,7 +153,7 @@ def test_very_many_messages_that_no_agent_writes_are_refused(
     short = [{"id": f"i{n}", "type": "user", "content": "x"} for n in range(4)]
     with Session.open(make(tmp_path / "a.jsonl", *short[:3]), readonly=True) as session:
         assert texts(session) == ["x"] * 3
-    with pytest.raises(TooMuchError, match=r"more than 3 \w+( or calls)? of less than 80 bytes"):
+    with pytest.raises(TooMuchError, match=r"more than 3 \w+( or calls)? of less than 100 bytes"):
         Session.open(make(tmp_path / "b.jsonl", *short), readonly=True)
 
 
@@ -163,7 +163,7 @@ def test_very_many_calls_that_no_agent_writes_are_refused(
     monkeypatch.setattr(base, "MOST_SHORT", 3)
     calls = [{"id": f"c{n}", "name": "t", "args": {}, "result": []} for n in range(8)]
     asked = {"id": "i", "type": "gemini", "content": "x", "toolCalls": calls}
-    with pytest.raises(TooMuchError, match="more than 3 messages or calls of less than 80 bytes"):
+    with pytest.raises(TooMuchError, match="more than 3 messages or calls of less than 100 bytes"):
         Session.open(log(tmp_path / "a.jsonl", asked), readonly=True)
     asked["toolCalls"] = calls[:2]
     with Session.open(log(tmp_path / "b.jsonl", asked), readonly=True) as session:
@@ -174,7 +174,7 @@ def test_a_long_chat_may_have_as_many_short_lines_as_there_is_room_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(base, "MOST_SHORT", 3)
-    long = {"id": "long", "type": "user", "content": "x" * 160 * 10}
+    long = {"id": "long", "type": "user", "content": "x" * 250 * 10}
     lines = [{"$set": {"a": number}} for number in range(10)]
     with Session.open(log(tmp_path / "a.jsonl", long, *lines), readonly=True) as session:
         assert len(session.find(type="custom")) == 10

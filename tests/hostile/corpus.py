@@ -1765,8 +1765,8 @@ _gemini(
             1,
             type="gemini",
             toolCalls=[
-                {"id": f"c{i}", "name": "a tool with a name", "args": {}, "result": [], "of": "x"}
-                for i in range(size // 90)
+                {"id": f"c{i}", "name": "a tool", "args": {}, "result": [], "of": "x" * 50}
+                for i in range(size // 125)
             ],
         ),
     ],
