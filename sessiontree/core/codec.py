@@ -42,7 +42,9 @@ from sessiontree.core.entry import (
     with_fetch,
 )
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.message import MOST_BLOCKS, count_of_blocks
 from sessiontree.core.spill import Fetch
+from sessiontree.errors import EntryError, TooMuchError
 
 try:  # CRC-32 as zlib has it, in a tenth of the time
     from isal.isal_zlib import crc32 as crc32
@@ -111,7 +113,13 @@ def encode_new(
     keys |= fields
     if len(fields) > 1:
         _put_last(keys)
-    return seal(dumps(keys))
+    line = seal(dumps(keys))
+    if len(line) > BYTES_OF_MANY_BLOCKS and (count := blocks_beyond(fields.get("message"))):
+        raise EntryError(
+            f"the message has {count:,} content blocks and calls; a message may have "
+            f"{MOST_BLOCKS:,}: append it as several"
+        )
+    return line
 
 
 def _put_last(keys: dict[str, Any]) -> None:
@@ -195,6 +203,19 @@ class Decode(Protocol):
         """
 
 
+BYTES_OF_MANY_BLOCKS: Final = 2 * MOST_BLOCKS
+"""Bytes of a line that may have more blocks than `MOST_BLOCKS`."""
+
+
+def blocks_beyond(message: Any) -> int:
+    """How many content blocks and calls a message has, if that is more than is read; else 0.
+
+    Such a message would take a hundred times the memory of its line.
+    """
+    count = count_of_blocks(message) if isinstance(message, dict) else 0
+    return count if count > MOST_BLOCKS else 0
+
+
 def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
     """A function that decodes lines; `fetch` reads blobs when spilled strings are asked for."""
 
@@ -219,6 +240,12 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
             force_setattr(entry, "lane", None)
         if entry.message_value is UNSET or entry.spilled_value is not UNSET:
             with_fetch(entry, fetch)
+        elif len(line) > BYTES_OF_MANY_BLOCKS and (count := blocks_beyond(entry.message_value)):
+            raise TooMuchError(
+                f"the message of entry {entry.uuid}, at byte {offset:,} of the file, has {count:,} "
+                f"content blocks and calls; at most {MOST_BLOCKS:,} are read. Remove the line from "
+                "a copy, and open the copy"
+            )
         return entry
 
     def hard(line: bytes, offset: int, uuid: str | None) -> Entry | None:

@@ -22,7 +22,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import Message
+from sessiontree.core.message import MOST_BLOCKS, Message
 from sessiontree.core.moment import seconds_of
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
 
@@ -322,6 +322,11 @@ class Room:
         """Room for the lines of lanes, in a session of so many bytes."""
         most = max(_LINES_AGAIN, size // _SIZE_OF_EACH_LINE)
         return cls(most, f"the lanes of {title}, with what is above them, have over {most:,} lines")
+
+    @classmethod
+    def of_blocks(cls, title: str) -> Room:
+        """Room for the content blocks and calls of messages."""
+        return cls(MOST_BLOCKS, f"{title} has more than {MOST_BLOCKS:,} content blocks and calls")
 
     @classmethod
     def of_bytes(cls, title: str) -> Room:

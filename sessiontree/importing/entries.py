@@ -18,14 +18,15 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from sessiontree.core.codec import head
+from sessiontree.core.codec import BYTES_OF_MANY_BLOCKS, blocks_beyond, head
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.message import MOST_BLOCKS
 from sessiontree.core.origin import KEY as ORIGIN
 from sessiontree.core.origin import origin_of
 from sessiontree.core.spill import spill
-from sessiontree.errors import EntryError
+from sessiontree.errors import EntryError, TooMuchError
 from sessiontree.formats.base import Place, Values, encoded, values
 from sessiontree.importing.source import Source
 
@@ -80,7 +81,17 @@ class SourceEntry(msgspec.Struct, gc=False):
         line = encoded(fields)
         if len(line) <= SPILL_OVER:
             return line
+        if len(line) > BYTES_OF_MANY_BLOCKS:
+            self._check_blocks()
         return encoded({**fields, **_spilled(self.fields, put)})
+
+    def _check_blocks(self) -> None:
+        if count := blocks_beyond(decode_leniently(self.fields.get("message", b""))):
+            raise TooMuchError(
+                f"line {self.place.number:,} (byte {self.place.offset:,}) has a message of "
+                f"{count:,} content blocks and calls; at most {MOST_BLOCKS:,} are read. Remove the "
+                "line from a copy, and import the copy"
+            )
 
     def keep_original(self, key: str) -> None:
         if key in self.fields:

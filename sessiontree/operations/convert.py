@@ -24,7 +24,7 @@ from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, Resolution, message_uuid
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.message import Message
+from sessiontree.core.message import Message, count_of_blocks
 from sessiontree.core.origin import derived_uuid
 from sessiontree.engine.collector import gc_paused
 from sessiontree.errors import (
@@ -156,6 +156,8 @@ class Source:
         self.room = Room.of_entries(self.title, len(self.tree), size)
         self.lines = Room.of_lines(self.title, size)
         self.repeated = Room.of_bytes(self.title)
+        self._blocks = Room.of_blocks(self.title)
+        self._counted = bytearray(len(self.tree))  # the rows whose blocks are in `_blocks`
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}
         self._unresolved: dict[str, SessionTreeError] = {}
@@ -204,6 +206,9 @@ class Source:
         if known is not None:
             return known
         entry = self._reader.read_at(self.tree.offsets[row])
+        if not self._counted[row] and isinstance(message := entry.message_value, dict):
+            self._counted[row] = 1
+            self._blocks.take(count_of_blocks(message))
         if self._is_forked and len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
             self._stored[row] = entry  # branches and lanes read the start of their paths many times
         return entry

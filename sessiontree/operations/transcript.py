@@ -27,6 +27,7 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
+    MOST_BLOCKS,
     Call,
     Message,
     begins_turn,
@@ -58,10 +59,6 @@ _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the 
 _HANDLES_AT_ONCE: Final = 1000  # entries
 _MOST_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
 _PIECES: Final = ("block", "message_end")
-
-
-MOST_BLOCKS: Final = 200_000
-"""The content blocks and calls of a transcript, each of which may be a section."""
 
 
 def transcript(

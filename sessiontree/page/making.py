@@ -23,7 +23,7 @@ from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type
-from sessiontree.core.message import Message, count_of_blocks, result_ids
+from sessiontree.core.message import MOST_BLOCKS, Message, count_of_blocks, result_ids
 from sessiontree.core.moment import moment_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import HandleError, TooMuchError
@@ -93,7 +93,7 @@ class MadeTurn(msgspec.Struct, array_like=True):
     warnings: list[str]
 
 
-MOST_ROWS: Final = 200_000
+MOST_ROWS: Final = MOST_BLOCKS
 """The rows of a page; at most so many blocks are made to rows for a turn."""
 
 

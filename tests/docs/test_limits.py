@@ -33,7 +33,7 @@ LIMITS = {
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
     "blocks of a page": f"{making.MOST_ROWS:,}",
-    "blocks of a transcript": f"{transcript.MOST_BLOCKS:,}",
+    "blocks of a transcript": f"{message.MOST_BLOCKS:,}",
     "blocks of a request": f"{turns.MOST_BLOCKS:,}",
     "short lines": f"{base.MOST_SHORT:,}",
     "short": f"lines, messages or calls of less than {base.SHORT} bytes",
