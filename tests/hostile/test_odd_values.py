@@ -73,7 +73,7 @@ def faults(
     return found
 
 
-def try_all(folder: Path, seed: int, count: int) -> None:
+def check_many(folder: Path, seed: int, count: int) -> None:
     dice = Random(seed)
     for _ in range(count):
         source = dice.choice(SOURCES)
@@ -98,13 +98,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_any_command_takes_any_value_in_any_place(folder: Path, seed: int) -> None:
-    try_all(folder, seed, 40)
+    check_many(folder, seed, 40)
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("seed", range(100, 108))
 def test_any_command_takes_very_many_values(folder: Path, seed: int) -> None:
-    try_all(folder, seed, 1_000)
+    check_many(folder, seed, 1_000)
 
 
 def own(*entries: dict[str, Any]) -> list[dict[str, Any]]:
