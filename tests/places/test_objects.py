@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 import pytest
 from obstore.exceptions import GenericError
+from obstore.store import MemoryStore
 
 from sessiontree import Session, Store
 from sessiontree.catalog.search import Wanted, search
@@ -1235,3 +1236,23 @@ def test_a_second_list_reads_no_head_again(monkeypatch: pytest.MonkeyPatch) -> N
     before = other.bucket.requests["get"]
     assert list(other.list()) == found[1:]
     assert 0 < other.bucket.requests["get"] - before < 29  # the first ones are kept
+
+
+def test_a_log_that_others_merge_again_and_again_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the two listings of a reader, others merge the block at the end that it lists."""
+    ends = iter([*range(10, 30), *[30] * 20])
+    listed = generation.Generation(Bucket("s3://merged", MemoryStore()), "s", "g", b"{}\n")
+    monkeypatch.setattr(generation, "_PAUSE", 0)
+    monkeypatch.setattr(listed, "_list_merged", lambda: setattr(listed, "end", next(ends)))
+
+    def list_blocks() -> None:
+        if listed.end < 30 or not is_whole:
+            raise generation._Gone
+
+    monkeypatch.setattr(listed, "_list_blocks", list_blocks)
+    is_whole = True
+    listed.refresh()
+    assert listed.end == 30
+    is_whole = False
+    with pytest.raises(StorageError, match="is empty, and no object has its bytes"):
+        listed.refresh()

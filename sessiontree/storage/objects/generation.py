@@ -129,7 +129,8 @@ class Generation:
             StorageError: an object is in the way, or one is missing.
         """
         with self._lock:
-            for attempt in range(_TRIES):
+            tries, end = 0, -1
+            while tries < _TRIES:
                 now = moment()
                 try:
                     if anew or not self._is_listed:
@@ -137,7 +138,9 @@ class Generation:
                     self._list_blocks()
                 except _Gone:
                     anew = True
-                    time.sleep(_PAUSE * attempt)
+                    tries = tries + 1 if self.end == end else 0  # others may merge again and again
+                    end = self.end
+                    time.sleep(_PAUSE * tries)
                     continue
                 self.verified, self._is_listed, self.listed = now, True, time.monotonic()
                 return
