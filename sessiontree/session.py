@@ -1246,7 +1246,8 @@ class Session:
                 a viewer that loads an image tells the image's server who reads, and when.
 
         Raises:
-            TooMuchError: the messages have more than 200,000 content blocks and calls.
+            TooMuchError: the messages have more than 200,000 content blocks and calls, and more
+                than one for each 100 bytes of the session.
         """
         from sessiontree.operations.transcript import transcript  # few sessions are printed
 
@@ -1272,8 +1273,8 @@ class Session:
 
         Raises:
             StorageError: an image cannot be written.
-            TooMuchError: the session has more than 50,000 turns, or 200,000 content blocks and
-                calls in its messages.
+            TooMuchError: the session has more than 50,000 turns; or its messages have more than
+                200,000 content blocks and calls, and more than one for each 100 bytes.
         """
         from sessiontree.page.document import document  # few sessions become a page
         from sessiontree.page.images import Images

@@ -158,7 +158,17 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
 
 
 MOST_BLOCKS: Final = 200_000
-"""The content blocks and calls of a message, of a transcript, and of a conversion."""
+"""The content blocks and calls of a message."""
+
+BYTES_FOR_EACH_BLOCK: Final = 100
+
+
+def most_blocks(size: int) -> int:
+    """The content blocks and calls of a page, a transcript or a conversion of a session.
+
+    A session of more bytes may have one for each of so many bytes.
+    """
+    return max(MOST_BLOCKS, size // BYTES_FOR_EACH_BLOCK)
 
 
 def count_of_blocks(message: Message) -> int:

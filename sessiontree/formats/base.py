@@ -357,7 +357,7 @@ def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
     """The lines of the file with this `Place.source`.
 
     Raises:
-        TooMuchError: too many of them are too short to hold anything.
+        TooMuchError: too many of them are short.
     """
     previous: SourceLine | None = None
     short = ShortTexts(source, "lines")

@@ -22,7 +22,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import MOST_BLOCKS, Message
+from sessiontree.core.message import Message, most_blocks
 from sessiontree.core.moment import seconds_of
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
 
@@ -324,9 +324,10 @@ class Room:
         return cls(most, f"the lanes of {title}, with what is above them, have over {most:,} lines")
 
     @classmethod
-    def of_blocks(cls, title: str) -> Room:
-        """Room for the content blocks and calls of messages."""
-        return cls(MOST_BLOCKS, f"{title} has more than {MOST_BLOCKS:,} content blocks and calls")
+    def of_blocks(cls, title: str, size: int) -> Room:
+        """Room for the content blocks and calls of messages, in a session of so many bytes."""
+        most = most_blocks(size)
+        return cls(most, f"{title} has more than {most:,} content blocks and calls")
 
     @classmethod
     def of_bytes(cls, title: str) -> Room:

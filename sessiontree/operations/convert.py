@@ -156,7 +156,7 @@ class Source:
         self.room = Room.of_entries(self.title, len(self.tree), size)
         self.lines = Room.of_lines(self.title, size)
         self.repeated = Room.of_bytes(self.title)
-        self._blocks = Room.of_blocks(self.title)
+        self._blocks = Room.of_blocks(self.title, size)
         self._counted = bytearray(len(self.tree))  # the rows whose blocks are in `_blocks`
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}

@@ -27,7 +27,6 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
-    MOST_BLOCKS,
     Call,
     Message,
     begins_turn,
@@ -38,6 +37,7 @@ from sessiontree.core.message import (
     is_prompt,
     is_result_block,
     is_typed_command,
+    most_blocks,
     result_ids,
     role_of,
     text_of,
@@ -109,6 +109,7 @@ class _Transcript:
         self._names: dict[str, str] = {}
         self._not_shown: Counter[str] = Counter()
         self._blocks = 0
+        self._most_blocks = most_blocks(reader.view.size)
 
     def parts(self) -> Iterator[str]:
         yield from self._front()
@@ -245,10 +246,10 @@ class _Transcript:
     def _count_blocks(self, entry: Entry) -> None:
         message = entry.message_as_stored
         self._blocks += count_of_blocks(message) if isinstance(message, dict) else 0
-        if self._blocks > MOST_BLOCKS:
+        if self._blocks > self._most_blocks:
             raise TooMuchError(
-                f"the path has more than {MOST_BLOCKS:,} content blocks and calls up to entry "
-                f"{entry.uuid}; export an entry above it"
+                f"the path has more than {self._most_blocks:,} content blocks and calls up to "
+                f"entry {entry.uuid}; export an entry above it"
             )
 
     def _pieces_message(self) -> Iterator[str]:

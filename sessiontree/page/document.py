@@ -33,7 +33,7 @@ from sessiontree.page.costs import Cost, Costs
 from sessiontree.page.data import Chunks, packed
 from sessiontree.page.images import Images
 from sessiontree.page.index import NO_ENTRY, Index
-from sessiontree.page.making import ABOVE, MOST_ROWS, MadeTurn, Maker, too_many_rows
+from sessiontree.page.making import ABOVE, MadeTurn, Maker
 from sessiontree.page.plot import plot_of
 from sessiontree.page.rows import MadeCommit, Row
 from sessiontree.page.templates import Templates
@@ -141,8 +141,8 @@ class Document:
     def _take_turn(self, place: int, made: MadeTurn) -> Iterator[str]:
         turn = None if place == ABOVE else self._outline.turns[place]
         first, first_entry = self._rows.rows, self._rows.entries
-        if first + len(made.rows) > MOST_ROWS:
-            raise too_many_rows(self._reader.header.uuid if turn is None else turn.leaf)
+        end = self._reader.header.uuid if turn is None else turn.leaf
+        self._maker.check_rows(first + len(made.rows), end)
         before = 1 if turn is not None else 0  # the head of the turn comes first
         self._rows.take_entries(made, first + before)
         self._costs.take(place, made.spent)

@@ -23,7 +23,7 @@ from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type
-from sessiontree.core.message import MOST_BLOCKS, Message, count_of_blocks, result_ids
+from sessiontree.core.message import Message, count_of_blocks, most_blocks, result_ids
 from sessiontree.core.moment import moment_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import HandleError, TooMuchError
@@ -93,18 +93,6 @@ class MadeTurn(msgspec.Struct, array_like=True):
     warnings: list[str]
 
 
-MOST_ROWS: Final = MOST_BLOCKS
-"""The rows of a page; at most so many blocks are made to rows for a turn."""
-
-
-def too_many_rows(uuid: str) -> TooMuchError:
-    """The error for a page with more rows than `MOST_ROWS`, the last of them of an entry."""
-    return TooMuchError(
-        f"the session has more than {MOST_ROWS:,} content blocks and calls up to entry {uuid}, as "
-        "many as a page shows; fork the path to an entry above it, and export the fork"
-    )
-
-
 class Maker:
     """Makes turns.
 
@@ -132,10 +120,20 @@ class Maker:
         self.contents = Contents(self._resolve, False, self.warnings)
         self.cwd = None if found.cwd is None else self.text(found.cwd)
         self.tree = cursor.reader.index()
+        self._most_rows = most_blocks(cursor.reader.view.size)
         self.owned = _rows_by_turn(self.tree, found)
         self._line = b""
         self._told = Told({})
         self._told_of: Entry | None = None
+
+    def check_rows(self, count: int, uuid: str) -> None:
+        """Check how many rows there are up to an entry, or will be; else a TooMuchError."""
+        if count > self._most_rows:
+            raise TooMuchError(
+                f"the session has more than {self._most_rows:,} content blocks and calls up to "
+                f"entry {uuid}, as many as a page shows; fork the path to an entry above it, and "
+                "export the fork"
+            )
 
     def masked(self, value: Any, uuid: str | None) -> Any:
         """A value of an entry without secrets."""
@@ -304,8 +302,7 @@ class _Making:
         message = fields.get("message")
         if entry.type == "message" and isinstance(message, dict):
             self._blocks += count_of_blocks(message)
-            if self._blocks > MOST_ROWS:
-                raise too_many_rows(entry.uuid)
+            maker.check_rows(self._blocks, entry.uuid)
             stray = self._stray(message)
             noted.tokens = self._rules.take_message(message, number, is_stray=stray)
             fields = maker.masked(fields, entry.uuid)

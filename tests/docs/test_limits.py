@@ -13,7 +13,6 @@ from sessiontree.engine import translated
 from sessiontree.formats import base, writing
 from sessiontree.formats.codex import reader as codex
 from sessiontree.operations import export, own_rules, requests, transcript
-from sessiontree.page import making
 from sessiontree.redact import redaction
 from sessiontree.storage import files, zstd
 from tests.docs.examples import ROOT
@@ -32,8 +31,8 @@ LIMITS = {
     "times": f"{writing._TIMES} times the size of the session",
     "bytes of a session for each": str(writing._SIZE_OF_EACH),
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
-    "blocks of a page": f"{making.MOST_ROWS:,}",
-    "blocks of a transcript": f"{message.MOST_BLOCKS:,}",
+    "blocks": f"{message.MOST_BLOCKS:,} content blocks|{message.MOST_BLOCKS:,} blocks",
+    "bytes for each block": f"one for each {message.BYTES_FOR_EACH_BLOCK} bytes",
     "blocks of a request": f"{turns.MOST_BLOCKS:,}",
     "short lines": f"{base.MOST_SHORT:,}",
     "short": f"lines, messages or calls of less than {base.SHORT} bytes",

@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Redaction, Session
+from sessiontree.core import message
 from sessiontree.errors import TooMuchError
-from sessiontree.page import document, making
+from sessiontree.page import document
 from sessiontree.page.making import MOST_ANNOTATIONS
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
@@ -104,12 +105,12 @@ def test_a_session_of_more_turns_than_a_page_shows_is_refused(
 def test_a_session_of_more_rows_than_a_page_shows_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch, *, at_once: bool
 ) -> None:
-    for module in (making, document):
-        monkeypatch.setattr(module, "MOST_ROWS", 7)
+    monkeypatch.setattr(message, "MOST_BLOCKS", 7)
+    monkeypatch.setattr(message, "BYTES_FOR_EACH_BLOCK", 1 << 20)
     blocks = [{"type": "text", "text": word} for word in "abcdefgh"]
     said = [assistant(blocks)] if at_once else [user("x"), assistant(blocks[:4])] * 2
     with Session.create(file) as session:
-        last = [session.append_message(message) for message in said][-1]
+        last = [session.append_message(each) for each in said][-1]
     with pytest.raises(TooMuchError, match=f"more than 7 content blocks .* {last.uuid}"):
         page_of(file)
 
