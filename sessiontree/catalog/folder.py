@@ -9,8 +9,13 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from sessiontree.catalog.base import PathLike, not_restored
-from sessiontree.catalog.listing import SessionInfo, files_with_ending, header_of, session_infos
-from sessiontree.catalog.places import facts_in
+from sessiontree.catalog.listing import (
+    SessionInfo,
+    facts_in,
+    files_with_ending,
+    header_of,
+    session_infos,
+)
 from sessiontree.catalog.root import project_folder
 from sessiontree.errors import (
     SessionExistsError,

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
+from msgspec.structs import replace
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import decode_object
@@ -41,7 +42,7 @@ from sessiontree.core.message import (
     typed_text,
 )
 from sessiontree.core.moment import seconds_of
-from sessiontree.core.project import id_of_name
+from sessiontree.core.project import directory_of, id_of_name
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
 from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
@@ -214,6 +215,14 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         StorageError: it cannot be read.
     """
     return _look(reading(fs, file), file, _Opened.facts)
+
+
+def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
+    """Return the facts of a file below a root; its project is the folder that it is in."""
+    found = facts_of(file, fs)
+    project = file.removeprefix(root).lstrip(os.sep).split(os.sep, 1)[0]
+    directory = directory_of(project)
+    return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
 
 def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:

@@ -17,21 +17,19 @@ from itertools import chain
 from typing import Any, Final, Literal, get_args
 
 import msgspec
-from msgspec.structs import replace
 
 from sessiontree.catalog.listing import (
     SessionInfo,
     by_time,
+    facts_in,
     facts_of,
     header_of,
     moment,
     session_infos,
     without_stubs,
 )
-from sessiontree.core.project import directory_of
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report, session_files
-from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.storage.rollouts import in_force
 
@@ -131,14 +129,6 @@ def _changed(file: str) -> tuple[float, str]:
     with suppress(OSError):
         return os.stat(file).st_mtime, os.path.basename(file)
     return 0.0, os.path.basename(file)
-
-
-def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
-    """The facts of a file below a root; its project is the one whose folder it is in."""
-    found = facts_of(file, fs)
-    project = file.removeprefix(root).lstrip(os.sep).split(os.sep, 1)[0]
-    directory = directory_of(project)
-    return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
 
 def every(file: str) -> bool:

@@ -61,7 +61,6 @@ from sessiontree.errors import (
 from sessiontree.operations.beside import add_usage
 from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines
 from sessiontree.operations.outline import path_rows
-from sessiontree.redact.homes import homes_in
 from sessiontree.storage.backends import blobs_of, check_new, check_new_address, create_log, shown
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.place import whole_path
@@ -134,12 +133,6 @@ def inlined(original: Original, entry: Entry) -> bytes:
     if entry.type == "handle":
         return _message_line(original, entry)
     return encode(_without(entry, _LINE_KEYS)) if entry.has_spilled else entry.line
-
-
-def know_homes(redaction: Redaction, header: Entry) -> None:
-    """Tell a redaction the home directories that a session's header names."""
-    if isinstance(cwd := header.get("cwd"), str):
-        redaction.know_homes(homes_in(cwd))
 
 
 def _without(fields: Mapping[str, Any] | Entry, keys: tuple[str, ...]) -> dict[str, Any]:
@@ -410,7 +403,7 @@ class RedactedCopy:
     def __init__(
         self, original: Original, file: str, redaction: Redaction, *, inline: bool
     ) -> None:
-        know_homes(redaction, original.reader.header)
+        redaction.know_homes_of(original.reader.header)
         self._original = original
         self._redaction = redaction
         self._inline = inline

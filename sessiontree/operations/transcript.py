@@ -45,7 +45,6 @@ from sessiontree.core.message import (
 )
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, TooMuchError
-from sessiontree.operations.export import know_homes
 from sessiontree.storage.place import is_address
 from sessiontree.text import markdown, passage
 from sessiontree.text.passage import Answer
@@ -71,7 +70,7 @@ def transcript(
 ) -> Iterator[str]:
     """See `Session.to_markdown`."""
     if redaction is not None:
-        know_homes(redaction, cursor.reader.header)
+        redaction.know_homes_of(cursor.reader.header)
     before = ""
     for part in _Transcript(cursor, leaf, redaction, beside, remote_images=remote_images).parts():
         if part.strip():

@@ -24,7 +24,6 @@ from sessiontree.core.display import LF_SHOWN, masking, one_line
 from sessiontree.core.entry import Entry
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import TooMuchError
-from sessiontree.operations.export import know_homes
 from sessiontree.operations.prices import load
 from sessiontree.operations.turns import Turn, outline
 from sessiontree.page import markup, rows
@@ -70,7 +69,7 @@ def document(
         images: puts images beside the page; None: all are inside.
     """
     if redaction is not None:
-        know_homes(redaction, cursor.reader.header)
+        redaction.know_homes_of(cursor.reader.header)
     yield from Document(cursor, original_line, at, redaction, images).parts()
 
 

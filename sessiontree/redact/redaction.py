@@ -23,12 +23,12 @@ from itertools import accumulate
 from typing import Any, Final, NamedTuple
 
 from sessiontree.core.embedded import binary, binary_in, left_out
-from sessiontree.core.entry import KNOWN
+from sessiontree.core.entry import KNOWN, Entry
 from sessiontree.core.message import CALL_BLOCKS, IMAGE_BLOCKS, RESULT_BLOCKS
 from sessiontree.core.spill import OPAQUE, STRUCTURE
 from sessiontree.redact.commands import COMMAND, LOGIN
 from sessiontree.redact.credentials import ASSIGNED
-from sessiontree.redact.homes import HOME, home_rule
+from sessiontree.redact.homes import HOME, home_rule, homes_in
 from sessiontree.redact.rule import Rule, Rules
 from sessiontree.redact.rules import RULES
 from sessiontree.redact.values import is_secret_value, keyword_of
@@ -127,6 +127,11 @@ class Redaction:
         self._all = Rules(self._rules)
         self._formats = Rules(rule for rule in self._rules if rule.is_format)
         self._commands = Rules(rule for rule in self._rules if rule.name in (COMMAND, LOGIN))
+
+    def know_homes_of(self, header: Entry) -> None:
+        """Add the home directories that a session's header names."""
+        if isinstance(cwd := header.get("cwd"), str):
+            self.know_homes(homes_in(cwd))
 
     def text(self, text: str, entry: str | None = None) -> str:
         """Return a text with its secrets masked.
