@@ -226,7 +226,7 @@ class Store:
         pattern: str,
         *,
         regex: bool = False,
-        ignore_case: bool = False,
+        ignore_case: bool | None = None,
         role: str | Collection[str] = (),
         tool: str | None = None,
         since: datetime | None = None,
@@ -237,17 +237,19 @@ class Store:
         report: Report | None = None,
         processes: int | None = 1,
     ) -> Generator[SearchHit, None, None]:
-        """Search for entries whose text matches a pattern, in all branches.
+        """Search for entries that contain all words of a pattern, in all branches.
 
         The newest sessions are searched first, by the time in the file name. Each hit comes as
         soon as it is found. Files of other agents in the store are searched too. Types, roles,
         ids and images are not searched; `sessiontree.text.searchable` has the details.
 
         Args:
-            pattern: a text (accented letters match in any Unicode form), or, with `regex`, a
-                regular expression of Python's `re`.
+            pattern: words, and phrases in quotes, which must all be in the text of an entry
+                (accented letters match in any Unicode form), or, with `regex`, a regular
+                expression of Python's `re`.
             regex: whether the pattern is a regular expression.
-            ignore_case: whether to ignore upper and lower case.
+            ignore_case: whether to ignore case; None: case counts if the pattern has a capital,
+                or is a regular expression.
             role: find only entries of this role, or of one of these roles.
             tool: find only calls of this tool, and the results of these calls.
             since: find only entries from this time on; a time without a zone is local time.
@@ -265,15 +267,15 @@ class Store:
             StorageError: the root is not a folder, or cannot be read.
         """
         # slow to import, and a list needs none of it
-        from sessiontree.catalog import search
-        from sessiontree.text.pattern import Pattern
+        from sessiontree.catalog.search import Wanted, search
+        from sessiontree.text.pattern import query
 
         report = report or warn
         roles = frozenset([role] if isinstance(role, str) else role)
-        return search.search(
-            Pattern(pattern, regex=regex, ignore_case=ignore_case),
+        return search(
+            query(pattern, regex=regex, ignore_case=ignore_case),
             self.paths(cwd=cwd, report=report),
-            search.Wanted(roles, tool, since, current, blobs),
+            Wanted(roles, tool, since, current, blobs),
             report,
             limit=limit,
             processes=processes,

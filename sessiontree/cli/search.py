@@ -107,9 +107,7 @@ def search(
 
 def _pattern(words: str, ignore_case: bool | None, regex: bool) -> Pattern | AllOf:
     try:
-        if not regex:
-            return query(words, ignore_case=ignore_case)
-        return Pattern(words, regex=True, ignore_case=bool(ignore_case))
+        return query(words, regex=regex, ignore_case=ignore_case)
     except UsageError as error:
         raise click.UsageError(as_line(str(error))) from error
 

@@ -137,16 +137,19 @@ class AllOf:
 _TERM: Final = re.compile(r'"([^"]+)"?|([^\s"]+)')
 
 
-def query(text: str, *, ignore_case: bool | None = None) -> Pattern | AllOf:
-    """What a person means by a text: each word, and each phrase in quotes.
+def query(text: str, *, regex: bool = False, ignore_case: bool | None = None) -> Pattern | AllOf:
+    """Return the pattern of a search: all words and quoted phrases, or a regular expression.
 
     Args:
         text: the words. A text of quotes and spaces alone is a phrase.
-        ignore_case: None: case counts if the text has a capital.
+        regex: True if the text is a regular expression of Python's `re`.
+        ignore_case: None: case counts if the text has a capital, or is a regular expression.
 
     Raises:
-        UsageError: the text is empty.
+        UsageError: the text is empty, or is not a valid regular expression.
     """
+    if regex:
+        return Pattern(text, regex=True, ignore_case=bool(ignore_case))
     folds = text == text.lower() if ignore_case is None else ignore_case
     terms = [quoted or word for quoted, word in _TERM.findall(text)] or [text]
     patterns = [Pattern(term, ignore_case=folds) for term in dict.fromkeys(terms)]

@@ -57,7 +57,7 @@ from sessiontree.operations.messages import is_typed, with_messages
 from sessiontree.operations.prices import load
 from sessiontree.operations.turns import SessionOutline, Turn, outline, turns_named
 from sessiontree.session import Session
-from sessiontree.text.pattern import AllOf, Pattern, query
+from sessiontree.text.pattern import query
 from sessiontree.text.preview import is_unclear, speaker, text_of_entry, text_of_message
 
 SESSION: Final = Namespace(
@@ -302,7 +302,7 @@ def search_(call: Call, given: Search) -> Page[Hit]:
     expression that is none.
     """
     check_roles(given.roles)
-    pattern = _pattern(given)
+    pattern = query(given.pattern, regex=given.regex, ignore_case=given.ignore_case)
     wanted = Wanted(
         roles=frozenset(given.roles),
         tool=given.tool,
@@ -346,12 +346,6 @@ def _from(files: Sequence[str], cursor: str | None) -> Iterable[str]:
 
 def _key_of_hit(hit: SearchHit) -> str:
     return f"{_hashed(hit.file)}/{_hashed(hit.ref)}"
-
-
-def _pattern(given: Search) -> Pattern | AllOf:
-    if given.regex:
-        return Pattern(given.pattern, regex=True, ignore_case=bool(given.ignore_case))
-    return query(given.pattern, ignore_case=given.ignore_case)
 
 
 def _hit(hit: SearchHit, sessions: SessionsOfHits) -> Hit:
