@@ -248,9 +248,10 @@ class Document:
         title = self.title()
         found = self._outline
         closing = next((t.answer for t in reversed(found.turns) if t.current and t.answer), "")
+        shown = self._text(closing).replace(LF_SHOWN, "\n")
         files = sorted(self._changes.files.values(), key=lambda f: -(f.added + f.removed))
         cwd = (self._cwd or "").rstrip("/") + "/"
-        shown = [
+        listed = [
             {
                 "path": one_line(f.path.removeprefix(cwd), 120),
                 "added": f.added,
@@ -263,11 +264,11 @@ class Document:
             facts=self.facts(),
             totals=self._totals(),
             plot=plot_of(self._costs.sizes(self._outline), self._compactions()),
-            files=shown,
+            files=listed,
             more_files=max(0, len(files) - _FILES_IN_OVERVIEW),
             commits=self._commits[:_COMMITS_IN_OVERVIEW],
             more_commits=max(0, len(self._commits) - _COMMITS_IN_OVERVIEW),
-            answer=markup.prose(self._text(closing).replace(LF_SHOWN, "\n")) if closing else "",
+            answer=markup.prose(shown, markup.Colours()) if shown else "",
             warnings=self._all_warnings(),
         )
         return Row(rows.OVERVIEW, title, head)

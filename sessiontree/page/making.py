@@ -32,6 +32,7 @@ from sessiontree.operations.turns import SessionOutline, Subagent, Turn
 from sessiontree.page import rows
 from sessiontree.page.contexts import NOTHING, Rules
 from sessiontree.page.costs import Found, found_in
+from sessiontree.page.markup import MOST_COLOURED, Colours
 from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, Row, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import counted, dollars, in_short
@@ -44,6 +45,9 @@ ABOVE: Final = -1
 
 MOST_ANNOTATIONS: Final = 1000
 """Annotations that follow each other and have a row each; one row tells of all behind them."""
+
+_COLOURED_PART: Final = 5
+"""Of a file of over 5 MB, a fifth of the bytes may be coloured characters of code."""
 
 _OF_LINES: Final = frozenset({"spilled", "crc"})
 _ROWS_AT_ONCE: Final = 256
@@ -161,14 +165,22 @@ class Maker:
 
     def made(self, places: Sequence[int]) -> Iterator[tuple[int, MadeTurn]]:
         """Make the turns at places of the outline; `ABOVE` is what is above all turns."""
-        entries = self._entries([row for place in places for row in self.owned[place]])
+        rows = [row for place in places for row in self.owned[place]]
+        entries, colours = self._entries(rows), self._colours(rows)
         for place in places:
-            making = _Making(self, None if place == ABOVE else self.outline.turns[place])
+            turn = None if place == ABOVE else self.outline.turns[place]
+            making = _Making(self, turn, colours)
             for row, entry in islice(entries, len(self.owned[place])):
                 if entry.type != HEADER:
                     making.take(entry, row)
             yield place, making.finished()
             self.warnings.clear()
+
+    def _colours(self, rows: Sequence[int]) -> Colours:
+        """Return the budget of colours for rows: their share of the file's."""
+        offsets, whole = self.tree.offsets, self.reader.view.size
+        size = sum(_end_of(row, offsets, whole) - offsets[row] for row in rows)
+        return Colours(max(MOST_COLOURED * size // whole, size // _COLOURED_PART))
 
     def _entries(self, rows: Sequence[int]) -> Iterator[tuple[int, Entry]]:
         """The entries of rows; some are read at once, and their handles resolved together."""
@@ -182,12 +194,13 @@ class Maker:
 class _Making:
     """Makes one turn."""
 
-    def __init__(self, maker: Maker, turn: Turn | None) -> None:
+    def __init__(self, maker: Maker, turn: Turn | None, colours: Colours) -> None:
         self._maker = maker
         self._made = TurnRows(
             maker.templates,
             maker.told,
             maker.cwd,
+            colours,
             is_subagent=turn is not None and turn.subagent,
         )
         self._waiting = _agents_by_caller(turn)
@@ -376,13 +389,17 @@ def _runs(rows: Sequence[int], offsets: Sequence[int]) -> Iterator[Sequence[int]
     """The rows in runs of a limited number, whose lines have a limited size."""
     first = size = 0
     for number, row in enumerate(rows):
-        end = offsets[row + 1] if row + 1 < len(offsets) else offsets[row]
-        size += end - offsets[row]
+        size += _end_of(row, offsets, offsets[row]) - offsets[row]
         if size > _BYTES_AT_ONCE or number - first == _ROWS_AT_ONCE:
             yield rows[first : number + 1]
             first, size = number + 1, 0
     if first < len(rows):
         yield rows[first:]
+
+
+def _end_of(row: int, offsets: Sequence[int], end: int) -> int:
+    """Return the offset of the row after one; `end` for the last row."""
+    return offsets[row + 1] if row + 1 < len(offsets) else end
 
 
 def _rows_by_turn(tree: Any, found: SessionOutline) -> dict[int, list[int]]:

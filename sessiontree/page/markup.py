@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from markupsafe import Markup, escape
 
+from sessiontree.page import syntax
 from sessiontree.text.markdown import plain
 
 if TYPE_CHECKING:
@@ -29,6 +30,11 @@ _LONGEST_PROSE: Final = 100_000
 
 _LONGEST_CODE: Final = 8_000
 """Characters of a block of code that is coloured: each colour is an element of the page."""
+
+MOST_COLOURED: Final = 1_000_000
+"""Characters of code in a page that are coloured."""
+
+_IS_COLOURED: Final = "is_coloured"
 
 _CACHED: Final = 8_000_000
 """Characters of texts whose HTML is kept, as programs repeat texts."""
@@ -59,15 +65,35 @@ def joined(parts: Iterable[Markup]) -> Markup:
     return marked("".join(parts))
 
 
-def prose(text: str) -> Markup:
+class Colours:
+    """How many characters of code may still be coloured.
+
+    All texts of a page share `MOST_COLOURED`, or a part of them: the colours of code take more
+    time and memory than the code.
+    """
+
+    def __init__(self, left: int = MOST_COLOURED) -> None:
+        self._left = left
+
+    def take(self, characters: int) -> bool:
+        """Take as many characters; False, and none are taken, if fewer are left."""
+        if characters > self._left:
+            return False
+        self._left -= characters
+        return True
+
+
+def prose(text: str, colours: Colours) -> Markup:
     """Markdown as HTML; its own HTML is text."""
     text = plain(text).strip("\n")
     if len(text) > _LONGEST_PROSE:
         return pre(text)
     if (made := _known.get(text)) is not None:
         return made
-    made = _known[text] = _prose(text)
-    _known.size += len(text) + len(made)
+    made, code = _prose(text, colours)
+    if not code:  # or else the budget decides about its HTML
+        _known[text] = made
+        _known.size += len(text) + len(made)
     if _known.size > _CACHED:
         _known.clear()
         _known.size = 0
@@ -83,15 +109,20 @@ class _Known(dict[str, Markup]):
 _known: Final = _Known()
 
 
-def _prose(text: str) -> Markup:
+def _prose(text: str, colours: Colours) -> tuple[Markup, int]:
+    """Return the HTML of a text, and how many characters of code in it can have colours."""
     if not _MARKS.search(text):
         paragraphs = (escape(part.strip("\n")) for part in re.split(r"\n\n+", text))
         broken = [str(part).replace("\n", "<br />\n") for part in paragraphs]
-        return marked("".join([f"<p>{part}</p>" for part in broken]))
+        return marked("".join([f"<p>{part}</p>" for part in broken])), 0
+    parser = _parser()
     try:
-        return Markup(_parser().render(text))
+        tokens = parser.parse(text)
+        code = sum(len(one.content) for one in tokens if _language_of(one) in syntax.NAMES)
+        env = {_IS_COLOURED: colours.take(code)}
+        return Markup(parser.renderer.render(tokens, parser.options, env)), code
     except RecursionError:
-        return pre(text)
+        return pre(text), 0
 
 
 def typed(text: str) -> Markup:
@@ -105,11 +136,9 @@ def pre(text: str) -> Markup:
 
 
 def code(text: str, language: str = "") -> Markup:
-    """A block of code, coloured where its language is known."""
-    text = plain(text).strip("\n")
-    if language and len(text) <= _LONGEST_CODE:
-        return Markup("<pre><code>%s</code></pre>") % _highlighted(text, language)
-    return Markup("<pre><code>%s</code></pre>") % text
+    """A block of code, with the colours of its language."""
+    shown = syntax.coloured(plain(text).strip("\n"), language)
+    return marked(f"<pre><code>{shown}</code></pre>")
 
 
 def coloured(text: str) -> Markup:
@@ -167,26 +196,6 @@ def diff(lines: Iterable[str]) -> Markup:
     return marked(f'<pre class="diff">{"".join(parts)}</pre>')
 
 
-@functools.lru_cache(maxsize=512)
-def _highlighted(text: str, language: str) -> Markup:
-    from pygments import highlight
-    from pygments.formatters import HtmlFormatter
-    from pygments.util import ClassNotFound
-
-    try:
-        lexer = _lexer(language)
-    except ClassNotFound:
-        return escape(text)
-    return Markup(highlight(text, lexer, HtmlFormatter(nowrap=True)).rstrip("\n"))
-
-
-@functools.lru_cache(maxsize=128)
-def _lexer(language: str) -> Any:
-    from pygments.lexers import get_lexer_by_name
-
-    return get_lexer_by_name(language)
-
-
 @functools.cache
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
@@ -221,8 +230,13 @@ def _is_safe_link(url: str) -> bool:
 def _fence(
     renderer: RendererHTML, tokens: Sequence[Token], at: int, options: OptionsDict, env: Any
 ) -> str:
-    token = tokens[at]
-    return code(token.content, token.info.strip().split(" ")[0][:40].lower())
+    return code(tokens[at].content, _language_of(tokens[at]) if env[_IS_COLOURED] else "")
+
+
+def _language_of(token: Token) -> str:
+    """The language that a block of code names; empty if it has no colours."""
+    is_short = token.type == "fence" and len(token.content) <= _LONGEST_CODE
+    return token.info.strip().split(" ")[0].lower() if is_short else ""
 
 
 def _link(

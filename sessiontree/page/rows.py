@@ -133,7 +133,7 @@ class TurnRows:
     """Makes the rows of one turn; takes its entries in order.
 
     `told` gives what the agent keeps beside the results of the entry that is taken; `cwd` shortens
-    paths.
+    paths; `colours` is the budget of colours in code.
     """
 
     def __init__(
@@ -141,10 +141,12 @@ class TurnRows:
         templates: Templates,
         told: Callable[[], Told],
         cwd: str | None,
+        colours: markup.Colours,
         *,
         is_subagent: bool,
     ) -> None:
         self._templates = templates
+        self._colours = colours
         self._told = told
         self._cwd = cwd.rstrip("/") + "/" if cwd else None
         self._is_subagent = is_subagent
@@ -242,7 +244,7 @@ class TurnRows:
     def _summary(self, kind: str, fields: Mapping[str, Any]) -> None:
         summary = fields.get("summary")
         text = summary if isinstance(summary, str) else ""
-        said = markup.prose(text) if text else NOTHING
+        said = markup.prose(text, self._colours) if text else NOTHING
         is_short = 0 < len(text) <= _SHORT_SUMMARY
         shown, body = (self._templates.said("", said), NOTHING) if is_short else (NOTHING, said)
         if kind == "compaction":
@@ -323,7 +325,9 @@ class TurnRows:
                 text = _REMINDER.sub("", text).strip()
                 if text:
                     words.append(text)
-                    parts.append(markup.typed(text) if kind == PROMPT else markup.prose(text))
+                    parts.append(
+                        markup.typed(text) if kind == PROMPT else markup.prose(text, self._colours)
+                    )
             elif not block_text(part):
                 parts.append(self._other(part))
         if parts:
@@ -382,7 +386,11 @@ class TurnRows:
             self._call(call, together)
         refusal = message.get("refusal")
         if isinstance(refusal, str) and refusal:
-            self._add(ANSWER, refusal, self._templates.said("Refusal", markup.prose(refusal)))
+            self._add(
+                ANSWER,
+                refusal,
+                self._templates.said("Refusal", markup.prose(refusal, self._colours)),
+            )
         if is_partial(message):
             head = self._templates.note("This message broke off", "", "bad")
             self._add(INTERRUPTION, "this message broke off", head)
@@ -399,7 +407,7 @@ class TurnRows:
             self._call(call, together)
         elif text := block_text(part):
             if text.strip():
-                self._add(ANSWER, text, self._templates.said("", markup.prose(text)))
+                self._add(ANSWER, text, self._templates.said("", markup.prose(text, self._colours)))
         elif kind in THOUGHT_BLOCKS:
             self._thought(part)
         elif kind != "text":
@@ -409,7 +417,7 @@ class TurnRows:
         text = thought_text(part)
         if text:
             head = self._templates.fold("Thinking", plain_line(text, 100))
-            self._add(THOUGHT, text, head, markup.prose(text))
+            self._add(THOUGHT, text, head, markup.prose(text, self._colours))
         else:
             words = "Thinking that only the provider can read"
             self._add(THOUGHT, words, self._templates.note(words, "", "sealed"))

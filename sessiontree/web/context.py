@@ -34,6 +34,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
             templates,
             lambda: Told({}),
             cwd if isinstance(cwd, str) else None,
+            markup.Colours(),
             is_subagent=False,
         )
         for message in context.messages[-_MOST_MESSAGES:]:

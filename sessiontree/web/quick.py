@@ -25,6 +25,7 @@ from sessiontree.core.moment import moment_of
 from sessiontree.operations.messages import Messages, is_typed
 from sessiontree.page.contexts import Rules
 from sessiontree.page.data import as_json
+from sessiontree.page.markup import Colours
 from sessiontree.page.rows import TURN, Row, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
@@ -151,7 +152,7 @@ class _News:
 
     def _rows(self) -> TurnRows:
         cwd = self._cwd if isinstance(self._cwd, str) else None
-        return TurnRows(self._templates, self._told, cwd, is_subagent=False)
+        return TurnRows(self._templates, self._told, cwd, Colours(), is_subagent=False)
 
     def _told(self) -> Told:
         entry = self._entry

@@ -275,6 +275,16 @@ def headers_with_uuids(size: int) -> Iterable[bytes]:
         yield HEADER.replace(b'"uuid":"h"', b'"uuid":"h%d"' % i)
 
 
+@own
+def code_fences(size: int) -> Iterable[bytes]:
+    """Much code in languages whose lexers elsewhere take the square of its length."""
+    languages = ("python", "js", "ts", "css", "csharp", "sh", "html", "toml")
+    texts = ("1;" * 230, "a\n" * 150, '\\"' * 110, " \n" * 150, "a= " * 150)
+    for i in range(size // 650):
+        fence = f"```{languages[i % 8]}\n{texts[i % 5]}{i}\n```"
+        yield said(f"a{i}", f"a{i - 1}" if i else "h", fence, "assistant")
+
+
 # --- lanes -----------------------------------------------------------------------------------
 
 

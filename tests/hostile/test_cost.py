@@ -45,6 +45,7 @@ SQUARE: Final = (
     ("star_below_usage", "page", MEDIUM // 2),
     ("merges_from_the_side", "page", MEDIUM // 2),
     ("text_of_command_names", "tree", MEDIUM // 2),
+    ("code_fences", "page", MEDIUM // 2),
 )
 """Costs that once grew with the square of the size, too slowly for a small file to show."""
 

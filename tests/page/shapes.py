@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sessiontree.core.edits import Told
+from sessiontree.page.markup import Colours
 from sessiontree.page.rows import Row, TurnRows
 from sessiontree.page.templates import Templates
 
@@ -353,7 +354,7 @@ def _said() -> Iterator[str]:
 
 
 def _rows_of(taken: list[Taken], cwd: str | None, *, is_subagent: bool) -> Iterator[str]:
-    rows = TurnRows(_TEMPLATES, lambda: Told({}), cwd, is_subagent=is_subagent)
+    rows = TurnRows(_TEMPLATES, lambda: Told({}), cwd, Colours(), is_subagent=is_subagent)
     for take in taken:
         take(rows)
     for row in rows.rows:

@@ -16,6 +16,7 @@ from sessiontree.core import message
 from sessiontree.errors import TooMuchError
 from sessiontree.page import document
 from sessiontree.page.making import MOST_ANNOTATIONS
+from sessiontree.page.markup import MOST_COLOURED
 from tests.page.reading import Page, page_of, plain
 from tests.support.conversation import assistant, user
 from tests.support.spent import CLAUDE_CODE, claude_code_home
@@ -182,7 +183,7 @@ def test_markdown_is_shown_and_its_html_is_text(file: Path) -> None:
         row[0] for kind, row in zip(page.index["kinds"], page.rows, strict=True) if kind == "a"
     )
     assert "<strong>bold</strong> &lt;b onclick=x&gt;no&lt;/b&gt;" in head
-    assert '<span class="n">x</span>' in head
+    assert 'x = <span class="m">1</span>' in head
 
 
 def test_images_are_in_place_and_remote_ones_are_links(file: Path) -> None:
@@ -323,6 +324,18 @@ def test_several_processes_make_the_page_that_one_makes(
     assert page_of(file).text == text
     monkeypatch.setattr("sessiontree.page.work.available", lambda: 3)
     assert page_of(file).text == text
+
+
+@pytest.mark.slow
+def test_the_colours_of_code_have_one_budget_for_the_whole_page(file: Path) -> None:
+    with Session.create(file, cwd="/project", id="the-id", durability="os") as session:
+        session.append_message(assistant("```js\n// first\n```"))
+        for n in range(400):
+            session.append_message(assistant(f"```js\n// {n:04d} {'x' * 4000}\n```"))
+    page = page_of(file)
+    found = re.findall(r'<span class="c">(.*?)</span>', str(page.rows))
+    assert found[0] == "// first"
+    assert 0.9 * MOST_COLOURED < sum(map(len, found)) <= MOST_COLOURED
 
 
 def test_commits_are_listed_with_links_to_their_calls(file: Path) -> None:

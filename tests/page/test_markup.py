@@ -6,6 +6,7 @@ import pytest
 from markupsafe import Markup
 
 from sessiontree.page import markup
+from sessiontree.page.markup import Colours
 
 RED, GREEN = "\x1b[31m", "\x1b[32m"
 
@@ -50,7 +51,7 @@ def test_the_colours_of_a_terminal_are_classes(text: str, shown: str) -> None:
         ("<i>a</i>", "<p>&lt;i&gt;a&lt;/i&gt;</p>\n"),
         ("```\na\n```", "<pre><code>a</code></pre>"),
         ("```nolanguage\n<a\n```", "<pre><code>&lt;a</code></pre>"),
-        ("``` PY x\nx\n```", '<pre><code><span class="n">x</span></code></pre>'),
+        ("``` PY x\n1\n```", '<pre><code><span class="m">1</span></code></pre>'),
         (
             "|a|\n|:-:|\n|b|",
             "<table>\n<thead>\n<tr>\n<th>a</th>\n</tr>\n</thead>\n"
@@ -67,31 +68,37 @@ def test_the_colours_of_a_terminal_are_classes(text: str, shown: str) -> None:
     ],
 )
 def test_markdown_is_html_without_styles(text: str, shown: str) -> None:
-    assert markup.prose(text) == shown
-    assert markup.prose(text) == shown  # as it is kept
+    assert markup.prose(text, Colours()) == shown
+    assert markup.prose(text, Colours()) == shown  # as it is kept
 
 
-def test_code_is_coloured_up_to_a_length() -> None:
-    assert markup.code("x" * 8000, "python") == (
-        '<pre><code><span class="n">' + "x" * 8000 + "</span></code></pre>"
-    )
-    assert markup.code("x" * 8001, "python") == "<pre><code>" + "x" * 8001 + "</code></pre>"
-    assert markup.code("\nx\n") == "<pre><code>x</code></pre>"
+@pytest.mark.parametrize(("length", "is_coloured"), [(7998, True), (7999, False)])
+def test_a_block_of_code_has_colours_up_to_a_length(length: int, is_coloured: bool) -> None:
+    text = "```py\n#" + "x" * length + "\n```"
+    assert ("<span" in markup.prose(text, Colours())) == is_coloured
+
+
+def test_code_has_colours_while_the_budget_of_the_page_lasts() -> None:
+    colours = Colours(15)
+    five, ten = ("```py\n" + line + "\n```" for line in ("1234", "123456789"))
+    shown = [markup.prose(text, colours) for text in (ten, five, five, "```\n1\n```", five)]
+    assert ["<span" in html for html in shown] == [True, True, False, False, False]
+    assert shown[2] == "<pre><code>1234</code></pre>"
 
 
 def test_the_html_of_texts_is_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
 
-    def prose(text: str) -> Markup:
+    def prose(text: str, colours: Colours) -> tuple[Markup, int]:
         made.append(text)
-        return Markup("<p></p>")
+        return Markup("<p></p>"), 0
 
     monkeypatch.setattr(markup, "_prose", prose)
     monkeypatch.setattr(markup, "_CACHED", 2 * (10 + len("<p></p>")))
     markup._known.clear()
     markup._known.size = 0
     for text in ("a" * 10, "b" * 10, "a" * 10, "b" * 10, "c" * 10, "a" * 10, "c" * 10):
-        markup.prose(text)
+        markup.prose(text, Colours())
     markup._known.clear()
     markup._known.size = 0
     assert [text[0] for text in made] == ["a", "b", "c", "a", "c"]
