@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import IO, Final
+from urllib.parse import quote
 
 import pytest
 
@@ -223,6 +224,27 @@ def test_a_schema_of_63_bytes_is_taken(running: Server, base: str) -> None:
     place.create("p/a.jsonl", [HEADER])
     assert place.find("p/a.jsonl") is not None
     place.close()
+
+
+@pytest.mark.parametrize(
+    "schema", ["50%", "%s", "a\\b%", "%(key)s", "&space", "&followers", "@lines", "$1", "it's -- é"]
+)
+def test_a_schema_may_have_a_name_that_statements_give_a_meaning(
+    schema: str, running: Server, base: str
+) -> None:
+    file = f"{running.address(base)}/p/a.jsonl?schema={quote(schema, safe='')}"
+    with Session.create(file, cwd="/p") as session:
+        session.append_message(user("hello"))
+        session.append_message(user("x" * 50_000))  # which is stored as a blob
+        session.label("@", "end")
+    with Session.open(file) as session, session.batch():
+        session.append_message(user("again"))
+        session.append_message(user("and again"))
+        said = [message["content"] for message in session.context().messages]
+    assert (said[0], len(said[1]), said[2:]) == ("hello", 50_000, ["again", "and again"])
+    assert [found.name for found in place_of(file)[0].list("p/")] == ["p/a.jsonl"]
+    assert (schema,) in running.execute("SELECT nspname FROM pg_namespace", base)
+    place_of(file)[0].close()
 
 
 def test_the_guide_shows_how_the_server_gives_the_text_of_a_session(

@@ -61,7 +61,6 @@ from sessiontree.storage.postgres.schema import (
 
 with missing_library("postgres"):
     from psycopg import errors as refusals
-    from psycopg import sql
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -87,14 +86,13 @@ class PostgresPlace:
     def __init__(self, address: Address, elsewhere: Elsewhere | None = None) -> None:
         settings = settings_of(address)
         self.url = settings.url
-        schema = sql.Identifier(settings.schema).as_string(None)
-        self._schema = schema
-        space = zlib.crc32(f"sessiontree {schema}".encode()) & 0x7FFFFFFE
+        self._schema = f'"{settings.schema}"'
+        space = zlib.crc32(f"sessiontree {self._schema}".encode()) & 0x7FFFFFFE
         self._tables = Tables(
             settings.url,
             address.shown_options,
             Connections(settings),
-            Statements(schema, space),
+            Statements(settings.schema, space),
             space,
             settings.notify,
         )
@@ -307,9 +305,8 @@ class PostgresPlace:
                     self.url,
                 )
             execute(b"SELECT pg_advisory_xact_lock(%s, 0)", [self._tables.space])
-            schema = self._schema.encode()
             if execute(b"SELECT to_regnamespace(%s)", [self._schema]).fetchone() == (None,):
-                execute(b"CREATE SCHEMA " + schema)
+                execute(b"CREATE SCHEMA " + self._schema.encode())
             known = execute(b"SELECT to_regclass(%s)", [f"{self._schema}.version"]).fetchone()
             version = 0
             if known is not None and known[0] is not None:

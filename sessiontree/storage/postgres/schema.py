@@ -76,12 +76,16 @@ class Statements:
     """Makes statements for the tables in a schema.
 
     Args:
-        schema: the name of the schema, as it is written between double quotes.
+        schema: the name of the schema.
         space: sets its advisory locks apart from those of others.
     """
 
     def __init__(self, schema: str, space: int) -> None:
-        self._stand_ins = {"@": f"{schema}.", "&space": str(space), "&followers": str(space ^ 1)}
+        self._stand_ins = {  # the name comes last: it may have the others in it
+            "&space": str(space),
+            "&followers": str(space ^ 1),
+            "@": f"{identifier(schema)}.",
+        }
         self._made: dict[str, bytes] = {}
 
     def __call__(self, text: str) -> bytes:
@@ -93,6 +97,14 @@ class Statements:
                 whole = whole.replace(stand_in, value)
             made = self._made[text] = whole.encode()
         return made
+
+
+def identifier(schema: str) -> str:
+    """The name of a schema in a statement, without a `%`, which begins a parameter."""
+    if "%" not in schema:
+        return f'"{schema}"'
+    escaped = schema.replace("\\", "\\\\").replace("%", "\\0025")
+    return f'U&"{escaped}"'
 
 
 class Tables(NamedTuple):
