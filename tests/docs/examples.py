@@ -71,9 +71,9 @@ def _split(page: Path) -> list[str]:
 def prepare(part: Part, folder: Path) -> None:
     """Put into a folder what the examples of a part start with."""
     if "~/.claude" in "".join(part.console):
-        folder_of_a_user(folder)
+        folder_of_a_user(folder, _absent_home())
     if "app/retry.py" in "".join(part.console):
-        folder_of_a_user(folder)
+        folder_of_a_user(folder, _absent_home())
         project_of_a_user(folder)
     if part.page == README:
         _keep_demo(folder)
@@ -107,13 +107,30 @@ def commands_in(block: str) -> list[str]:
     return re.findall(r"^\$ (.*)$", block, re.MULTILINE)
 
 
+@functools.cache
+def _absent_home() -> str:
+    """A home as long as `/home/me` that is not on this machine, where that one may be.
+
+    The project of a session that is not there is looked for elsewhere, as the pages show.
+    """
+    homes = (f"/home/{number:02}" for number in range(100))
+    return next(home for home in homes if not os.path.exists(home))
+
+
+def _with_home(text: str, home: str, other: str) -> str:
+    """A text with another home in its paths, and in folders that are named after a path."""
+    for mark in "/-+":
+        text = text.replace(home.replace("/", mark), other.replace("/", mark))
+    return text
+
+
 def _run(command: str, folder: Path) -> str:
     environment = {**os.environ, "HOME": str(folder), "COLUMNS": "90"}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for elsewhere in ("SESSIONTREE_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", *_OF_AGENTS):
         environment.pop(elsewhere, None)
     done = subprocess.run(
-        ["bash", "-c", command],
+        ["bash", "-c", _with_home(command, "/home/me", _absent_home())],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -122,7 +139,7 @@ def _run(command: str, folder: Path) -> str:
         encoding="utf-8",
     )
     assert done.returncode == 0, f"$ {command}\n{done.stdout}"
-    return done.stdout
+    return _with_home(done.stdout, _absent_home(), "/home/me")
 
 
 def normalized(shown: str) -> str:

@@ -71,22 +71,26 @@ def with_subagent(path: Path, *lines: Line) -> Path:
     return written(path, CALL)
 
 
-def folder_of_a_user(home: Path) -> Path:
-    """A user's folder of Claude Code: a session of a few turns, and its subagent."""
-    folder = home / ".claude" / "projects" / "-home-me-app"
+def folder_of_a_user(folder: Path, home: str = "/home/me") -> Path:
+    """A user's folder of Claude Code: a session of a few turns, and its subagent.
+
+    The project of the session is `app` in the user's home.
+    """
+    project = f"{home}/app"
+    folder = folder / ".claude" / "projects" / project.replace("/", "-")
     session = "5f0c8a52-1d8e-4a53-9c06-2f6f3f5b7d10"
     ids = [f"{n}{n}{n}{n}{n}{n}{n}{n}-0000-4000-8000-000000000000" for n in "123456789"]
 
     def at(second: int, more: Line) -> Line:
         time = f"2026-02-10T21:11:{second:02}.000Z"
-        return {**more, "sessionId": session, "cwd": "/home/me/app", "timestamp": time}
+        return {**more, "sessionId": session, "cwd": project, "timestamp": time}
 
     call = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"path": "retry.py"}}
-    shown = {"filePath": "/home/me/app/retry.py", "content": BEFORE_BACKOFF, "startLine": 1}
+    shown = {"filePath": f"{project}/retry.py", "content": BEFORE_BACKOFF, "startLine": 1}
     lines_shown = BEFORE_BACKOFF.count("\n")
     told = {"type": "text", "file": {**shown, "numLines": lines_shown, "totalLines": lines_shown}}
     found = {"type": "tool_result", "tool_use_id": "toolu_1", "content": BEFORE_BACKOFF}
-    swap = {"file_path": "/home/me/app/retry.py", "old_string": "            pass\n"}
+    swap = {"file_path": f"{project}/retry.py", "old_string": "            pass\n"}
     swap["new_string"] = "            time.sleep(wait)\n            wait *= 2\n"
     edit = {"type": "tool_use", "id": "toolu_2", "name": "Edit", "input": swap}
     done = {"type": "tool_result", "tool_use_id": "toolu_2", "content": "The file was updated."}
