@@ -48,6 +48,11 @@ class SessionTreeError(Exception):
 Raised = TypeVar("Raised", bound=SessionTreeError)
 
 
+def fault(error: Exception) -> str:
+    """Describe an error that this package did not expect, and so a bug in it."""
+    return f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
+
+
 def with_step(error: Raised, step: Step) -> Raised:
     """The same error, with what helps."""
     error.step = step

@@ -28,7 +28,7 @@ from sessiontree.engine.translated import agent_files, history_files, inherited_
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.formats import FORMATS, HEAD, Format
 from sessiontree.storage.atomic import swap_file
-from sessiontree.storage.files import SUBAGENTS, Report, own_folder
+from sessiontree.storage.files import SUBAGENTS, Report, own_folder, path_in, problem_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.place import is_address
@@ -62,9 +62,15 @@ class _Kept(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Counter:
-    """Counts sessions, and keeps the counts in a file of a folder; None: nowhere."""
+    """Counts sessions, and keeps the counts in a file.
 
-    def __init__(self, folder: str | None) -> None:
+    Args:
+        folder: the folder of that file; None: nothing is kept.
+        report: called with each unexpected error of a session, which is not counted then.
+    """
+
+    def __init__(self, folder: str | None, report: Report = lambda problem: None) -> None:
+        self._report = report
         self._file = None if folder is None else os.path.join(folder, _NAME)
         self._kept = self._read()
         self._is_changed = False
@@ -93,6 +99,9 @@ class Counter:
             stamp = _stamp(one, others)
             counts = _counts_of(one, others, self._scanner)
         except (SessionTreeError, OSError):  # the list has reported it, or it is gone
+            return None
+        except Exception as error:
+            self._report(problem_of(one.file, error))
             return None
         if counts is not None and _is_settled(stamp) and _stamp(one, others) == stamp:
             self._keep(one.file, _Kept(others, stamp, counts))
@@ -153,8 +162,8 @@ def with_branches(one: SessionInfo, report: Report) -> SessionInfo:
     try:
         with Session.open(one.file, readonly=True) as session:
             return replace(one, branches=count_branches(session.reader))
-    except SessionTreeError as error:
-        report(str(error))
+    except Exception as error:
+        report(problem_of(one.file, error))
         return one
 
 
@@ -181,8 +190,8 @@ def _others(one: SessionInfo) -> list[str]:
     """What decides the counts beside the session file: folders first, then the files in them."""
     if one.agent is None:
         return []
-    folders = [os.path.join(own_folder(one.file), SUBAGENTS)]
-    folders += [os.path.join(os.path.dirname(one.file), one.id)] if one.id else []
+    of_chat = path_in(os.path.dirname(one.file), one.id)
+    folders = [os.path.join(own_folder(one.file), SUBAGENTS), *filter(None, [of_chat])]
     beside = agent_files(one.file, lambda problem: None) if any(map(os.path.isdir, folders)) else ()
     return [*folders, *beside, *history_files(one.file)]
 

@@ -19,7 +19,7 @@ import orjson
 
 from sessiontree.catalog.homes import folders_of
 from sessiontree.storage.atomic import create_file
-from sessiontree.storage.files import read_side_file
+from sessiontree.storage.files import path_in, read_side_file
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.move import make_folders
 
@@ -99,7 +99,11 @@ def _registered(runtime: str, fs: FileSystem) -> dict[str, str]:
     content = read_side_file(fs, os.path.join(runtime, "projects.json"), _LARGEST)
     with suppress(orjson.JSONDecodeError, AttributeError):
         projects = orjson.loads(content or b"{}").get("projects", {})
-        return {path: name for path, name in projects.items() if isinstance(name, str) and name}
+        return {
+            path: name
+            for path, name in projects.items()
+            if isinstance(name, str) and path_in(runtime, name) is not None
+        }
     return {}
 
 

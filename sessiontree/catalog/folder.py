@@ -25,7 +25,7 @@ from sessiontree.errors import (
     UsageError,
     with_step,
 )
-from sessiontree.storage.files import TRASH, Report, is_other_than_folder, session_files
+from sessiontree.storage.files import TRASH, Report, is_other_than_folder, path_in, session_files
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.place import is_address, without_secret
 from sessiontree.storage.rollouts import in_force
@@ -72,7 +72,10 @@ class Folder:
                 yield file, header_of(file, self.fs)
 
     def file(self, name: str) -> str:
-        return os.path.join(self.root, name)
+        path = path_in(self.root, *name.split("/"))
+        if path is None:
+            raise StorageError(f"no file in {self.root} can have the name {name!r:.200}", name)
+        return path
 
     def holds(self, file: str) -> bool:
         root = os.path.join(os.path.realpath(self.root), "")

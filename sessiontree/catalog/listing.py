@@ -45,7 +45,7 @@ from sessiontree.core.moment import seconds_of
 from sessiontree.core.project import directory_of, id_of_name
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
-from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, unreadable
+from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, problem_of, unreadable
 from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.storage.place import is_address
@@ -149,8 +149,8 @@ def session_infos(
             found = look(file)
         except AgentRecordError:
             continue
-        except SessionTreeError as error:
-            report(str(error))
+        except Exception as error:
+            report(problem_of(file, error))
             continue
         if found.agent is None or not _is_in_files(found.agent):
             yield found
@@ -201,7 +201,7 @@ def chats_of_sessions(files: Iterable[str]) -> Iterator[list[str]]:
 def _stubs(chats: Iterable[str], fs: FileSystem) -> Iterator[str]:
     found: list[SessionInfo] = []
     for file in chats:
-        with suppress(SessionTreeError):  # which is reported when the file is read
+        with suppress(Exception):  # reported when the file is read
             found.append(facts_of(file, fs))
     said = {one.id for one in found if one.first_message is not None}
     return (one.file for one in found if one.first_message is None and one.id in said)

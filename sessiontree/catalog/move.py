@@ -30,7 +30,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.atomic import create_file
-from sessiontree.storage.files import DELETING, TRASH, Report, chats_beside, session_files
+from sessiontree.storage.files import DELETING, TRASH, Report, chats_beside, path_in, session_files
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 from sessiontree.storage.move import (
     bring_sidecars,
@@ -173,8 +173,9 @@ def _finish(fs: FileSystem, root: str, mark: str) -> None:
     with os_errors(mark, "read"), closing_fd(fs, fs.open(mark, READ_PLAIN)) as fd:
         place = os.fsdecode(fs.read(fd, fs.size(fd), 0))
     parts = place.split(os.sep)
-    if mark.endswith(MARK + parts[0]) and os.pardir not in parts:
-        _bring_together(fs, os.path.join(root, TRASH, place), os.path.join(root, *parts[1:]))
+    trashed, file = path_in(os.path.join(root, TRASH), *parts), path_in(root, *parts[1:])
+    if mark.endswith(MARK + parts[0]) and trashed is not None and file is not None:
+        _bring_together(fs, trashed, file)
     with os_errors(mark, "remove"):
         fs.unlink(mark)
 

@@ -11,6 +11,7 @@ import re
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -33,6 +34,7 @@ from sessiontree.operations.convert import convert_to
 from sessiontree.operations.export import Original
 from sessiontree.session import Session
 from sessiontree.storage.files import Report
+from sessiontree.storage.oserrors import real_path
 from sessiontree.storage.place import is_address
 from sessiontree.storage.rollouts import rollout_of
 
@@ -116,7 +118,9 @@ def _age(one: SessionInfo) -> tuple[float, str]:
 
 
 def _is_in(one: SessionInfo, directory: str) -> bool:
-    return one.cwd is not None and os.path.realpath(one.cwd) == directory
+    with suppress(SessionNotFoundError):  # no directory can have the path
+        return one.cwd is not None and real_path(one.cwd) == directory
+    return False
 
 
 def plan(

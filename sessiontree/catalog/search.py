@@ -23,7 +23,7 @@ from sessiontree.catalog.search_file import CHAT, FileSearch, SearchHit, Wanted
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.operations.workers import Crew, Each, available, nothing
 from sessiontree.storage.backends import place_of
-from sessiontree.storage.files import BLOBS, Report, unreadable
+from sessiontree.storage.files import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
@@ -145,10 +145,8 @@ def _found_in(
         yield from hits
     except AgentRecordError:
         return
-    except SessionTreeError as error:
-        problems.append(str(error))
-    except OSError as error:
-        problems.append(str(unreadable(file, error)))
+    except Exception as error:
+        problems.append(problem_of(file, error))
     yield from problems
 
 

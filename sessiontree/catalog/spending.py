@@ -20,12 +20,11 @@ import msgspec
 
 from sessiontree.catalog.search import processes_for
 from sessiontree.core.usage import Usage
-from sessiontree.errors import SessionTreeError
 from sessiontree.operations.prices import Prices
 from sessiontree.operations.spending import Spent, costs, unreported
 from sessiontree.operations.workers import Crew, Each, nothing
 from sessiontree.session import Session
-from sessiontree.storage.files import Report, unreadable
+from sessiontree.storage.files import Report, problem_of
 
 By = Literal["day", "project", "model", "agent"]
 BY: Final[tuple[By, ...]] = get_args(By)
@@ -242,11 +241,8 @@ def _found_in(
             with Session.open(file, readonly=True) as session:
                 found = costs(session.cursor)
                 damage = sum(found.kind in _LOSING for found in session.damage)
-    except SessionTreeError as error:
-        yield str(error)
-        return
-    except OSError as error:
-        yield str(unreadable(file, error))
+    except Exception as error:
+        yield problem_of(file, error)
         return
     for spent in unreported(found) if is_listed else found:
         price = prices.of(spent) if prices is not None and spent.needs_price else None

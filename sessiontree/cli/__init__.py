@@ -21,7 +21,13 @@ import click
 from sessiontree import __version__
 from sessiontree.cli import terminal
 from sessiontree.core.display import in_quotes
-from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning, Step
+from sessiontree.errors import (
+    ContentLostWarning,
+    SessionTreeError,
+    SessionTreeWarning,
+    Step,
+    fault,
+)
 
 _SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer, before one
 
@@ -222,7 +228,7 @@ def _message(error: Exception) -> str:
         return "an entry is nested too deeply to be shown"
     if isinstance(error, MemoryError):
         return "there is not enough memory for this"
-    return f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
+    return fault(error)
 
 
 @contextlib.contextmanager

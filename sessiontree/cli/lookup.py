@@ -117,10 +117,10 @@ def read_sessions(places: Sequence[str], selection: Selection, report: Report) -
 
 
 def counts_of(
-    found: Sequence[SessionInfo], at_once: int | None = None
+    found: Sequence[SessionInfo], report: Report, at_once: int | None = None
 ) -> Iterator[tuple[SessionInfo, Counts | None]]:
     """Each session with its counts, which are kept for the next time; see `Counter.counted`."""
-    counter = Counter(cache_folder())
+    counter = Counter(cache_folder(), report)
     with Progress("Counting sessions") as shown:
         for number, each in enumerate(counter.counted(found, at_once), 1):
             yield each

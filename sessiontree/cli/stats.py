@@ -128,7 +128,7 @@ def _out_totals(places: Sequence[str], selection: Selection, *, as_json: bool) -
     """Print the sums of the sessions in some places."""
     problems: list[str] = []
     found = originals_first(read_sessions(places, selection, problems.append))
-    total, agents = totals_of(counts_of(found))
+    total, agents = totals_of(counts_of(found, problems.append))
     if as_json:
         each = {name: sums.as_dict() for name, sums in agents.items()}
         out_json({**total.as_dict(), "agents": each})

@@ -112,7 +112,7 @@ def ls(
     looked_in, selection = places_at(places), Selection(**only)
     every = without_imports(read_sessions(looked_in, Selection(), problems.append))
     found = in_order(filter(selection.takes, every), order)
-    found = [with_counts(*each) for each in counts_of(found[:limit], AT_ONCE)]
+    found = [with_counts(*each) for each in counts_of(found[:limit], problems.append, AT_ONCE)]
     if branches:
         found = [with_branches(one, problems.append) for one in found]
     _out_sessions(found, every, as_json=as_json, paged=not no_pager)

@@ -148,7 +148,7 @@ def refusal_of(error: Exception) -> Refusal:
             next = _STEPS.get(step, row.next)
             return Refusal(message, row.kind, next, available, recoverable=row.recoverable)
     return Refusal(
-        f"a fault in sessiontree, please report it: {type(error).__name__}: {error}",
+        errors.fault(error),
         "fault",
         "Another method may do; the same call fails again.",
         recoverable=False,

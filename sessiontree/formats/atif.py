@@ -41,6 +41,7 @@ from sessiontree.core.message import (
     text_of,
 )
 from sessiontree.core.moment import moment_of
+from sessiontree.core.project import id_in_name
 from sessiontree.core.usage import usage_of
 from sessiontree.formats import writing
 
@@ -113,7 +114,7 @@ class AtifWriter:
     @property
     def default_name(self) -> str:
         name = "".join(c if c.isalnum() or c in "-_." else "-" for c in self._source.id)
-        return f"{name or 'session'}.trajectory.json"
+        return f"{id_in_name(name) or 'session'}.trajectory.json"
 
     def beside(self, name: str) -> list[writing.SideFile]:
         self._folder = f"{name}.images"

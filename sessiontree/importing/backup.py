@@ -39,6 +39,7 @@ from sessiontree.importing.cache import Look, Origin, Seen
 from sessiontree.importing.importer import Importer, ImportResult
 from sessiontree.importing.stamps import Stamps, stamps_in
 from sessiontree.storage.files import LOCK as LOCK_SUFFIX
+from sessiontree.storage.files import problem_of
 from sessiontree.storage.fs import DISK, LOCK, FileSystem, closing_fd
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import refused
@@ -325,7 +326,7 @@ class _Pass:
             if done is None and self._trash is not None:
                 done = self._trash.kept(file)
             holder = self._importer.holder_of(file) if done is None else done.file
-        except SessionTreeError as error:
+        except Exception as error:
             self._fail(file, error)
             return False
         if holder is None:
@@ -345,7 +346,7 @@ class _Pass:
         try:
             before = self._seen.look(file)
             result = self._importer.take(file, report)
-        except SessionTreeError as error:
+        except Exception as error:
             self._fail(file, error)
             return
         self._note(result, before)
@@ -386,14 +387,14 @@ class _Pass:
         cause, _, next = problem.rpartition("; ")
         self._failed.append(Failure(place, cause or next, next if cause else ""))
 
-    def _fail(self, file: str, error: SessionTreeError) -> None:
+    def _fail(self, file: str, error: Exception) -> None:
         """Note a file that could not be kept, unless there is nothing in it for a backup."""
         if file not in self._named:
             if isinstance(error, AgentRecordError | NothingToDoError):
                 return
             if not os.path.lexists(file) or _is_empty(file):
                 return  # deleted this moment, or its agent has not written to it yet
-        cause, _, next = str(error).rpartition("; ")
+        cause, _, next = problem_of(file, error).rpartition("; ")
         self._failed.append(Failure(file, cause or next, next if cause else ""))
 
     def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[KeptAlone]:

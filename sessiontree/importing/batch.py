@@ -12,6 +12,7 @@ from sessiontree.core.damage import Damage
 from sessiontree.core.notes import Notes
 from sessiontree.errors import FileError, NothingToDoError, SessionNotFoundError, SessionTreeError
 from sessiontree.importing.importer import Importer, ImportResult
+from sessiontree.storage.files import problem_of
 
 Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
@@ -90,6 +91,11 @@ class Batch:
                     self._fail(error)
                 elif isinstance(error, FileError):
                     self.left_out.append(str(error))
+                continue
+            except Exception as error:
+                if self._is_alone:
+                    raise
+                self._refuse(problem_of(file, error))
                 continue
             self._note(result)
             yield result

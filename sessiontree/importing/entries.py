@@ -28,6 +28,7 @@ from sessiontree.core.origin import origin_of
 from sessiontree.core.spill import spill
 from sessiontree.errors import EntryError, TooMuchError
 from sessiontree.formats.base import Place, Values, encoded, values
+from sessiontree.formats.writing import json_of
 from sessiontree.importing.source import Source
 
 _OF_LOGS: Final = frozenset({"codex", "gemini"})
@@ -177,7 +178,7 @@ def _add_original_of_header(header: SourceEntry, source: Source) -> None:
     payload = line.value("payload") if source.agent == "codex" else None
     if isinstance(payload, dict):
         rest = {key: value for key, value in payload.items() if key not in _INSTRUCTIONS}
-        left["payload"] = msgspec.json.encode(rest)
+        left["payload"] = json_of(rest)
     metadata = decode_leniently(header.fields.get("metadata", b""))
     if source.agent == "pi" and isinstance(metadata, dict):
         left = {key: value for key, value in left.items() if key not in metadata}

@@ -32,6 +32,7 @@ from sessiontree.storage.files import (
     is_of_chat,
     is_session_name,
     own_folder,
+    path_in,
     read_side_file,
 )
 from sessiontree.storage.fs import FileSystem
@@ -163,9 +164,10 @@ class Source:
         if os.path.basename(os.path.dirname(folder)) == SUBAGENTS:
             folder = os.path.dirname(os.path.dirname(folder))
         results = os.path.join(folder, TOOL_RESULTS)
-        if os.path.islink(folder) or os.path.islink(results):
+        path = path_in(results, name)
+        if path is None or os.path.islink(folder) or os.path.islink(results):
             return None
-        return read_side_file(self._fs, os.path.join(results, name))
+        return read_side_file(self._fs, path)
 
     def note(self, kind: str, place: Place, cause: str) -> None:
         if kind == UNKNOWN_TYPE and self.notes.again(cause):

@@ -34,7 +34,7 @@ from sessiontree.engine.view import View
 from sessiontree.errors import BlobError
 from sessiontree.operations.messages import with_messages
 from sessiontree.operations.work import message_of
-from sessiontree.storage.files import read_side_file
+from sessiontree.storage.files import path_in, read_side_file
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Read, whole_lines
 from sessiontree.text.pattern import Pattern, lines_with
@@ -347,23 +347,16 @@ def _backups_of(cursor: Cursor) -> Callable[[str], str | None]:
     """
     file = os.path.realpath(cursor.reader.log.name)
     projects = os.path.dirname(os.path.dirname(file))
-    id = cursor.reader.id
-    if os.path.basename(projects) != "projects" or not _is_plain(id):
+    if os.path.basename(projects) != "projects":
         return lambda name: None
-    folder = os.path.join(os.path.dirname(projects), "file-history", id)
+    folder = os.path.join(os.path.dirname(projects), "file-history")
 
     def backup(name: str) -> str | None:
-        if not _is_plain(name):
-            return None
-        content = read_side_file(DISK, os.path.join(folder, name))
+        path = path_in(folder, cursor.reader.id, name)
+        content = None if path is None else read_side_file(DISK, path)
         return None if content is None else content.decode("utf-8", "replace")
 
     return backup
-
-
-def _is_plain(name: str) -> bool:
-    """Whether a name stays in its folder."""
-    return bool(name) and os.sep not in name and name not in (os.curdir, os.pardir)
 
 
 def _at(folder: str | None, path: str) -> str:

@@ -17,7 +17,7 @@ from typing import Final
 
 import orjson
 
-from sessiontree.errors import SessionNotFoundError, StorageError
+from sessiontree.errors import SessionNotFoundError, SessionTreeError, StorageError, fault
 from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
 
 SUFFIX: Final = ".jsonl"
@@ -56,6 +56,8 @@ _LARGEST_REGISTRY: Final = 1024 * 1024
 LARGEST_RESULT: Final = 64 * 1024 * 1024
 """The largest result file that is read, in bytes."""
 
+_MAX_NAME_BYTES: Final = 255
+
 Report = Callable[[str], None]
 """Called with what is wrong with a file, in one line that names it."""
 
@@ -67,6 +69,24 @@ def is_session_name(name: str) -> bool:
     return name.endswith((SUFFIX, COMPRESSED)) or (
         name.endswith(".json") and name.startswith(_CHAT_START)
     )
+
+
+def path_in(folder: str, *names: str) -> str | None:
+    """Return a path below a folder, made of names that a file's content gave; never outside it.
+
+    None if one cannot be a file's name: it is empty, `.`, `..`, too long or not encodable, or has a
+    separator or a NUL in it.
+    """
+    return os.path.join(folder, *names) if all(map(_is_file_name, names)) else None
+
+
+def _is_file_name(name: str) -> bool:
+    if name in ("", os.curdir, os.pardir) or not {"/", os.sep, "\0"}.isdisjoint(name):
+        return False
+    try:
+        return len(os.fsencode(name)) <= _MAX_NAME_BYTES
+    except UnicodeEncodeError:  # half a character
+        return False
 
 
 def own_folder(file: str) -> str:
@@ -293,6 +313,18 @@ def is_owner_record(fs: FileSystem, fd: int) -> bool:
     """Whether an open lock file holds what an exclusive writer writes, or its beginning."""
     start = b'{"pid":'
     return start.startswith(fs.read(fd, len(start), 0))
+
+
+def problem_of(file: str, error: Exception) -> str:
+    """Describe what keeps one file out of a list, on one line that names the file.
+
+    A list reports any error of a file, also one that is a bug, and shows the other files.
+    """
+    if isinstance(error, SessionTreeError):
+        return str(error)
+    if isinstance(error, OSError):
+        return str(unreadable(file, error))
+    return f"{file}: {fault(error)}"
 
 
 def unreadable(file: str, error: OSError) -> StorageError:

@@ -13,6 +13,7 @@ from textual.app import ComposeResult
 from sessiontree.catalog.counts import Counter, cache_folder, with_counts
 from sessiontree.catalog.listing import SessionInfo
 from sessiontree.catalog.places import ORDERS, in_order
+from sessiontree.storage.files import Report
 from sessiontree.tui import actions
 from sessiontree.tui.line import Line, Piece
 from sessiontree.tui.lines import Bar, Lines, Page
@@ -150,10 +151,13 @@ class Picker(View, inherit_bindings=False):
 
     async def _count(self) -> None:
         """Count the turns and the costs of the newest sessions, as `ls` does."""
-        counted = await self.tried(asyncio.to_thread(_counted, list(self._all)))
+        problems: list[str] = []
+        counted = await self.tried(asyncio.to_thread(_counted, list(self._all), problems.append))
         known = {one.file: one for one in counted or ()}
         self._all = [known.get(one.file, one) for one in self._all]
         self._refill(self.lines.at)
+        if problems:
+            self.tell(problems[0])
 
     def action_choose(self) -> None:
         if (one := self.chosen) is not None:
@@ -217,8 +221,8 @@ def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:
     return in_order(sessions, next(each for each in ORDERS if each == order))
 
 
-def _counted(sessions: list[SessionInfo]) -> list[SessionInfo]:
-    counter = Counter(cache_folder())
+def _counted(sessions: list[SessionInfo], report: Report) -> list[SessionInfo]:
+    counter = Counter(cache_folder(), report)
     found = [with_counts(*each) for each in counter.counted(sessions)]
     counter.save()
     return found

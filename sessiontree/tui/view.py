@@ -11,7 +11,7 @@ from textual.binding import Binding
 from textual.screen import Screen
 
 from sessiontree.core.display import one_line
-from sessiontree.errors import SessionTreeError, Step
+from sessiontree.errors import SessionTreeError, Step, fault
 from sessiontree.text.columns import filled
 from sessiontree.tui.asking import Ask
 from sessiontree.tui.line import Line, Piece, beside, wrapped
@@ -69,7 +69,7 @@ def message_of(error: Exception) -> str:
         return f"{error}; {_NEXT[step]}" if step in _NEXT else str(error)
     if isinstance(error, OSError):
         return f"{error.filename or ''}: {error.strerror or error}".lstrip(": ")
-    return f"a fault in sessiontree, please report it: {type(error).__name__}: {error}"
+    return fault(error)
 
 
 class View(Screen[Any], inherit_bindings=False):

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Final, NamedTuple
 
-from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.errors import SessionNotFoundError, SessionTreeError, fault
 from sessiontree.page.document import Document
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
@@ -202,7 +202,7 @@ class Viewed:
         except OSError as error:
             problem = f"The session cannot be read now: {error.strerror or error}"
         except Exception as error:
-            problem = f"A fault in sessiontree, please report it: {type(error).__name__}: {error}"
+            problem = f"The session cannot be shown now: {fault(error)}"
         self._note(problem)
 
     def _note(self, problem: str) -> None:

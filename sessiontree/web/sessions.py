@@ -14,6 +14,7 @@ from sessiontree.catalog.places import Selection, in_order, sessions_in, without
 from sessiontree.catalog.titles import agent_of, model_of, note_of, title_of
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
+from sessiontree.storage.files import Report
 
 _TITLE: Final = 200
 _LEAST_SECONDS: Final = 1.0
@@ -51,7 +52,7 @@ class Sessions:
                 problems.insert(0, str(error))
             found = in_order(without_imports(found), "modified")
             if counted:
-                found = list(_counted(found))
+                found = list(_counted(found, problems.append))
             self._files = {id_of(one.file): one for one in found}
             self.problems = problems
             self._read_at = time.monotonic()
@@ -73,8 +74,8 @@ class Sessions:
         return list(zip(found, described(found), strict=True))
 
 
-def _counted(found: Sequence[SessionInfo]) -> Iterator[SessionInfo]:
-    counter = Counter(cache_folder())
+def _counted(found: Sequence[SessionInfo], report: Report) -> Iterator[SessionInfo]:
+    counter = Counter(cache_folder(), report)
     yield from (with_counts(*each) for each in counter.counted(found))
     counter.save()
 

@@ -197,7 +197,7 @@ class _Counts:
         self._call = call
         self._branches = branches
         self._next: list[SessionInfo] = []
-        self._counter = Counter(cache_folder())
+        self._counter = Counter(cache_folder(), call.warn)
         self._counted = self._counter.counted(iter(self._next.pop, None), AT_ONCE)
 
     def of(self, one: SessionInfo) -> SessionInfo:
@@ -660,7 +660,7 @@ def totals(call: Call, given: Totals) -> Sums:
 
 
 def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[Sums, list[TotalRow]]:
-    counter = Counter(cache_folder())
+    counter = Counter(cache_folder(), call.warn)
 
     def counted() -> Iterator[Any]:
         for number, each in enumerate(counter.counted(found, None)):

@@ -28,6 +28,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, calls_of, result_ids
 from sessiontree.core.origin import origin_at
+from sessiontree.core.project import id_in_name
 from sessiontree.formats import writing
 from sessiontree.formats.claude_code.conversations import (
     Conversations,
@@ -289,7 +290,7 @@ class _Transcript:
         """The id of the subagent that the lane becomes; not one of those used."""
         lane = self._lane or ""
         wanted = _NOT_IN_ID.sub("-", lane.removeprefix("agent-")).strip("-") or "unnamed"
-        self._agent = self._writer.free_name(wanted, used)
+        self._agent = self._writer.free_name(id_in_name(wanted), used)
         return self._agent
 
     def survey(self) -> None:

@@ -23,6 +23,7 @@ from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.core.message import ABORTED, Message, role_of, system_text
 from sessiontree.core.origin import origin_at
+from sessiontree.core.project import id_in_name
 from sessiontree.formats import writing
 from sessiontree.formats.pi.messages import Model, PiMessages, provider_of
 
@@ -85,7 +86,7 @@ class PiWriter:
     @property
     def default_name(self) -> str:
         at = re.sub(r"[:.]", "-", self._source.header.timestamp or writing.LONG_AGO)
-        return re.sub(r"[^\w.\-]+", "-", f"{at}_{self._source.id}") + ".jsonl"
+        return id_in_name(re.sub(r"[^\w.\-]+", "-", f"{at}_{self._source.id}")) + ".jsonl"
 
     def beside(self, name: str) -> list[writing.SideFile]:
         return []
