@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, by_time, facts_of
+from sessiontree.catalog.listing import Reaches, SessionInfo, by_time, every, facts_of
 from sessiontree.catalog.location import catalog_at
 from sessiontree.catalog.root import default_root, file_name, for_names
 from sessiontree.core.callback import check_never_awaited
@@ -63,14 +63,18 @@ class Store:
             `postgresql://host/db`; by default what the environment variable SESSIONTREE_STORE or
             SESSIONTREE_HOME names, or else the folder `sessiontree` in the user's data folder.
         fs: the file system; tests pass another one.
+        reaches: True for the path of a session file that may be read; for programs that confine
+            what others read through them. By default all are read, also those that links lead to.
 
     Attributes:
         root: the absolute path of the folder, or the address without its password.
     """
 
-    def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
+    def __init__(
+        self, root: PathLike | None = None, *, fs: FileSystem = DISK, reaches: Reaches = every
+    ) -> None:
         given = os.fspath(default_root() if root is None else root)
-        self._catalog = catalog_at(whole_path(path_of(given)), fs)
+        self._catalog = catalog_at(whole_path(path_of(given)), fs, reaches)
         self.root = self._catalog.root
         self._fs = fs
 

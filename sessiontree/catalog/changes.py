@@ -12,7 +12,7 @@ from contextlib import suppress
 from itertools import takewhile
 from typing import Final, NamedTuple
 
-from sessiontree.catalog.listing import without_stubs
+from sessiontree.catalog.listing import Reaches, every, without_stubs
 from sessiontree.catalog.places import files_in
 from sessiontree.errors import StorageError
 from sessiontree.storage.backends import place_of
@@ -31,13 +31,18 @@ class Change(NamedTuple):
     identity: int = 0
 
 
-def changes_in(places: Sequence[str], report: Report) -> Iterator[tuple[str, Change]]:
+def changes_in(
+    places: Sequence[str], report: Report, reaches: Reaches = every
+) -> Iterator[tuple[str, Change]]:
     """The files and the addresses of the sessions in some places, unordered.
+
+    Only files that the caller `reaches`.
 
     Raises:
         StorageError: an address cannot be reached.
     """
-    for file in without_stubs(files_in([one for one in places if not is_address(one)], report)):
+    folders = [one for one in places if not is_address(one)]
+    for file in without_stubs(files_in(folders, report, reaches)):
         if (change := _of_file(file)) is not None:  # else it was removed a moment ago
             yield file, change
     for address in filter(is_address, places):

@@ -12,7 +12,15 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import SessionInfo, by_time, facts_of, moment, reading
+from sessiontree.catalog.listing import (
+    Reaches,
+    SessionInfo,
+    by_time,
+    every,
+    facts_of,
+    moment,
+    reading,
+)
 from sessiontree.catalog.places import Selection, files_in, sessions_in
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report
@@ -30,14 +38,20 @@ class Own(Protocol):
 
 
 def find_session(
-    name: str, store: Own, agents: Sequence[str], tell: Report, command: str = "sessiontree ls"
+    name: str,
+    store: Own,
+    agents: Sequence[str],
+    tell: Report,
+    command: str = "sessiontree ls",
+    reaches: Reaches = every,
 ) -> SessionInfo:
     """Find the session that a name, an id, the start of an id, or `latest` stands for.
 
     The store counts first; then the folders of `agents`. The start of an id counts in both. Of
     several files of one session, such as the original and a copy that another agent goes on with,
     it is the file that changed last. `tell` gets a line that says so, and one if an agent's file
-    has more than its import. An error names the `command` that lists the sessions.
+    has more than its import. An error names the `command` that lists the sessions. Only files of
+    agents that the caller `reaches` count.
 
     Raises:
         SessionNotFoundError: there is no such session.
@@ -53,9 +67,9 @@ def find_session(
     if own and not lookup.is_start_of(name, own[0]):
         found = own[0]
     else:
-        found = _with_agents(name, own, store, agents, problems, tell, command)
+        found = _with_agents(name, own, store, agents, problems, tell, command, reaches)
     if found in own and name != lookup.LATEST:
-        _tell_newer(found, agents, tell)
+        _tell_newer(found, agents, tell, reaches)
     return found
 
 
@@ -74,9 +88,10 @@ def _with_agents(
     problems: list[str],
     tell: Report,
     command: str,
+    reaches: Reaches,
 ) -> SessionInfo:
     """The one session with a name or an id among those of the agents and of the store."""
-    theirs = sessions_in(agents, Selection(), problems.append)
+    theirs = sessions_in(agents, Selection(), problems.append, reaches)
     among = [*own, *sorted(theirs, key=by_time, reverse=True)]
     if len(name) < lookup.SHORTEST_PREFIX:  # the message says so where an id starts with it
         among += store.list(report=lambda problem: None)
@@ -98,9 +113,9 @@ def _with_agents(
     return found
 
 
-def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report) -> None:
+def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report, reaches: Reaches) -> None:
     """Say which file of an agent has more of a session of the store than the store has."""
-    for file in files_in(agents, lambda problem: None):
+    for file in files_in(agents, lambda problem: None, reaches):
         name = os.path.basename(file)
         if own.id[:8] not in name and name != own.imported_from:
             continue

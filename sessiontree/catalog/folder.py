@@ -10,10 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sessiontree.catalog.base import PathLike, not_restored
 from sessiontree.catalog.listing import (
+    Reaches,
     SessionInfo,
+    every,
     facts_in,
     files_with_ending,
     header_of,
+    reached,
     session_infos,
 )
 from sessiontree.catalog.root import project_folder
@@ -37,9 +40,14 @@ if TYPE_CHECKING:
 class Folder:
     """Session files in a folder; there is no index. See `Catalog`."""
 
-    def __init__(self, root: str, fs: FileSystem) -> None:
+    def __init__(self, root: str, fs: FileSystem, reaches: Reaches = every) -> None:
         self.root = root
         self.fs = fs
+        self._reaches = reaches
+
+    def _every_file(self, folder: str, report: Report) -> Iterator[str]:
+        """The session files in a folder that may be read."""
+        return reached(session_files(folder, report), self._reaches, report)
 
     def project(self, cwd: PathLike) -> str:
         return project_folder(self.root, cwd)
@@ -56,10 +64,10 @@ class Folder:
             raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
         with suppress(SessionNotFoundError):
             folder = self.root if cwd is None else self.project(cwd)
-            yield from in_force(session_files(folder, report))
+            yield from in_force(self._every_file(folder, report))
 
     def states(self, report: Report) -> Iterator[tuple[str, object]]:
-        for file in session_files(self.root, report) if os.path.isdir(self.root) else ():
+        for file in self._every_file(self.root, report) if os.path.isdir(self.root) else ():
             with suppress(OSError):  # gone meanwhile
                 state = os.stat(file)
                 name = os.path.relpath(file, self.root)
@@ -67,7 +75,7 @@ class Folder:
 
     def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         is_there = os.path.isdir(self.root)
-        for file in session_files(self.root, lambda problem: None) if is_there else ():
+        for file in self._every_file(self.root, lambda problem: None) if is_there else ():
             with suppress(SessionTreeError):
                 yield file, header_of(file, self.fs)
 
@@ -89,7 +97,8 @@ class Folder:
 
     def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
         folder = self.root if cwd is None else self.project(cwd)
-        files = session_files(folder, lambda problem: None) if os.path.isdir(folder) else ()
+        is_there = os.path.isdir(folder)
+        files = self._every_file(folder, lambda problem: None) if is_there else ()
         likely = files_with_ending({file: file for file in files}, ending)
         yield from session_infos(likely, lambda problem: None, self.facts)
 
@@ -112,7 +121,7 @@ class Folder:
             raise with_step(UsageError(message), "name store")
 
     def trashed(self) -> Folder:
-        return Folder(os.path.join(self.root, TRASH), self.fs)
+        return Folder(os.path.join(self.root, TRASH), self.fs, self._reaches)
 
     def restore(self, file: str) -> str:
         self._check_path(file)

@@ -54,6 +54,9 @@ from sessiontree.text.preview import shown, told
 if TYPE_CHECKING:
     from sessiontree.formats import Format
 
+Reaches = Callable[[str], bool]
+"""Whether a caller may read a file."""
+
 T = TypeVar("T")
 
 HEAD: Final = 16 * 1024
@@ -215,6 +218,20 @@ def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
         StorageError: it cannot be read.
     """
     return _look(reading(fs, file), file, _Opened.facts)
+
+
+def every(file: str) -> bool:
+    """The `reaches` of a caller that may read all files."""
+    return True
+
+
+def reached(files: Iterable[str], reaches: Reaches, report: Report) -> Iterator[str]:
+    """The files that a caller may read; each other one is reported, and never looked into."""
+    for file in files:
+        if reaches(file):
+            yield file
+        else:
+            report(f"{file} is a link that leads outside the folders that can be reached")
 
 
 def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from sessiontree.catalog.base import Catalog
 from sessiontree.catalog.folder import Folder
+from sessiontree.catalog.listing import Reaches, every
 from sessiontree.errors import SessionNotFoundError, UsageError
 from sessiontree.storage.files import SUFFIX
 from sessiontree.storage.fs import FileSystem
@@ -35,14 +36,14 @@ class Location(NamedTuple):
         return self.file if is_address(self.file) else os.path.realpath(self.file)
 
 
-def catalog_at(root: str, fs: FileSystem) -> Catalog:
-    """The sessions in a folder, or at an address.
+def catalog_at(root: str, fs: FileSystem, reaches: Reaches = every) -> Catalog:
+    """The sessions in a folder, or at an address; in a folder, only those that `reaches` lets in.
 
     Raises:
         UsageError: it is no path and no address.
     """
     if not is_address(root):
-        return Folder(path_of(root), fs)
+        return Folder(path_of(root), fs, reaches)
     from sessiontree.catalog.remote import Remote  # few stores have an address
 
     return Remote.at(root)

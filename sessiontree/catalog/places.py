@@ -19,12 +19,15 @@ from typing import Any, Final, Literal, get_args
 import msgspec
 
 from sessiontree.catalog.listing import (
+    Reaches,
     SessionInfo,
     by_time,
+    every,
     facts_in,
     facts_of,
     header_of,
     moment,
+    reached,
     session_infos,
     without_stubs,
 )
@@ -32,9 +35,6 @@ from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.storage.files import Report, session_files
 from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.storage.rollouts import in_force
-
-Reaches = Callable[[str], bool]
-"""Whether a caller may read a file."""
 
 OWN: Final = "sessiontree"
 """The name of the agent of a session that no other agent wrote."""
@@ -85,15 +85,16 @@ def _is_of_project(cwd: str | None, project: str) -> bool:
     return cwd == os.path.abspath(project) or (is_name and os.path.basename(cwd) == project)
 
 
-def files_in(places: Iterable[str], report: Report) -> Iterator[str]:
+def files_in(places: Iterable[str], report: Report, reaches: Reaches = every) -> Iterator[str]:
     """The paths of the session files in some places, one for each session, unordered.
 
-    A folder that is not there holds none; one that cannot be read is reported.
+    Only files that the caller `reaches`; the others hide none of them. A folder that is not there
+    holds none; one that cannot be read is reported.
 
     Raises:
         StorageError: an address cannot be reached.
     """
-    return in_force(_all_files(places, report))
+    return in_force(reached(_all_files(places, report), reaches, report))
 
 
 def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
@@ -131,11 +132,6 @@ def _changed(file: str) -> tuple[float, str]:
     return 0.0, os.path.basename(file)
 
 
-def every(file: str) -> bool:
-    """The `reaches` of a caller that may read all files."""
-    return True
-
-
 def sessions_in(
     places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
 ) -> Iterator[SessionInfo]:
@@ -148,7 +144,7 @@ def sessions_in(
     remote = [one for one in places if is_address(one) and not is_session_address(one)]
     others = [place for place in places if place not in remote]
     look = _looking_in(others)
-    found = session_infos(filter(reaches, files_in(others, report)), report, look)
+    found = session_infos(files_in(others, report, reaches), report, look)
     if remote:
         found = _once(chain(found, _infos_at(remote, report)))
     return filter(selection.takes, found)
@@ -224,7 +220,7 @@ def files_to_search(
     """
     for place in filter(is_session_address, places):
         header_of(place)
-    files = without_stubs(filter(reaches, files_in(places, report)))
+    files = without_stubs(files_in(places, report, reaches))
     if selection.is_all:
         return sorted(files, key=_changed, reverse=True)
     look = _looking_in(places)

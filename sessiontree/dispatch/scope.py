@@ -8,7 +8,7 @@ changes or makes a file.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -66,7 +66,7 @@ class Scope:
         redact: bool = False,
         projects: Iterable[str] = (),
     ) -> None:
-        self.store = Store(root)
+        self.store = Store(root, reaches=self.reaches)
         self.agents = agent_folders() if agents else []
         self.confined = confined
         self.write = write
@@ -86,7 +86,7 @@ class Scope:
         from sessiontree.handles.builtin import built_in  # slow to import, few calls need them
         from sessiontree.handles.registry import Registry
 
-        return Registry(built_in(self._is_inside), plugins=True)
+        return Registry(built_in(self.is_inside), plugins=True)
 
     def file(self, name: str, tell: Report) -> str:
         """The file of the session that a path, an id, the start of an id or a name stands for.
@@ -104,33 +104,19 @@ class Scope:
         if os.sep in name or name.endswith(_ENDINGS):
             return self.inside(name)
         try:
-            found = find_session(name, self.store, self.agents, tell)
+            found = find_session(name, self.store, self.agents, tell, reaches=self.reaches)
         except SessionNotFoundError:
             raise self._not_found(name) from None
         except RefError as error:
             raise ambiguous(error, "Give one of the available names.") from None
-        if name == LATEST and self.confined and not self._is_inside(found.file):
-            return self._latest_inside(found.file, tell)
         return self.inside(found.file)
-
-    def _latest_inside(self, passed: str, tell: Report) -> str:
-        """The latest session that calls may reach, where the latest of all leads outside."""
-        tell(f"{passed} is passed over: it leads outside the folders that can be reached")
-        reaches = self.reaching(_untold)
-        for places in ([self.store.root], self.agents):  # the store counts first
-            found = max(
-                sessions_in(places, Selection(), _untold, reaches), key=by_time, default=None
-            )
-            if found is not None:
-                return self.inside(found.file)
-        raise self._not_found(LATEST)
 
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
         """The sessions that calls may reach, in no fixed order; `tell` gets what is left out.
 
         An import that has nothing later than its original is not listed beside it.
         """
-        found = sessions_in(self.places, selection, tell, self.reaching(tell))
+        found = sessions_in(self.places, selection, tell, self.reaches)
         return iter(without_imports(list(found)))
 
     def missing(self, selection: Selection) -> str | None:
@@ -210,19 +196,17 @@ class Scope:
             self.projects,
         )
 
-    def reaching(self, tell: Report) -> Callable[[str], bool]:
-        """A function that says if calls may read a file that was found in the places.
+    def is_inside(self, path: str) -> bool:
+        """True if calls may read a path or an address, wherever its links lead."""
+        return not self.confined or any(below(path, place) is not None for place in self.places)
 
-        It may be a link that leads outside, which `tell` gets.
+    def reaches(self, file: str) -> bool:
+        """True if calls may read a file that was found in the places.
+
+        Tools, resources, completions and subscriptions ask this of each file before they read it:
+        it may be a link that leads outside. A link in the folders above it was not followed.
         """
-
-        def reaches(file: str) -> bool:
-            if not self.confined or not os.path.islink(file) or self._is_inside(file):
-                return True
-            tell(f"{file} is a link that leads outside the folders that can be reached")
-            return False
-
-        return reaches
+        return not os.path.islink(file) or self.is_inside(file)
 
     def new_session(self, path: str) -> str:
         """The path or the address of a session that a call may make; see `new_file`.
@@ -284,9 +268,6 @@ class Scope:
     def is_in_store(self, path: str) -> bool:
         """Whether a session lies in the store, by its path or its address."""
         return below(path, self.store.root) is not None
-
-    def _is_inside(self, path: str) -> bool:
-        return any(below(path, place) is not None for place in self.places)
 
     def _not_found(self, name: str) -> Refusal:
         every = self.sessions(Selection(), _untold)

@@ -27,7 +27,6 @@ class Batch:
         fail: called with the error of each file that should have been imported; if only one file is
             given, its error is raised instead.
         dry_run: only look what would be imported.
-        reaches: whether a file may be read; others are left out.
 
     Attributes:
         failed: whether a file failed that should have been imported.
@@ -46,7 +45,6 @@ class Batch:
         fail: Callable[[SessionTreeError], object],
         *,
         dry_run: bool = False,
-        reaches: Callable[[str], bool] = lambda file: True,
     ) -> None:
         self._take = importer.look if dry_run else importer.take
         self._tell_failure = fail
@@ -61,7 +59,7 @@ class Batch:
         self.imported = self.updated = self.same = self.new = 0
         for path in given:
             try:
-                files = filter(reaches, importer.sources(path, self._refuse))
+                files = importer.sources(path, self._refuse)
                 found = [(file, file == path) for file in files]
             except SessionNotFoundError as error:
                 self._fail(error)

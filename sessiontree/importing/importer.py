@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import msgspec
 
-from sessiontree.catalog.listing import without_stubs
+from sessiontree.catalog.listing import Reaches, every, without_stubs
 from sessiontree.catalog.location import catalog_at
 from sessiontree.catalog.root import default_root, file_name
 from sessiontree.core.damage import Damage
@@ -46,7 +46,7 @@ from sessiontree.importing.target import (
 )
 from sessiontree.importing.update import Update
 from sessiontree.storage.backends import blobs_of, check_new, open_log
-from sessiontree.storage.files import is_other_than_folder, unreadable
+from sessiontree.storage.files import Report, is_other_than_folder, unreadable
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.log import Moved
 from sessiontree.storage.place import is_address, path_of, whole_path
@@ -123,6 +123,7 @@ class Importer:
         folder: where the sessions go: a folder, or an address.
         by_project: whether the folder is the root of a store, where each session goes to the folder
             of its project.
+        reaches: True for the path of a file that may be read, of an agent or of the folder.
 
     Raises:
         UsageError: the path is not a folder, or the address is not that of a place.
@@ -134,9 +135,11 @@ class Importer:
         *,
         by_project: bool = False,
         fs: FileSystem = DISK,
+        reaches: Reaches = every,
     ) -> None:
         root = path_of(os.fspath(folder))
-        self._catalog = catalog_at(whole_path(root) if by_project else root, fs)
+        self._catalog = catalog_at(whole_path(root) if by_project else root, fs, reaches)
+        self._reaches = reaches
         self._shared = None if is_address(root) else SharedBlobs(fs, self._catalog.root)
         if self._shared is not None and is_other_than_folder(root):
             raise UsageError(f"{root} is not a folder; give a folder to import into")
@@ -144,19 +147,20 @@ class Importer:
         self._fs = fs
         self._known: dict[tuple[str, str], str] | None = None
 
-    def sources(self, path: str, report: Callable[[str], object]) -> Iterator[str]:
+    def sources(self, path: str, report: Report) -> Iterator[str]:
         """The file at a path, or the files in the folder there that may be sessions.
 
         A chat of Gemini CLI in which nothing is said, as a resume leaves it, is left out if
         another chat beside it is of the same session.
-        `report` is called with one line for each folder that cannot be read.
+        `report` is called with one line for each folder that cannot be read, and each file that
+        may not be.
         SessionNotFoundError: there is nothing at the path.
         StorageError: the path cannot be looked at.
         """
         if is_other_than_folder(path):
             yield path
         elif os.path.isdir(path):
-            yield from without_stubs(files_in(path, report), self._fs)
+            yield from without_stubs(files_in(path, report, self._reaches), self._fs)
         else:
             try:
                 os.stat(path)

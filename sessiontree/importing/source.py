@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final, NamedTuple
 
+from sessiontree.catalog.listing import Reaches, every, reached
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import migrate
 from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
@@ -27,6 +28,7 @@ from sessiontree.storage.files import (
     SUBAGENTS,
     SUFFIX,
     TOOL_RESULTS,
+    Report,
     chat_id_in,
     is_not_entered,
     is_of_chat,
@@ -235,12 +237,12 @@ def _stem(name: str) -> str:
     return next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), name)
 
 
-def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
+def files_in(folder: str, report: Report, reaches: Reaches = every) -> Iterator[str]:
     """The files below a folder that may be agents' sessions, ordered by path; Codex's come last.
 
     Subagents' files are left out if their session is there, and a segment of Codex if a newer one
-    of its thread is there. `report` is called with one
-    line for each folder that cannot be read.
+    of its thread is there. Only files that the caller `reaches` count. `report` is called with one
+    line for each folder and each file that cannot or may not be read.
     """
 
     def refused(error: OSError) -> None:
@@ -258,7 +260,7 @@ def files_in(folder: str, report: Callable[[str], object]) -> Iterator[str]:
                 if is_session_name(name) and not name.startswith("."):
                     yield os.path.join(where, name)
 
-    return in_force(named_as_sessions())
+    return in_force(reached(named_as_sessions(), reaches, report))
 
 
 def _is_skipped(where: str, name: str) -> bool:

@@ -102,7 +102,7 @@ class _Placed(NamedTuple):
 
 
 def _placed(call: Call) -> Iterator[_Placed]:
-    for file, change in changes_in(call.scope.places, call.warn):
+    for file, change in changes_in(call.scope.places, call.warn, call.scope.reaches):
         mark = hashlib.sha256(os.fsencode(file)).hexdigest()[:16]
         yield _Placed(change.modified, mark, file)
 
@@ -287,7 +287,7 @@ def _names(call: Call, given: Names) -> Iterator[str]:
 
 def _sessions(call: Call, start: str) -> Iterator[str]:
     """The ids and the names of sessions, those changed last first; ids alone for no start."""
-    every = sessions_in(call.scope.places, Selection(), call.warn)
+    every = sessions_in(call.scope.places, Selection(), call.warn, call.scope.reaches)
     newest = sorted(every, key=lambda one: one.modified, reverse=True)
     if "latest".startswith(start) and newest:
         yield "latest"

@@ -124,7 +124,7 @@ class Watching:
         at = Address.of(uri)
         try:
             file = await to_thread.run_sync(self._scope.file, at.session, _ignore)
-            now = await to_thread.run_sync(changes_of, [file])
+            now = await to_thread.run_sync(self._changes_of, [file])
         except (Refusal, SessionTreeError) as error:
             raise not_found(uri, str(error)) from error
         file, count = self._files.get(uri, (file, 0))
@@ -164,11 +164,15 @@ class Watching:
         return found
 
     async def _look_at(self, files: list[str]) -> None:
-        now = await to_thread.run_sync(changes_of, files)
+        now = await to_thread.run_sync(self._changes_of, files)
         changed = {f for f, change in now.items() if self._changes.get(f, change) != change}
         self._changes.update((f, now[f]) for f in changed)
         for uri in [uri for uri, (file, _) in self._files.items() if file in changed]:
             await self._tell(uri)
+
+    def _changes_of(self, files: list[str]) -> Changes:
+        """The changes of files; None for one that became a link which leads outside."""
+        return {**dict.fromkeys(files), **changes_of(filter(self._scope.is_inside, files))}
 
     async def _tell(self, uri: str) -> None:
         await self._bus.publish(ResourceUpdated(uri))
@@ -196,7 +200,7 @@ class Watching:
     def _every_file(self) -> frozenset[str] | None:
         """The files of all sessions; None where they cannot be listed now."""
         with suppress(SessionTreeError, OSError):
-            return frozenset(files_in(self._scope.places, _ignore))
+            return frozenset(files_in(self._scope.places, _ignore, self._scope.reaches))
         return None
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sessiontree import Handle, Session, Store
+from sessiontree.importing import Importer
 from tests.support.calls import Calls
-from tests.support.sessions import said
+from tests.support.foreign import TIME, foreign_session
+from tests.support.sessions import by_hand, said
 
 
 def test_a_handle_leads_to_no_session_of_another_project(tmp_path: Path) -> None:
@@ -69,3 +72,37 @@ def test_no_file_is_made_in_the_folder_of_an_agent(
     out = str(theirs / "planted.jsonl")
     assert calls("tree.convert", session=file, to="claude-code", out=out).kind == "outside"
     assert list(theirs.iterdir()) == []
+
+
+def test_no_garbage_is_removed_from_a_session_that_a_link_leads_to(tmp_path: Path) -> None:
+    files = [tmp_path / "outside" / "s.jsonl", tmp_path / "root" / "own.jsonl"]
+    for file in files:
+        by_hand(file, "hello", id=file.stem)
+        tried = {"type": "message", "uuid": "t", "parentUuid": "m0", "lane": "scratch/a"}
+        tried |= {"timestamp": "2020-01-01T00:00:00.000Z"}
+        with file.open("a") as opened:
+            opened.write(json.dumps({**tried, "message": {"role": "user", "content": "no"}}) + "\n")
+    (tmp_path / "root" / "link.jsonl").symlink_to(files[0])
+    before = files[0].read_bytes()
+    assert Calls(tmp_path / "root").value("health.gc")["sessions"] == 1
+    assert files[0].read_bytes() == before
+    assert b"scratch/a" not in files[1].read_bytes()
+
+
+def test_no_import_is_added_to_a_session_that_a_link_leads_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = tmp_path / "home"
+    monkeypatch.setenv("PI_CODING_AGENT_SESSION_DIR", str(theirs / ".pi/agent/sessions"))
+    file = foreign_session(theirs, "pi", "the-id", "/project")
+    elsewhere = Path(Importer(tmp_path / "elsewhere").take(str(file)).file)
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "link.jsonl").symlink_to(elsewhere)
+    before = elsewhere.read_bytes()
+    more = {"type": "message", "id": "a2", "parentId": "a1", "timestamp": TIME}
+    with file.open("a") as opened:
+        opened.write(json.dumps({**more, "message": {"role": "user", "content": "more"}}) + "\n")
+    made = Calls(root, agents=True).value("session.import", sources=[str(file)])
+    assert (made["imported"], made["updated"]) == (1, 0)
+    assert elsewhere.read_bytes() == before

@@ -101,8 +101,6 @@ def test_the_latest_passes_over_a_link_that_leads_out(
         session.append_message({"role": "user", "content": "the newest secret"})
     confined = Dispatcher(Scope(linked.root, agents=agents))
     found = events(confined, "tree.render", {"session": "latest"})
-    (told,) = (event.next for event in found if isinstance(event, Guidance))
-    assert "linked.jsonl is passed over: it leads outside" in told
     (answer,) = (event.value for event in found if isinstance(event, Data))
     assert "Build a CLI" in answer["text"]
     Path(linked.find("first").file).unlink()

@@ -16,6 +16,7 @@ import pytest
 from sessiontree.web.sessions import id_of
 from tests.page.reading import Page, page_of
 from tests.support.conversation import user
+from tests.support.foreign import AGENTS, BAD_IDS, foreign_session
 from tests.web.serving import COMMAND, PATIENCE, Server, serving, talk
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -256,3 +257,20 @@ def test_a_huge_line_and_very_many_entries_have_a_page(tmp_path: Path) -> None:
         for id in server.ids:
             index = server.json(f"/s/{id}/index")
             assert server.json(f"/s/{id}/{index['names'][0]}")
+
+
+def test_ids_that_cannot_be_names_are_listed_counted_and_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    made = [(agent, id) for agent in AGENTS for id in BAD_IDS.values()]
+    for number, (agent, id) in enumerate(made):
+        foreign_session(tmp_path / "home", agent, id, "/project", number)
+    with serving(tmp_path / "home") as server:
+        for path in ("/sessions", "/sessions?counted"):
+            found = server.json(path)
+            assert len(found["sessions"]) == len(made)
+            assert found["problems"] == []
+        assert {one["turns"] for one in found["sessions"]} == {1}
+        for id in server.ids:
+            assert server.ask(f"/s/{id}")[0].status == 200

@@ -74,8 +74,8 @@ class _Reading:
         if self._names:
             found = list(dict.fromkeys(map(call.file, self._names)))
         else:
-            reaches = call.scope.reaching(call.warn)
-            found = files_to_search(call.scope.places, Selection(), call.warn, reaches)
+            scope = call.scope
+            found = files_to_search(scope.places, Selection(), call.warn, scope.reaches)
         self._count = len(found)
         return found
 

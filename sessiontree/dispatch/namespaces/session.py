@@ -331,7 +331,7 @@ def _files(call: Call, given: Search) -> Sequence[str]:
     if given.session is not None:
         return [call.file(given.session)]
     selection = Selection(frozenset(given.agents), given.project)
-    return files_to_search(call.scope.places, selection, call.warn, call.scope.reaching(call.warn))
+    return files_to_search(call.scope.places, selection, call.warn, call.scope.reaches)
 
 
 def _from(files: Sequence[str], cursor: str | None) -> Iterable[str]:

@@ -88,9 +88,9 @@ def import_(call: Call, given: Import) -> Imports:
     def shown(done: float, size: int, name: str) -> None:
         call.progress(f"Importing {name}", done, size)
 
-    importer = Importer(call.scope.store.root, by_project=True)
-    reaches = call.scope.reaching(call.warn)
-    batch = Batch(importer, paths, fail, dry_run=given.dry_run, reaches=reaches)
+    scope = call.scope
+    importer = Importer(scope.store.root, by_project=True, reaches=scope.reaches)
+    batch = Batch(importer, paths, fail, dry_run=given.dry_run)
     found = list(batch.results(shown))
     if not found and batch.failed:
         raise NothingToDoError("; ".join([*failed, *batch.left_out][:_MOST_TOLD]))
@@ -113,7 +113,7 @@ def _source(call: Call, source: str) -> str:
     if os.sep in source or os.path.lexists(source):
         return call.scope.inside(source)
     scope = call.scope
-    theirs = sessions_in(scope.agents, Selection(), call.warn, scope.reaching(call.warn))
+    theirs = sessions_in(scope.agents, Selection(), call.warn, scope.reaches)
     try:
         found = lookup.find(source, in_order(theirs, "modified"), "of an agent", "session.list")
     except RefError as error:
