@@ -11,6 +11,7 @@ from anyio.to_thread import run_sync
 
 from sessiontree.aio.iteration import Items
 from sessiontree.aio.session import Opening, opening
+from sessiontree.catalog.places import Reaches, every
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.store import PathLike, Store
@@ -63,15 +64,17 @@ class AsyncStore:
     awaited. A method that yields is an asynchronous iterator.
 
     Args:
-        root, fs: as for `Store`.
+        root, fs, reaches: as for `Store`.
 
     Attributes:
         plain: the `Store`.
         root: the absolute path of the folder.
     """
 
-    def __init__(self, root: PathLike | None = None, *, fs: FileSystem = DISK) -> None:
-        self.plain = Store(root, fs=fs)
+    def __init__(
+        self, root: PathLike | None = None, *, fs: FileSystem = DISK, reaches: Reaches = every
+    ) -> None:
+        self.plain = Store(root, fs=fs, reaches=reaches)
         self.root = self.plain.root
 
     def __repr__(self) -> str:
