@@ -69,9 +69,9 @@ def grow(file: Path, number: int) -> str:
 
 def look(page: Any, file: Path, server: subprocess.Popen[str], address: str) -> str:
     """Open a session, read it and let it grow; the row of the table."""
-    page.goto(address.partition("/s/")[0] + "/?" + address.partition("?")[2])  # to enter
+    page.goto(address.partition("/s/")[0] + "/")  # warms the browser up
     began = time.perf_counter()
-    page.goto(address.partition("?")[0])
+    page.goto(address)
     page.wait_for_selector("#list .row", timeout=_LIMIT)
     read = time.perf_counter() - began
     page.wait_for_selector("body[data-live=yes]", timeout=_LIMIT)

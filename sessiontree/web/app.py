@@ -31,6 +31,8 @@ from sessiontree.web.sessions import Sessions, described
 
 _ALIVE_SECONDS: Final = 10.0
 _TITLE: Final = 120
+_ABOVE: Final = "../../"
+"""The list, as a page about a session links to it."""
 
 Handler = Callable[[Request], Awaitable[Response]]
 
@@ -130,7 +132,7 @@ class App:
             self._templates,
             title_of(one, _TITLE),
             [one_line(one.cwd or "", 200), "reading …"],
-            source=f"/s/{request.path_params['id']}",
+            source=request.path_params["id"],
             scripts=[script],
         )
         served = policy(page_asset("page.js") + script, page_asset("page.css"), is_served=True)
@@ -175,9 +177,10 @@ class App:
         try:
             found = await asyncio.to_thread(_freed, make, *values)
         except (SessionTreeError, OSError) as error:
-            return self._pages.answer("problem.html", problem=one_line(str(error), 400))
+            problem = one_line(str(error), 400)
+            return self._pages.answer("problem.html", root=_ABOVE, problem=problem)
         about = {"id": request.path_params["id"], "name": title_of(one, _TITLE)}
-        return self._pages.answer(name, found=found, **about)
+        return self._pages.answer(name, root=_ABOVE, found=found, **about)
 
     async def _events(self, request: Request, one: SessionInfo) -> Response:
         given = request.query_params.get("from", "0")

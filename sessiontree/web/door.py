@@ -1,8 +1,9 @@
 """The door: the socket of this machine, and who may come in.
 
 Invariants: only this machine reaches the socket; a request counts only with the name of this server
-as its `Host`, with its own `Origin` or none, and with the token; the token is in an address once,
-then in a cookie that neither scripts nor other sites get.
+as its `Host`, with its own `Origin` or none, and with the token as the first part of its path. The
+token is nowhere else: a cookie or a `Referer` would reach every server on this machine, because
+browsers keep cookies of a host and not of its port. So the links of pages are relative.
 """
 
 from __future__ import annotations
@@ -10,18 +11,15 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
-from http.cookies import CookieError, SimpleCookie
 from typing import Final, NamedTuple
-from urllib.parse import parse_qs
 
-from starlette.responses import PlainTextResponse, RedirectResponse
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sessiontree.errors import UsageError
 
 HOST: Final = "127.0.0.1"
 _NAMES: Final = (HOST, "localhost")
-_PARAMETER: Final = "token"
 _REFUSAL: Final = "Open the address that 'sessiontree view' printed; it has the token of this run."
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
@@ -42,7 +40,7 @@ class Door(NamedTuple):
 
     def url_of(self, path: str) -> str:
         """The address of a page, with the token."""
-        return f"http://{HOST}:{self.port}{path}?{_PARAMETER}={self.token}"
+        return f"http://{HOST}:{self.port}/{self.token}{path}"
 
 
 def open_door(port: int) -> Door:
@@ -71,7 +69,6 @@ class Guarded:
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
         self._token = door.token
-        self._cookie = f"sessiontree-{door.port}"
         self._hosts = {f"{name}:{door.port}" for name in _NAMES}
         self._origins = {f"http://{host}" for host in self._hosts}
 
@@ -86,7 +83,8 @@ class Guarded:
                 message = {**message, "headers": [*message["headers"], *_HEADERS]}
             await send(message)
 
-        await self._app_for(scope)(scope, receive, answer)
+        inside = {**scope, "root_path": f"/{self._token}"}
+        await self._app_for(scope)(inside, receive, answer)
 
     def _app_for(self, scope: Scope) -> ASGIApp:
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
@@ -98,25 +96,9 @@ class Guarded:
             return PlainTextResponse("Other sites do not get in.", 403)
         if scope["method"] not in ("GET", "HEAD"):
             return PlainTextResponse("This server only reads.", 405)
-        given = parse_qs(scope["query_string"].decode("latin-1")).get(_PARAMETER, [""])[0]
-        if given and self._is_token(given):
-            return self._entered(scope["path"])
-        if not self._is_token(self._cookie_in(headers.get(b"cookie", ""))):
+        if not self._is_token(scope["path"].removeprefix("/").partition("/")[0]):
             return PlainTextResponse(_REFUSAL, 403)
         return self._app
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
-
-    def _cookie_in(self, header: str) -> str:
-        try:
-            found = SimpleCookie(header).get(self._cookie)
-        except CookieError:
-            return ""
-        return "" if found is None else found.value
-
-    def _entered(self, path: str) -> ASGIApp:
-        """Go on at the same path, without the token in the address."""
-        answer = RedirectResponse("/" + path.lstrip("/"), 303)
-        answer.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
-        return answer

@@ -34,10 +34,12 @@ class Pages:
             lstrip_blocks=True,
         )
 
-    def answer(self, template: str, /, script: str = "", **values: Any) -> Response:
-        """A page by the name of its template."""
+    def answer(
+        self, template: str, /, script: str = "", *, root: str = "./", **values: Any
+    ) -> Response:
+        """Render a template; `root` is the relative URL of the list."""
         style = _style()
-        page = self._text(template, script, values)
+        page = self._text(template, script, {"root": root, **values})
         return html(page, policy(script, style, is_served=True))
 
     def streamed(
@@ -47,6 +49,7 @@ class Pages:
 
         The part before is sent at once, with the values `first`; the rest with those that come.
         """
+        first = {"root": "./", **first}
         before, mark = self._text(template, "", {**first, "rest": None}), "<!-- rest -->"
 
         async def parts() -> AsyncIterator[bytes]:

@@ -54,7 +54,7 @@ def test_no_rule_is_broken_in_the_live_view(look: str, browser: Any, tmp_path: P
         view.page.wait_for_selector("body[data-ready]")
         assert violations(view) == []
         address = view.page.get_attribute(".session", "href")
-        for path in (address, "/costs"):
-            view.page.goto(f"http://127.0.0.1:{server.port}{path}")
+        for path in (address, "costs"):
+            view.page.goto(server.url(f"/{path}"))
             view.page.wait_for_selector("body[data-ready], section")
             assert violations(view) == [], path

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 from pathlib import Path
-from urllib.error import HTTPError
 from urllib.request import urlopen
 
 import pytest
@@ -238,10 +237,7 @@ def test_a_turn_is_opened_in_the_browser_and_the_server_ends_with_the_program(
         with urlopen(address.partition("#")[0]) as answer:
             assert b"<title>" in answer.read()
 
-    with pytest.raises(HTTPError) as refused:  # urlopen keeps no cookie
-        drive(steps, file=file)
-    assert refused.value.code == 403
-    refused.value.close()
+    drive(steps, file=file)
     assert "http://127.0.0.1:" in found[0]
     port = int(found[0].partition("127.0.0.1:")[2].partition("/")[0])
     with pytest.raises(ConnectionRefusedError):

@@ -29,7 +29,7 @@ class Server:
         process: its process.
         address: what it printed.
         port: its port.
-        cookie: what lets a request in.
+        token: what lets a request in, as the first part of its path.
     """
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
@@ -39,18 +39,25 @@ class Server:
         found = urlsplit(self.address)
         assert found.port is not None, process.stderr and process.stderr.read()
         self.port = found.port
-        answer, _ = self.ask(f"{found.path}?{found.query}", cookie="")
-        assert answer.status == 303
-        self.cookie = str(answer.getheader("set-cookie")).split(";")[0]
+        self.token = found.path.split("/")[1]
+
+    def url(self, path: str) -> str:
+        """The URL of a page, with the token."""
+        return f"http://127.0.0.1:{self.port}/{self.token}{path}"
 
     def ask(
-        self, path: str, method: str = "GET", cookie: str | None = None, **headers: str
+        self, path: str, method: str = "GET", token: str | None = None, **headers: str
     ) -> tuple[http.client.HTTPResponse, bytes]:
-        """The answer to a request, and its body."""
+        """The answer to a request below a token, by default the right one, and its body."""
+        prefix = f"/{self.token if token is None else token}"
+        return self.send(prefix + path, method, **headers)
+
+    def send(
+        self, path: str, method: str = "GET", **headers: str
+    ) -> tuple[http.client.HTTPResponse, bytes]:
+        """The answer to a request for exactly this path, and its body."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         sent = {name.replace("_", "-"): value for name, value in headers.items()}
-        if given := self.cookie if cookie is None else cookie:
-            sent["Cookie"] = given
         with closing(connection):
             connection.request(method, path, headers=sent)
             with connection.getresponse() as answer:
@@ -72,7 +79,7 @@ class Server:
     def events(self, id: str, number: int = 0) -> Iterator[Iterator[tuple[str, str]]]:
         """The events of a session after a state: the kind and the data of each."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
-        connection.request("GET", f"/s/{id}/events?from={number}", headers={"Cookie": self.cookie})
+        connection.request("GET", f"/{self.token}/s/{id}/events?from={number}")
         with closing(connection), connection.getresponse() as answer:
             assert answer.status == 200
             yield _events(answer)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
@@ -39,7 +42,7 @@ def opened(browser: Any, server: Server, path: str = "", **options: Any) -> View
     view = View(browser, **options)
     view.page.goto(server.address)
     if path:
-        view.page.goto(f"http://127.0.0.1:{server.port}{path}")
+        view.page.goto(server.url(path))
     view.page.wait_for_selector("body[data-ready]")
     return view
 
@@ -56,6 +59,108 @@ def live(view: View) -> None:
 def call(id: str) -> dict[str, Any]:
     made = {"type": "toolCall", "id": id, "name": "bash", "arguments": {"command": "ls"}}
     return assistant([{"type": "text", "text": f"calling {id}"}, made])
+
+
+@contextmanager
+def another_server() -> Iterator[tuple[str, list[str]]]:
+    """A server on another port, and the heads of the requests that it gets."""
+    heads: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            heads.append(f"{self.requestline}\n{self.headers}".lower())
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<title>other</title><p>other</p>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as other:
+        thread = Thread(target=other.serve_forever)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{other.server_port}", heads
+        finally:
+            other.shutdown()
+            thread.join()
+
+
+_FETCH = """async url => {
+  try { return await (await fetch(url, {credentials: 'include'})).text(); } catch { return ''; }
+}"""
+
+
+def test_another_server_of_this_machine_gets_no_token_and_no_session(
+    browser: Any, file: Path
+) -> None:
+    with another_server() as (other, heads), talk(file) as session, serving(file) as server:
+        session.append_message(assistant(f"see [the app](http://{other}/linked)"))
+        view = opened(browser, server)
+        live(view)
+        with view.page.expect_popup() as popup:
+            view.page.click("#list a[href*=linked]")
+        popup.value.wait_for_selector("text=other")
+        assert popup.value.evaluate("document.referrer") == ""
+        view.page.evaluate("url => { location.href = url; }", f"http://{other}/followed")
+        view.page.wait_for_selector("text=other")
+        assert view.page.evaluate("document.referrer") == ""
+        for path in ("/", "/sessions", f"/s/{server.ids[0]}/index"):
+            url = f"http://127.0.0.1:{server.port}{path}"
+            assert view.page.evaluate(_FETCH, url) == ""
+            answer = view.page.context.request.get(url)
+            assert (answer.status, "prompt" in answer.text()) == (403, False)
+        view.page.goto(f"http://{other.replace('127.0.0.1', 'localhost')}/typed")
+        assert view.page.context.cookies() == []
+    asked = [head.split()[1] for head in heads]
+    assert {"/linked", "/followed", "/typed"} <= set(asked)
+    for head in heads:
+        assert "cookie:" not in head
+        assert f":{server.port}" not in head
+        assert server.token.lower() not in head
+
+
+def test_a_reader_reloads_goes_back_and_opens_links_in_new_tabs(
+    browser: Any, tmp_path: Path
+) -> None:
+    talk(tmp_path / "one.jsonl", name="One").close()
+    with talk(tmp_path / "two.jsonl", 100, name="Two") as session, serving(tmp_path) as server:
+        view = opened(browser, server)
+        view.page.reload()
+        view.page.wait_for_selector(".session")
+        with view.page.context.expect_page() as opening:
+            view.page.click(".session:has-text('Two')", modifiers=["Control"])
+        tab = opening.value
+        tab.wait_for_selector("body[data-live=yes]")
+        assert "/s/" in tab.url
+        view.page.click(".session:has-text('One')")
+        live(view)
+        view.page.reload()
+        live(view)
+        view.page.click("[aria-label=Sessions]")
+        view.page.wait_for_selector(".session")
+        view.page.go_back()
+        live(view)
+        assert view.page.title() == "One"
+        view.page.click("[aria-label=Sessions]")
+        view.page.click("text=Costs")
+        view.page.click("text=by model")
+        view.page.wait_for_selector("section")
+        view.page.click("nav >> text=Sessions")
+        view.page.wait_for_selector(".session")
+        entry = session.path()[3].uuid
+        (id,) = {one["id"] for one in server.json("/sessions")["sessions"] if one["title"] == "Two"}
+        linked = opened(browser, server, f"/s/{id}#{entry}")
+        assert linked.sees("prompt 1")
+        live(linked)
+        linked.page.reload()
+        assert linked.sees("prompt 1")
+        live(linked)
+        session.append_message(user("late"))
+        tab.keyboard.press("G")
+        tab.wait_for_selector("#list >> text=late")
+        assert view.errors == linked.errors == []
 
 
 def test_the_list_is_filtered_by_words_and_opens_a_session(browser: Any, tmp_path: Path) -> None:

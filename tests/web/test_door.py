@@ -12,7 +12,6 @@ from starlette.types import Message, Receive, Scope, Send
 from sessiontree.errors import UsageError
 from sessiontree.web.door import Door, Guarded, open_door
 
-COOKIE = "sessiontree-8000=secret"
 OTHER_NAME = (403, b"This server has another name.")
 OTHER_SITE = (403, b"Other sites do not get in.")
 ONLY_READS = (405, b"This server only reads.")
@@ -36,11 +35,13 @@ class Asked:
 
     def __init__(self, scope: dict[str, Any]) -> None:
         self.sent: list[Message] = []
+        self.scope: Scope = {}
         with socket.socket() as listening:
             door = Door(listening, 8000, "secret")
             asyncio.run(Guarded(self._app, door)(scope, self._receive, self._send))
 
     async def _app(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.scope = scope
         await send({"type": "http.response.start", "status": 200, "headers": [(b"a", b"b")]})
         await send({"type": "http.response.body", "body": b"in"})
 
@@ -62,9 +63,13 @@ class Asked:
 
 
 def asked(
-    method: str = "GET", path: str = "/", query: str = "", kind: str = "http", **headers: str | None
+    method: str = "GET",
+    path: str = "/secret/",
+    query: str = "",
+    kind: str = "http",
+    **headers: str | None,
 ) -> Asked:
-    given = {"host": "127.0.0.1:8000", "cookie": COOKIE, **headers}
+    given = {"host": "127.0.0.1:8000", **headers}
     told = [(k.encode(), v.encode("latin-1")) for k, v in given.items() if v is not None]
     scope = {"type": kind, "method": method, "path": path, "query_string": query.encode()}
     return Asked({**scope, "headers": told})
@@ -79,28 +84,32 @@ def asked(
         ({"origin": "http://127.0.0.1:8000"}, IN),
         ({"origin": "http://localhost:8000"}, IN),
         ({"query": "x=1"}, IN),
-        ({"query": "token="}, IN),
-        ({"query": "token=wrong"}, IN),
-        ({"cookie": f"other=1; {COOKIE}; more=2"}, IN),
+        ({"path": "/secret"}, IN),
+        ({"path": "/secret/s/1/index"}, IN),
         ({"host": None}, OTHER_NAME),
         ({"host": "127.0.0.1"}, OTHER_NAME),
         ({"host": "127.0.0.1:8001"}, OTHER_NAME),
-        ({"host": "evil.invalid:8000", "query": "token=secret"}, OTHER_NAME),
+        ({"host": "evil.invalid:8000"}, OTHER_NAME),
         ({"origin": "null"}, OTHER_SITE),
         ({"origin": ""}, OTHER_SITE),
         ({"origin": "https://127.0.0.1:8000"}, OTHER_SITE),
-        ({"origin": "http://evil.invalid", "query": "token=secret"}, OTHER_SITE),
+        ({"origin": "http://evil.invalid"}, OTHER_SITE),
+        ({"origin": "http://127.0.0.1:8001"}, OTHER_SITE),
         ({"method": "POST"}, ONLY_READS),
-        ({"method": "OPTIONS", "query": "token=secret"}, ONLY_READS),
-        ({"cookie": None}, NO_TOKEN),
-        ({"cookie": ""}, NO_TOKEN),
-        ({"cookie": "sessiontree-8000="}, NO_TOKEN),
-        ({"cookie": "sessiontree-8000=secrets"}, NO_TOKEN),
-        ({"cookie": "sessiontree-8001=secret"}, NO_TOKEN),
-        ({"cookie": "sessiontree-8000=\xe9"}, NO_TOKEN),
-        ({"cookie": "a[=1; \x00"}, NO_TOKEN),
-        ({"cookie": None, "query": "token=wrong"}, NO_TOKEN),
-        ({"cookie": None, "query": "token=wrong&token=secret"}, NO_TOKEN),
+        ({"method": "OPTIONS"}, ONLY_READS),
+        ({"path": ""}, NO_TOKEN),
+        ({"path": "/"}, NO_TOKEN),
+        ({"path": "//secret/"}, NO_TOKEN),
+        ({"path": "/secrets/"}, NO_TOKEN),
+        ({"path": "/secre/t/"}, NO_TOKEN),
+        ({"path": "/SECRET/"}, NO_TOKEN),
+        ({"path": "/s\xe9cret/"}, NO_TOKEN),
+        ({"path": "/\ud800/"}, NO_TOKEN),
+        ({"path": "/s/1/secret"}, NO_TOKEN),
+        ({"path": "/", "query": "token=secret"}, NO_TOKEN),
+        ({"path": "/", "cookie": "sessiontree-8000=secret; token=secret"}, NO_TOKEN),
+        ({"path": "/", "referer": "http://127.0.0.1:8000/secret/"}, NO_TOKEN),
+        ({"path": "/", "authorization": "Bearer secret"}, NO_TOKEN),
     ],
 )
 def test_a_request_gets_in_by_its_name_its_origin_its_method_and_the_token(
@@ -111,14 +120,14 @@ def test_a_request_gets_in_by_its_name_its_origin_its_method_and_the_token(
     assert found.headers.items() >= ALWAYS.items()
 
 
-@pytest.mark.parametrize(
-    ("path", "location"), [("/", "/"), ("/s/1", "/s/1"), ("//evil.invalid/", "/evil.invalid/")]
-)
-def test_the_token_in_an_address_becomes_a_cookie(path: str, location: str) -> None:
-    found = asked(path=path, query="a=b&token=secret", cookie=None)
-    assert found.answer == (303, b"")
-    assert found.headers["location"] == location
-    assert found.headers["set-cookie"] == f"{COOKIE}; HttpOnly; Path=/; SameSite=strict"
+def test_an_answer_sets_no_cookie() -> None:
+    assert "set-cookie" not in asked().headers
+    assert "set-cookie" not in asked(path="/").headers
+
+
+def test_the_token_is_the_root_of_the_routes() -> None:
+    scope = asked(path="/secret/s/1").scope
+    assert (scope["root_path"], scope["path"]) == ("/secret", "/secret/s/1")
 
 
 def test_only_requests_and_the_start_of_the_server_are_passed_on() -> None:
@@ -130,7 +139,7 @@ def test_a_door_is_on_this_machine_and_its_address_has_the_token() -> None:
     one, other = open_door(0), open_door(0)
     with one.listening, other.listening:
         assert one.listening.getsockname() == ("127.0.0.1", one.port)
-        assert one.url_of("/s/1") == f"http://127.0.0.1:{one.port}/s/1?token={one.token}"
+        assert one.url_of("/s/1") == f"http://127.0.0.1:{one.port}/{one.token}/s/1"
         assert len(one.token) == 32
         assert one.token != other.token
         with pytest.raises(UsageError, match=f"cannot listen on 127.0.0.1:{one.port}: Address"):

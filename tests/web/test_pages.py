@@ -19,7 +19,17 @@ from tests.support.conversation import assistant, user
 from tests.web.serving import Server, serving, talk
 
 OURS: Final = (
-    *("section", "details", "summary", "a href=/s/", "svg", "rect", "g", "title", "a href=/costs"),
+    *(
+        "section",
+        "details",
+        "summary",
+        "a href=../../s/",
+        "svg",
+        "rect",
+        "g",
+        "title",
+        "a href=?by=",
+    ),
     *("a aria-current=page", "th scope=row", "tr class=total", "p id=reading"),
 )
 """What the pages have beside rows."""

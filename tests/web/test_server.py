@@ -36,21 +36,31 @@ def server(folder: Path) -> Iterator[Server]:
         yield found
 
 
-def statuses(server: Server, cookie: str | None = None, **headers: str) -> set[int]:
+def statuses(server: Server, token: str | None = None, **headers: str) -> set[int]:
     """The statuses of every kind of address."""
     id = server.ids[0]
-    paths = ["/", "/sessions", f"/s/{id}", f"/s/{id}/index", "/nothing"]
-    return {server.ask(path, cookie=cookie, **headers)[0].status for path in paths}
+    paths = ["/", "/sessions", f"/s/{id}", f"/s/{id}/index", f"/s/{id}/events", "/costs", "/x"]
+    return {server.ask(path, token=token, **headers)[0].status for path in paths}
 
 
 def test_a_request_without_the_token_gets_nothing(server: Server) -> None:
-    name = server.cookie.partition("=")[0]
-    assert statuses(server, cookie="none=1") == {403}
-    assert statuses(server, cookie=f"{name}=") == {403}
-    assert statuses(server, cookie=f"{name}=wrong") == {403}
-    assert statuses(server, cookie=f'{name}="é\\') == {403}
-    assert server.ask("/?token=wrong", cookie="none=1")[0].status == 403
     assert server.ask("/")[0].status == 200
+    for token in ("", "wrong", server.token[:-1], f"{server.token}x", "%c3%a9", "%00", "..", "."):
+        assert statuses(server, token=token) == {403}
+    for path in ("/", "/sessions", f"/s/{server.ids[0]}", f"//{server.token}/", "/favicon.ico"):
+        assert server.send(path)[0].status == 403
+
+
+def test_no_header_that_a_browser_sends_by_itself_lets_a_request_in(server: Server) -> None:
+    named = {
+        "Cookie": f"sessiontree-{server.port}={server.token}; token={server.token}",
+        "Referer": server.address,
+        "Authorization": f"Bearer {server.token}",
+    }
+    for name, value in named.items():
+        answer, body = server.send("/sessions", **{name: value})
+        assert answer.status == 403
+        assert server.token not in str(answer.headers) + body.decode()
 
 
 @pytest.mark.parametrize(
@@ -71,20 +81,26 @@ def test_the_servers_own_pages_get_in_by_both_names(server: Server) -> None:
         assert server.ask("/", Host=host, Origin=f"http://{host}")[0].status == 200
 
 
-def test_the_token_is_in_an_address_once_and_then_in_a_cookie_of_this_site(server: Server) -> None:
-    path = server.address.partition(str(server.port))[2]
-    answer, _ = server.ask(path, cookie="none=1")
-    assert answer.status == 303
-    assert answer.getheader("location") == "/"
-    cookie = str(answer.getheader("set-cookie")).lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
+def test_no_answer_has_the_token_or_a_cookie(server: Server) -> None:
+    id = server.ids[0]
+    for path in ("/", "/sessions", "/costs", f"/s/{id}", f"/s/{id}/about", f"/s/{id}/seen", "/x"):
+        answer, body = server.ask(path)
+        assert server.token not in str(answer.headers) + body.decode()
+        assert answer.getheader("set-cookie") is None
+        assert answer.getheader("referrer-policy") == "no-referrer"
+        assert answer.getheader("cache-control") == "no-store"
+
+
+def test_an_address_without_its_last_slash_leads_to_the_list(server: Server) -> None:
+    answer, _ = server.ask("")
+    assert (answer.status, answer.getheader("location")) == (307, server.url("/"))
 
 
 def test_an_address_does_not_lead_to_another_server(server: Server) -> None:
-    token = server.address.partition("token=")[2]
-    answer, _ = server.ask(f"//evil.invalid/?token={token}", cookie="none=1")
-    assert answer.getheader("location") == "/evil.invalid/"
+    answer, _ = server.send(f"//evil.invalid/{server.token}/")
+    assert (answer.status, answer.getheader("location")) == (403, None)
+    answer, _ = server.ask("//evil.invalid/s/")
+    assert (answer.status, answer.getheader("location")) == (404, None)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS"])
@@ -185,7 +201,7 @@ def test_the_server_ends_however_often_it_is_told(folder: Path, turn: int) -> No
 
 def test_one_file_is_opened_at_once(folder: Path) -> None:
     with serving(folder / "one.jsonl") as server:
-        assert f"/s/{server.ids[0]}?token=" in server.address
+        assert server.address == server.url(f"/s/{server.ids[0]}")
 
 
 def test_nothing_of_a_session_is_written(folder: Path) -> None:

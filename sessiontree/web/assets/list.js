@@ -26,7 +26,7 @@ function when(text) {
 
 // A hit of the search of the texts: where it is, and the words around it.
 function fillHit(row, hit) {
-  row.href = `/s/${hit.id}#${encodeURIComponent(hit.uuid)}`;
+  row.href = `s/${hit.id}#${encodeURIComponent(hit.uuid)}`;
   const time = make('time', '', when(hit.modified)), words = make('b'), small = make('small');
   words.append(hit.before, make('mark', '', hit.match), hit.after);
   const facts = [hit.title, hit.turn === null ? '' : `turn ${hit.turn}`, hit.speaker];
@@ -36,7 +36,7 @@ function fillHit(row, hit) {
 
 function fillRow(row, one) {
   if (one.uuid !== undefined) { fillHit(row, one); return; }
-  row.href = '/s/' + one.id;
+  row.href = 's/' + one.id;
   const time = make('time', '', when(one.modified));
   time.title = one.modified;
   const facts = [one.model, one.turns === null ? '' : `${one.turns.toLocaleString()} ${one.turns === 1 ? 'turn' : 'turns'}`,
@@ -89,7 +89,7 @@ async function search(words) {
   tell(' · searching …');
   let state = '', rest = '', drawn = 0;
   try {
-    const answer = await fetch('/search?' + given, {signal: controller.signal});
+    const answer = await fetch('search?' + given, {signal: controller.signal});
     const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     for (let read; !(read = await reader.read()).done;) {
       const lines = (rest + read.value).split('\n');
@@ -137,7 +137,7 @@ function fill(select, values) {
 }
 
 async function read(counted) {
-  const answer = await fetch('/sessions' + (counted ? '?counted=1' : ''));
+  const answer = await fetch('sessions' + (counted ? '?counted=1' : ''));
   if (!answer.ok) throw new Error(await answer.text());
   const found = await answer.json();
   const before = new Map(all.map((one) => [one.id, one]));

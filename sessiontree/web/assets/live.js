@@ -16,7 +16,7 @@ link.append(make('span', 'word', 'Sessions'));
 link.ariaLabel = 'Sessions';
 line.id = 'told';
 line.role = 'status';
-link.href = '/';
+link.href = '../';
 $('bar').prepend(link);
 $('main').prepend(line);
 
@@ -130,7 +130,7 @@ async function entry(uuid) {
   const link = make('a', '', 'As the model saw it here');
   link.href = `${source}/seen?at=${encodeURIComponent(uuid)}`;
   const first = make('p');
-  first.append(link, ' ', button('Copy the link', () => copy(location.origin + source + '#' + encodeURIComponent(uuid))));
+  first.append(link, ' ', button('Copy the link', () => copy(location.href.replace(/#.*/, '') + '#' + encodeURIComponent(uuid))));
   made.append(name, first);
   commands ||= (await page.part('about')).commands;
   for (const {does, command} of commands) {
