@@ -19,6 +19,7 @@ from sessiontree.errors import SessionTreeWarning
 from sessiontree.page.document import Document
 from sessiontree.session import Session
 from sessiontree.web.app import App
+from sessiontree.web.connection import Connection
 from sessiontree.web.door import Door, Guarded
 from sessiontree.web.sessions import Sessions
 
@@ -38,6 +39,8 @@ def serve(door: Door, places: Sequence[str], started: Callable[[], object]) -> N
         server_header=False,
         date_header=False,
         lifespan="on",
+        http=Connection,
+        ws="none",
     )
     application.started = started
     with warnings.catch_warnings():

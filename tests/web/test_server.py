@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -237,6 +238,59 @@ def test_a_client_that_reads_nothing_holds_up_nobody(folder: Path) -> None:
                 if "line 79" in data:
                     break
             assert server.ask("/sessions")[0].status == 200
+
+
+def half_request(server: Server, text: str = "GET / HTTP/1.1\r\nHost: ") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
+    connection.sendall(text.encode())
+    return connection
+
+
+def test_a_connection_that_sends_no_whole_request_is_closed(folder: Path) -> None:
+    file = folder / "open.jsonl"
+    with talk(file, name="Open") as session, serving(file) as server:
+        (id,) = server.ids
+        host = f"Host: 127.0.0.1:{server.port}\r\n"
+        refused = f"GET / HTTP/1.1\r\n{host}\r\n"
+        with server.events(id, server.json(f"/s/{id}/index")["number"]) as events:
+            texts = [
+                "",
+                "G",
+                f"GET / HTTP/1.1\r\n{host}",
+                f"{refused}GET",
+                f"POST / HTTP/1.1\r\n{host}Content-Length: 9\r\n\r\nhalf",
+            ]
+            for connection in [half_request(server, text) for text in texts]:
+                with connection:
+                    while connection.recv(65536):
+                        pass
+            session.append_message(user("still heard"))
+            assert next(events)[0] == "change"
+
+
+def test_bytes_that_trickle_in_do_not_keep_a_connection_open(server: Server) -> None:
+    with half_request(server) as connection:
+        connection.settimeout(0.1)
+        for _ in range(10 * PATIENCE):
+            try:
+                connection.sendall(b"x")
+                if not connection.recv(1):
+                    break
+            except TimeoutError:
+                continue
+            except ConnectionError:
+                break
+        else:
+            pytest.fail("the connection is still open")
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="needs prlimit")
+def test_more_half_requests_than_the_process_has_descriptors_block_nobody(folder: Path) -> None:
+    with serving(folder) as server, ExitStack() as stack:
+        resource.prlimit(server.process.pid, resource.RLIMIT_NOFILE, (256, 256))
+        for _ in range(600):
+            stack.enter_context(half_request(server))
+        assert {server.ask("/sessions")[0].status for _ in range(20)} == {200}
 
 
 def test_a_session_that_is_newer_than_the_list_is_found(tmp_path: Path) -> None:
