@@ -43,10 +43,10 @@ def browse(places: tuple[str, ...]) -> None:
 def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     """Draw the list, and then import what is slow to import."""
     from sessiontree.catalog.places import Selection, in_order, sessions_in, without_imports
-    from sessiontree.cli.lookup import is_folder, places_at
+    from sessiontree.cli.lookup import only_session, places_at
 
     looked_in = places_at(places)
-    file = looked_in[0] if len(looked_in) == 1 and not is_folder(looked_in[0]) else None
+    file = only_session(looked_in)
 
     def find() -> list[SessionInfo]:
         problems.clear()

@@ -86,6 +86,15 @@ def is_folder(place: str) -> bool:
     return os.path.isdir(place) or (is_address(place) and not is_session_address(place))
 
 
+def only_session(places: Sequence[str]) -> str | None:
+    """The only place, if it is a session; None for a folder, which may not be there yet."""
+    if len(places) != 1:
+        return None
+    place = places[0]
+    is_one = is_session_address(place) if is_address(place) else os.path.isfile(place)
+    return place if is_one else None
+
+
 def _place_at(place: str) -> str:
     """A folder or a session file, which must exist, or an address."""
     if is_address(place):

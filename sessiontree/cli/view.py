@@ -9,7 +9,7 @@ from typing import Final
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.lookup import is_folder, places_at
+from sessiontree.cli.lookup import only_session, places_at
 from sessiontree.cli.terminal import finish, out, tell
 from sessiontree.errors import SessionTreeError
 
@@ -48,8 +48,8 @@ def view(places: tuple[str, ...], port: int, no_browser: bool) -> None:
     from sessiontree.web.sessions import id_of
 
     door = open_door(port)
-    is_one = len(looked_in) == 1 and not is_folder(looked_in[0])
-    address = door.url_of(f"/s/{id_of(looked_in[0])}" if is_one else "/")
+    file = only_session(looked_in)
+    address = door.url_of("/" if file is None else f"/s/{id_of(file)}")
 
     def started() -> None:
         out(address)

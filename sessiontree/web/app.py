@@ -20,6 +20,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy, shell
 from sessiontree.page.templates import Templates
+from sessiontree.storage.place import without_secret
 from sessiontree.web.branches import branches_of, compared
 from sessiontree.web.commands import commands_for
 from sessiontree.web.context import seen_at
@@ -85,7 +86,8 @@ class App:
         is_counted = "counted" in request.query_params
         found = await asyncio.to_thread(self._sessions.read, counted=is_counted)
         problems = [one_line(each, 400) for each in self._sessions.problems[:20]]
-        return json({"sessions": described(found), "problems": problems})
+        places = [one_line(without_secret(each), 400) for each in self._sessions.places]
+        return json({"sessions": described(found), "problems": problems, "places": places})
 
     async def _search(self, request: Request) -> Response:
         given = request.query_params

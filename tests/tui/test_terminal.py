@@ -90,6 +90,20 @@ def test_there_is_no_colour_without_colour(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_a_home_without_sessions_has_an_empty_list(tmp_path: Path) -> None:
+    words = (*MODULE, "browse")
+    code, written = _in_terminal(
+        *words,
+        until=b"there is no session",
+        keys=b"\x1b",
+        XDG_DATA_HOME=str(tmp_path),
+        SESSIONTREE_STORE="",
+    )
+    assert code == 0
+    assert b"there is no session" in written
+
+
+@pytest.mark.slow
 def test_the_bare_command_opens_the_browser_on_a_terminal(tmp_path: Path) -> None:
     home = {"HOME": str(tmp_path), "SESSIONTREE_HOME": str(tmp_path)}
     saying(tmp_path / "s.jsonl", "Say hello")

@@ -182,6 +182,28 @@ def test_the_list_is_filtered_by_words_and_opens_a_session(browser: Any, tmp_pat
         assert view.errors == []
 
 
+def test_a_home_without_sessions_has_an_empty_list_that_fills(
+    browser: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SESSIONTREE_STORE", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path / "codex"))
+    (tmp_path / "codex" / "sessions").mkdir(parents=True)
+    with serving() as server:
+        assert server.address == server.url("/")
+        view = opened(browser, server)
+        view.wait_for("!document.getElementById('note').hidden")
+        note = view.text("#note")
+        assert note.startswith("There is no session in ")
+        assert str(tmp_path / "sessiontree") in note
+        assert str(tmp_path / "codex" / "sessions") in note
+        (tmp_path / "sessiontree").mkdir()
+        talk(tmp_path / "sessiontree" / "first.jsonl", name="The first").close()
+        view.page.click(".session:has-text('The first')")
+        assert view.sees("answer 1")
+        assert view.errors == []
+
+
 def test_a_new_entry_comes_onto_the_page_and_a_result_into_its_call(
     browser: Any, file: Path
 ) -> None:

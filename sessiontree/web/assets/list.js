@@ -150,7 +150,7 @@ async function read(counted) {
   fill($('agent'), all.map((one) => one.agent));
   fill($('project'), all.map((one) => one.cwd));
   $('note').hidden = all.length > 0 && !found.problems.length;
-  $('note').textContent = found.problems.length ? `Left out: ${found.problems.join(' · ')}` : 'There is no session here.';
+  $('note').textContent = found.problems.length ? `Left out: ${found.problems.join(' · ')}` : `There is no session in ${found.places.join(', ')}.`;
   choose();
 }
 
