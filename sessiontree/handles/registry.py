@@ -13,6 +13,8 @@ Invariants:
 - A resolver that fails, or cannot be loaded, affects its own handles only.
 - Resolving ends, whatever handles point to.
 - Nothing of a package is imported before a handle of its plugin is resolved.
+- Threads may use a registry at once: none sees a scan of the packages that is unfinished, and a
+  resolver of a package is made once. A plugin that cannot be loaded is tried again at the next use.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 from sessiontree.context.resolved import ResolvedHandle
@@ -289,7 +292,8 @@ class Registry:
             resolvers: the resolvers to register.
             plugins: whether to use those of installed packages too.
         """
-        self._resolvers: list[Resolver] = []
+        self._resolvers: tuple[Resolver, ...] = ()
+        self._changing = threading.Lock()
         self._installed = _Installed((ENTRY_POINTS,) if plugins else ())
         for resolver in resolvers:
             self.register(resolver)
@@ -300,6 +304,7 @@ class Registry:
 
         A plugin is loaded when a handle of the plugin is resolved.
         """
+        import_module(__package__)  # sets `built_in`; waits for a thread that is importing it
         with Registry._lock:
             if Registry._default is None:
                 Registry._default = cls(cls.built_in(), plugins=True)
@@ -312,29 +317,32 @@ class Registry:
             UsageError: the object is not a resolver.
         """
         _check_resolver(resolver)
-        self._resolvers.insert(0, resolver)
+        with self._changing:
+            self._resolvers = (resolver, *self._resolvers)
 
     def unregister(self, resolver: Resolver) -> None:
         """Remove a resolver. If the resolver is not registered, nothing happens."""
-        self._resolvers = [other for other in self._resolvers if other is not resolver]
+        with self._changing:
+            self._resolvers = tuple(each for each in self._resolvers if each is not resolver)
 
     @property
     def plugins(self) -> list[str]:
         """The names of all plugins, loaded or not, sorted."""
         registered = {schema.plugin for found in self._resolvers for schema in found.schemas}
-        return sorted(registered.union(self._installed.by_plugin()))
+        return sorted(registered.union(self._installed.plugins()))
 
     def schemas(self) -> list[HandleSchema]:
         """Load every plugin, and return all schemas. `broken` has the errors of loading."""
         installed = self._installed
-        loaded = [resolver for name in installed.by_plugin() for resolver in installed.load(name)]
+        loaded = [resolver for name in installed.plugins() for resolver in installed.load(name)]
         found = [schema for resolver in [*self._resolvers, *loaded] for schema in resolver.schemas]
         return sorted(found, key=lambda schema: schema.plugin)
 
     @property
     def broken(self) -> list[UnknownHandleError]:
-        """The errors of the plugins that could not be loaded so far."""
-        return [error for errors in self._installed.broken.values() for error in errors]
+        """The errors of the plugins that could not be loaded when they were used last."""
+        installed = self._installed
+        return [error for name in installed.plugins() for error in installed.errors(name)]
 
     def check(self, handle: Handle) -> HandleSchema | None:
         """Check a handle and return its schema, or None if no resolver fits the handle.
@@ -396,9 +404,10 @@ class Registry:
         """What each of some handles points to, given with the metadata of their entries."""
         groups: dict[int, tuple[Resolver, dict[Handle, HandleSchema]]] = {}
         done: dict[Handle, Resolution] = {}
+        candidates = {plugin: self._candidates(plugin) for plugin in {h.plugin for h in metadata}}
         for handle in metadata:
             try:
-                resolver, schema = self._found(handle)
+                resolver, schema = self._found(handle, candidates[handle.plugin])
                 schema.check(handle)
             except SessionTreeError as error:
                 done[handle] = error.with_traceback(None)  # whose frames hold all they read
@@ -408,29 +417,38 @@ class Registry:
             done.update(_batch(resolver, schemas, scope, metadata))
         return done
 
-    def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
-        """The resolver of a handle, and its schema; raises UnknownHandleError without one."""
-        for resolver in self._candidates(handle.plugin):
+    def _found(
+        self, handle: Handle, candidates: Sequence[Resolver] | None = None
+    ) -> tuple[Resolver, HandleSchema]:
+        """Return the resolver of a handle, and its schema.
+
+        Raises:
+            UnknownHandleError: no resolver fits, or its plugin cannot be loaded.
+        """
+        if candidates is None:
+            candidates = self._candidates(handle.plugin)
+        for resolver in candidates:
             for schema in resolver.schemas:
                 if (schema.plugin, schema.method) != (handle.plugin, handle.method):
                     continue
                 if schema.includes(handle.version):
                     return resolver, schema
-        if broken := self._installed.broken[handle.plugin]:
-            raise broken[0]
-        raise UnknownHandleError(self.unknown(handle), str(handle))
+        if errors := self._installed.errors(handle.plugin):
+            raise errors[0]
+        raise UnknownHandleError(self._unknown(handle, candidates), str(handle))
 
-    def _candidates(self, plugin: str) -> Iterator[Resolver]:
-        """All resolvers that may know a plugin; the installed ones are loaded when needed."""
-        yield from self._resolvers
-        yield from self._installed.load(plugin)
+    def _candidates(self, plugin: str) -> list[Resolver]:
+        """Return all resolvers that may know a plugin; loads the installed ones of the plugin."""
+        return [*self._resolvers, *self._installed.load(plugin)]
 
     def unknown(self, handle: Handle) -> str:
         """Explain why no resolver fits a handle, and name the available plugins or forms."""
-        known = self._candidates(handle.plugin)
-        schemas = [s for found in known for s in found.schemas if s.plugin == handle.plugin]
-        if not schemas and (broken := self._installed.broken[handle.plugin]):
-            return str(broken[0])
+        return self._unknown(handle, self._candidates(handle.plugin))
+
+    def _unknown(self, handle: Handle, candidates: Sequence[Resolver]) -> str:
+        schemas = [s for found in candidates for s in found.schemas if s.plugin == handle.plugin]
+        if not schemas and (errors := self._installed.errors(handle.plugin)):
+            return str(errors[0])
         if not schemas:
             there = ", ".join(self.plugins) or "none"
             return (
@@ -445,43 +463,79 @@ class Registry:
 
 
 class _Installed:
-    """The resolvers of installed packages, each loaded once; `broken` has those that fail."""
+    """The plugins of installed packages, by name."""
 
     def __init__(self, groups: Sequence[str]) -> None:
         self._groups = groups
-        self._points: dict[str, list[EntryPoint]] | None = None
-        self._loaded: dict[str, list[Resolver]] = {}
-        self.broken: defaultdict[str, list[UnknownHandleError]] = defaultdict(list)
+        self._scanning = threading.Lock()
+        self._found: dict[str, _Plugin] | None = None  # set once, with all that was found
 
-    def by_plugin(self) -> dict[str, list[EntryPoint]]:
-        if self._points is None:
-            self._points = {}
-            for group in self._groups:
-                from importlib.metadata import entry_points  # slow, and seldom needed
+    def plugins(self) -> Mapping[str, _Plugin]:
+        """Return all plugins; the first call scans the installed packages."""
+        with self._scanning:
+            if self._found is None:
+                self._found = self._scanned()
+            return self._found
 
-                for point in entry_points(group=group):
-                    self._points.setdefault(point.name, []).append(point)
-        return self._points
+    def _scanned(self) -> dict[str, _Plugin]:
+        points: defaultdict[str, list[EntryPoint]] = defaultdict(list)
+        for group in self._groups:
+            from importlib.metadata import entry_points  # slow to import
+
+            for point in entry_points(group=group):
+                points[point.name].append(point)
+        return {name: _Plugin(found) for name, found in points.items()}
 
     def load(self, plugin: str) -> list[Resolver]:
-        """The resolvers of a plugin; the errors of those that do not load go to `broken`."""
-        if plugin not in self._loaded:
-            loaded: list[Resolver] = []
-            for point in self.by_plugin().get(plugin, ()):
-                try:
-                    loaded.append(_loaded(point))
-                except Exception as error:  # an import can raise anything
-                    message = (
-                        f"the plugin {plugin!r} cannot be loaded from {point.value}: "
-                        f"{type(error).__name__}: {error}; repair or remove its package"
-                    )
-                    self.broken[plugin].append(UnknownHandleError(message, plugin))
-            self._loaded[plugin] = loaded
-        return self._loaded[plugin]
+        """Return the resolvers of a plugin that can be loaded."""
+        found = self.plugins().get(plugin)
+        return [] if found is None else found.load()
+
+    def errors(self, plugin: str) -> list[UnknownHandleError]:
+        """Return the errors of the last `load` of a plugin, each a new one to raise."""
+        found = self.plugins().get(plugin)
+        return [] if found is None else found.errors()
 
 
-def _loaded(point: EntryPoint) -> Resolver:
-    found = point.load()
+class _Plugin:
+    """One plugin: the entry points with its name."""
+
+    def __init__(self, points: Sequence[EntryPoint]) -> None:
+        self._points = tuple(dict.fromkeys(points))  # a package may be on the path twice
+        self._making = threading.RLock()  # a resolver may resolve handles while it is made
+        self._made: dict[EntryPoint, Resolver] = {}
+        self._failed: dict[EntryPoint, str] = {}
+
+    def load(self) -> list[Resolver]:
+        """Return the resolvers that can be loaded; one that failed before is tried again."""
+        return [made for made in map(self._load, self._points) if made is not None]
+
+    def _load(self, point: EntryPoint) -> Resolver | None:
+        made = self._made.get(point)
+        if made is not None:
+            return made
+        try:
+            found = point.load()  # outside the lock: other threads may wait for the same import
+            with self._making:
+                if point not in self._made:
+                    self._made[point] = _resolver(point, found)
+        except (Exception, SystemExit) as error:  # whatever another package raises
+            self._failed[point] = (
+                f"the plugin {point.name!r} cannot be loaded from {point.value}: "
+                f"{type(error).__name__}: {error}; repair or remove its package"
+            )
+        return self._made.get(point)
+
+    def errors(self) -> list[UnknownHandleError]:
+        return [
+            UnknownHandleError(self._failed[point], point.name)
+            for point in self._points
+            if point in self._failed and point not in self._made
+        ]
+
+
+def _resolver(point: EntryPoint, found: Any) -> Resolver:
+    """Return the resolver that an entry point names, checked; an instance if it is a class."""
     resolver: Resolver = found() if isinstance(found, type) else found
     _check_resolver(resolver)
     other = next((s.plugin for s in resolver.schemas if s.plugin != point.name), None)

@@ -29,7 +29,7 @@ from sessiontree.handles.registry import DEEPEST, Registry, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
 from tests.support.conversation import in_memory, line
 from tests.support.conversation import said as said_in_context
-from tests.support.plugins import Batching, Plugin, handle, said
+from tests.support.plugins import Batching, Plugin, handle, install_plugins, said
 
 
 def resolve(registry: Registry, wanted: Handle | str) -> ResolvedHandle:
@@ -292,10 +292,7 @@ def test_a_scope_without_a_session_or_root_says_what_is_missing() -> None:
 
 def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *points: str) -> None:
     """Make a folder a place of installed packages, one of them with these entry points."""
-    info = folder / "some_plugins-1.0.dist-info"
-    info.mkdir()
-    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-plugins\nVersion: 1.0\n")
-    (info / "entry_points.txt").write_text("\n".join(["[sessiontree.handles]", *points]))
+    install_plugins(folder, *points)
     monkeypatch.syspath_prepend(str(folder))
 
 

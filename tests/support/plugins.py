@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from sessiontree.core.handle import Handle, Kind
@@ -51,3 +52,11 @@ class Batching(Plugin):
 
 def handle(key: object, plugin: str = "p", method: str = "a", version: str = "1.0.0") -> Handle:
     return Handle(plugin, version, method, (str(key),))
+
+
+def install_plugins(folder: Path, *points: str) -> None:
+    """Put a package with these entry points into a folder, such as `name = module:attribute`."""
+    info = folder / "some_plugins-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: some-plugins\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("\n".join(["[sessiontree.handles]", *points]))
