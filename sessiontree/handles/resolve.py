@@ -43,16 +43,17 @@ class HandleScope:
         self._session = session
         self._registry = registry
         self._root = root
-        self._kept: dict[Any, Any] = {}
-        self._kept_of: tuple[View, int] | None = None
+        self._kept: tuple[View, int, dict[Any, Any]] | None = None
         self._failed: dict[tuple[str, int], SessionTreeError] | None = None
 
     def _scope(self) -> Scope:
         view = self._session.reader.view
-        if self._kept_of != (view, view.size):
-            self._kept, self._kept_of = {}, (view, view.size)
+        size = view.size
+        kept = self._kept  # read once: another thread may see a session that has grown
+        if kept is None or kept[:2] != (view, size):
+            kept = self._kept = view, size, {}
         registry = self._registry or Registry.default()
-        return Scope(registry, self._session, self._root, self._kept)
+        return Scope(registry, self._session, self._root, kept[2])
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """See `Session.resolve`."""

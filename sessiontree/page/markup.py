@@ -213,6 +213,7 @@ def _parser() -> MarkdownIt:
     }
     for name, rule in rules.items():
         parser.add_render_rule(name, rule)
+    parser.parse("a")  # compiles its rules before threads share it; it would show them half of them
     return parser
 
 

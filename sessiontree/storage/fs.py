@@ -215,16 +215,18 @@ class Disk:
 
 def _lock(fd: int, *, blocking: bool) -> bool:
     """Load filelock at the first lock, for a reader needs none; then lock."""
-    global _lock, _unlock
+    global _lock
     from filelock import lock_descriptor as _lock
-    from filelock import unlock_descriptor as _unlock
 
     return _lock(fd, blocking=blocking)
 
 
 def _unlock(fd: int) -> None:
-    """Refuse: a descriptor is locked before it is unlocked."""
-    raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    """Load filelock, then unlock; not with the lock, for a thread may come between the two."""
+    global _unlock
+    from filelock import unlock_descriptor as _unlock
+
+    _unlock(fd)
 
 
 DISK: Final[FileSystem] = Disk()

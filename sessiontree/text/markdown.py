@@ -106,7 +106,9 @@ def typed(text: str, *, images: bool = False) -> str:
 def _parser() -> MarkdownIt:
     from markdown_it import MarkdownIt  # slow to load, and few commands write Markdown
 
-    return MarkdownIt("commonmark").enable("table")
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.parse("a")  # compiles its rules before threads share it; it would show them half of them
+    return parser
 
 
 def _tokens(text: str) -> list[Token]:

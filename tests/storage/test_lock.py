@@ -21,6 +21,7 @@ from sessiontree.storage.lock import WriterLock
 from tests.support.children import in_threads, read_line, running, together
 from tests.support.faultydisk import Fault, FaultyDisk, Settled
 from tests.support.files import HELLO
+from tests.support.paused import in_fresh_process
 
 OWNER = """
 import sys
@@ -384,3 +385,24 @@ def test_a_writer_that_was_dropped_leaves_the_name_of_an_owner(path: Path) -> No
         sessions.clear()
         gc.collect()
         assert f'"pid":{os.getpid()}' in Path(f"{path}.lock").read_text()
+
+
+LOCKING = """
+import os
+from sessiontree.storage import fs
+
+before = fs._lock
+
+def act():
+    fd = os.open(FILE, os.O_RDWR | os.O_CREAT)
+    fs.DISK.lock(fd)
+    fs.DISK.unlock(fd)
+    os.close(fd)
+    return "unlocked"
+"""
+
+
+def test_a_thread_that_locks_can_unlock_while_another_loads_the_locks(tmp_path: Path) -> None:
+    imports = f"FILE = {str(tmp_path / 'lock')!r}\n{LOCKING}"
+    is_loaded = "frame.f_globals['_lock'] is not before"
+    assert in_fresh_process(imports, "act()", "fs._lock", is_loaded)[:3] == ["unlocked"] * 3
