@@ -24,7 +24,8 @@ import pytest
 
 from sessiontree import Handle, Session, SessionTreeError
 from sessiontree.storage.fs import Disk
-from tests.cli.printing import CASES, UUID, copied, run_line, steady
+from tests.cli.cases import CASES
+from tests.cli.printing import UUID, copied, run_line, steady
 from tests.support.terminal import utc
 
 EXPECTED: Final = Path(__file__).parent / "called"

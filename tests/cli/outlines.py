@@ -14,7 +14,8 @@ from unittest.mock import patch
 from sessiontree import Session
 from sessiontree.cli.outline import Picture
 from sessiontree.cli.screen import Screen
-from tests.cli.printing import EXPECTED, HERE, NOW
+from tests.cli.cases import HERE
+from tests.cli.printing import EXPECTED, NOW
 from tests.support.terminal import run, utc
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.cli import outlines
-from tests.cli.printing import CASES, EXPECTED, printed
+from tests.cli.cases import CASES
+from tests.cli.printing import EXPECTED, printed
 
 
 @pytest.mark.filterwarnings("ignore")

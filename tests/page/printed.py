@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from tests.cli.printing import CASES, copied, steady
+from tests.cli.cases import CASES
+from tests.cli.printing import copied, steady
 from tests.page.reading import Page, page_of, plain
 from tests.support.terminal import utc
 

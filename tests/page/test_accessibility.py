@@ -9,7 +9,7 @@ from typing import Any, Final
 import pytest
 
 from sessiontree import Session
-from tests.cli.printing import CASES
+from tests.cli.cases import CASES
 from tests.page.axe import needs_axe, violations
 from tests.page.browser import View, chromium, needs_chromium
 from tests.web.serving import serving, talk
