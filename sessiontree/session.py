@@ -461,7 +461,8 @@ class Session:
 
         A turn is a prompt and all messages after the prompt, up to the next prompt. A command that
         the user typed, such as `/review`, is a prompt. A handle of a message counts as a message;
-        it is resolved only if it may be a prompt.
+        it is resolved only if it may be a prompt. `outline` resolves no handles, so its turns may
+        differ.
         """
         return outline.turns(self.path(ref), self.cursor.messages)
 
@@ -478,8 +479,7 @@ class Session:
     def tree(self) -> Iterator[TreeRow]:
         """Yield each entry with its place in the tree, in file order.
 
-        A handle of a message is resolved if its entry has no role or no preview, or if it may be
-        a prompt.
+        No handle is resolved. Each handle of a message with the role `user` counts as a prompt.
         """
         from sessiontree.operations.rows import rows  # few sessions are read as rows
 
@@ -488,7 +488,8 @@ class Session:
     def outline(self) -> SessionOutline:
         """Return the turns of all branches: what was asked, and what was done.
 
-        The whole file is read once. `sessiontree tree` draws this outline.
+        The whole file is read once. `sessiontree tree` draws this outline. No handle is resolved.
+        Each handle of a message with the role `user` counts as a prompt.
         """
         from sessiontree.operations.turns import outline  # few sessions are outlined
 

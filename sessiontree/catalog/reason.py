@@ -18,7 +18,7 @@ from sessiontree.core.entry import Entry, is_of_subagent
 from sessiontree.core.message import Message, blocks_of, kind_of, role_of, text_of, thought_text
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError
-from sessiontree.operations.messages import Messages, typed_in
+from sessiontree.operations.messages import is_shown_as_prompt, typed_in
 from sessiontree.operations.outline import begins_subagent
 from sessiontree.operations.turns import prompt_numbers
 from sessiontree.operations.work import message_of
@@ -67,7 +67,6 @@ class _Reasons:
     def __init__(self, cursor: Cursor, numbers: dict[str, int]) -> None:
         self._cursor = cursor
         self._numbers = numbers
-        self._messages = Messages(cursor.messages)
         self._known: dict[tuple[str, str | None], Reason] = {}  # by uuid and lane; texts uncut
 
     def of(self, uuid: str) -> Reason:
@@ -87,7 +86,7 @@ class _Reasons:
             if known is not None:
                 reason = known
                 break
-            if not is_of_subagent(above.lane) and self._messages.begins_turn(above):
+            if not is_of_subagent(above.lane) and is_shown_as_prompt(above):
                 reason = self._known[above.uuid, entry.lane] = self._turn(above)
                 break
             is_own = above.lane == entry.lane
@@ -100,7 +99,7 @@ class _Reasons:
 
     def _turn(self, entry: Entry) -> Reason:
         """What is known at the entry of a prompt."""
-        message = _message_in(entry) or self._messages.of(entry) or {}
+        message = _message_in(entry) or {}
         prompt = typed_in(entry) or text_of(message)
         number = self._numbers.get(entry.uuid)
         name = None if number is None else str(number)

@@ -26,9 +26,9 @@ from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.message import indented_text
 from sessiontree.core.notes import in_short
-from sessiontree.operations.messages import is_typed, pieces_of, with_messages
+from sessiontree.operations.messages import is_typed, pieces_of
 from sessiontree.session import Session
-from sessiontree.text.preview import is_unclear, text_of_message
+from sessiontree.text.preview import text_of_message
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
@@ -152,15 +152,14 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
 @arguments.file_command("path", json="a list of the entries")
 @arguments.optional_ref
 def path(file: str, ref: str | None, as_json: bool) -> None:
-    """REF is the last entry of the path [default: the current leaf]."""
+    """REF is the last entry of the path [default: the current leaf]. Handles are not resolved."""
     with reading(file) as session:
         entries = session.cursor.below(None, None if ref is None else session.entry(ref))
         if as_json:
             out_json_list(entries)
             return
-        resolve = session.cursor.messages
-        for entry, message in with_messages(entries, resolve, is_wanted=is_unclear):
-            out_entry_row(entry, message)
+        for entry in entries:
+            out_entry_row(entry)
 
 
 @arguments.file_command("context", json="the messages, the settings and the warnings")

@@ -120,10 +120,9 @@ def speaker(entry: Entry, message: Message | None = None) -> str:
     return one_line(entry_speaker(entry, message) or entry.type)
 
 
-def out_entry_row(entry: Entry, message: Message | None = None) -> None:
+def out_entry_row(entry: Entry) -> None:
     """Print an entry on one line: its short uuid, its role, the start of its text."""
-    words = entry_preview(entry, message)
-    out(f"{short(entry.uuid):<8}  {speaker(entry, message):<14}  {words}".rstrip())
+    out(f"{short(entry.uuid):<8}  {speaker(entry):<14}  {entry_preview(entry)}".rstrip())
 
 
 def out_written(entry: Entry, done: str, *, as_json: bool) -> None:

@@ -72,6 +72,8 @@ def tree(
 
     The number of tokens does not include tokens that were read from a cache. The cost is the cost
     that the agent reported.
+
+    Handles are not resolved, except with --turn: a handle is shown as its preview or its text.
     """
     if sum((turn is not None, depth is not None, all_)) > 1:
         raise click.UsageError("give only one of --turn, --depth and --all")
@@ -84,16 +86,13 @@ def tree(
 
 def _rows(session: Session, turn: str | None) -> Iterator[object]:
     """The rows of the entries; the first one of a turn says how the turn ended."""
-    with session.handles.failing_once():  # the outline asks for a handle, and the row of it
-        outline = session.outline()
-        outcomes = {one.uuid: one.outcome for one in outline.turns}
-        opened = (
-            [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
-        )
-        wanted = {entry.uuid for one in opened for entry in session.turn(one)}
-        for row in session.tree():
-            if turn is None or row.uuid in wanted:
-                yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
+    outline = session.outline()
+    outcomes = {one.uuid: one.outcome for one in outline.turns}
+    opened = [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
+    wanted = {entry.uuid for one in opened for entry in session.turn(one)}
+    for row in session.tree():
+        if turn is None or row.uuid in wanted:
+            yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
 
 
 def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool) -> Iterator[str]:

@@ -40,11 +40,6 @@ _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
     """The lines that show a turn."""
-    with session.handles.failing_once():  # the outline asks for a handle, and the row of it
-        yield from _opened_turn(session, name, screen)
-
-
-def _opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
     outline = session.outline()
     for place, turn in turns_named(session.cursor, outline, name):
         yield from _heading(turn, outline, screen)

@@ -14,8 +14,7 @@ from msgspec.structs import replace
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.engine.cursor import Cursor
-from sessiontree.operations.messages import with_messages
-from sessiontree.operations.turns import SessionOutline, Turn, is_of_turn, outline
+from sessiontree.operations.turns import SessionOutline, Turn, outline
 from sessiontree.operations.work import TEXT, Answers, Tally, TurnEvent, Work, total
 
 
@@ -109,7 +108,7 @@ def _side(
     entries = list(_below(cursor, leaf, common))
     entries.reverse()
     rest = None if common is None else _turn_of(cursor, common, starts)
-    turns = tuple(_turns(cursor, entries, rest, starts))
+    turns = tuple(_turns(entries, rest, starts))
     is_rest = bool(turns) and turns[0].uuid not in starts
     if is_rest and len(turns) > 1 and not (turns[0].work.calls or turns[0].answer):
         following = replace(turns[1], events=(*turns[0].events, *turns[1].events))
@@ -125,21 +124,19 @@ def _below(cursor: Cursor, leaf: Entry, common: Entry | None) -> Iterator[Entry]
         yield entry
 
 
-def _turns(
-    cursor: Cursor, entries: list[Entry], rest: Turn | None, starts: dict[str, Turn]
-) -> Iterator[Turn]:
+def _turns(entries: list[Entry], rest: Turn | None, starts: dict[str, Turn]) -> Iterator[Turn]:
     """The turns of the entries of a path, each with the work of these entries alone."""
     answers = Answers()
     turn: Turn | None = None
     tally, events, last = Tally(), list[TurnEvent](), ""
-    for entry, message in with_messages(entries, cursor.messages, is_wanted=is_of_turn):
+    for entry in entries:
         if entry.uuid in starts or (turn is None and entry.type in CONTENT):
             if turn is not None:
                 yield _done(turn, tally, events, last)
             tally, events = Tally(), []
             known = starts.get(entry.uuid)
             turn = known or (None if rest is None else replace(rest, prompt=None, uuid=entry.uuid))
-        found = tally.take(entry, message, answers)
+        found = tally.take(entry, answers)
         if entry.type in CONTENT:
             events.extend(found)
             last = entry.uuid

@@ -83,6 +83,14 @@ def begins_turn_with(entry: Entry, message: Message | None) -> bool:
     return begins_turn({"message": message, "metadata": entry.get("metadata")})
 
 
+def is_shown_as_prompt(entry: Entry) -> bool:
+    """True if an entry is a prompt as far as its own line says; no handle is resolved.
+
+    So each handle of a message with the role `user` is a prompt.
+    """
+    return begins_turn_with(entry, None)
+
+
 def _begins_turn(entry: Entry) -> bool:
     """The same of a message; few lines are decoded whole for that."""
     message = entry.message_as_stored

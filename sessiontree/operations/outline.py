@@ -1,13 +1,12 @@
 """The outline of a session: the whole tree as rows, as branches, or drawn.
 
-Invariants: memory is bounded by the index, for lines are read one at a time as they are
-shown; nothing recurses, so a chain of any depth can be shown.
+Invariants: a drawing and a list resolve no handles; memory is bounded by the index, for lines are
+read one at a time as they are shown; nothing recurses, so a chain of any depth can be shown.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from operator import or_
 from typing import Final, NamedTuple
@@ -21,13 +20,12 @@ from sessiontree.core.display import WIDTH, one_line
 from sessiontree.core.entry import PIECES, Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
-from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.reader import TreeReader
 from sessiontree.engine.refs import Names
 from sessiontree.engine.view import View
-from sessiontree.operations.messages import AT_ONCE, Messages, may_be_prompt
-from sessiontree.text.preview import is_unclear, preview, speaker
+from sessiontree.operations.messages import Messages, may_be_prompt
+from sessiontree.text.preview import preview, speaker
 
 _SUBAGENTS: Final = ("agent-", "sidechain-")
 FOLD_LONGER_THAN: Final = 8  # rows
@@ -79,13 +77,9 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
             for tip in branching.tips()
             if (within is None or tip in within) and branching.lane_of(tip) not in subagents
         ]
-        handles = _Handles(outline, cursor.messages)
-        handles.prepare(tips)
         callers = _Callers(outline)
         return [
-            callers.joined(
-                _branch(outline, branching, tip, names.get(tip), handles, current=tip == current)
-            )
+            callers.joined(_branch(outline, branching, tip, names.get(tip), current=tip == current))
             for tip in tips
         ]
 
@@ -102,7 +96,7 @@ def draw(
 
     def locked() -> Iterator[str]:
         with cursor.alone():
-            picture = _Picture(outline, cursor.messages, all=all, width=width, recent=recent)
+            picture = _Picture(outline, all=all, width=width, recent=recent)
             lines = picture.lines()
         while True:
             with cursor.alone():
@@ -181,9 +175,9 @@ def path_rows(tree: TreeIndex, row: int) -> bytearray:
 
 
 def entries_by_row(
-    outline: Outline, lines: Iterator[tuple[int, bytes]], count: int, rows: deque[int]
-) -> Iterator[Entry]:
-    """The entries of the first `count` rows; the row of each goes to `rows`."""
+    outline: Outline, lines: Iterator[tuple[int, bytes]], count: int
+) -> Iterator[tuple[int, Entry]]:
+    """Yield each of the first `count` rows with its entry."""
     row = 0
     decode = decoder(ignore)
     for offset, line in lines:
@@ -191,29 +185,8 @@ def entries_by_row(
             continue
         entry = decode(line, offset) or outline.view.read(offset)
         if entry is not None:
-            rows.append(row)
-            yield entry
+            yield row, entry
         row += 1
-
-
-class _Handles:
-    """The messages of the handles in some rows that do not say themselves what they are."""
-
-    def __init__(self, outline: Outline, resolve: Resolve) -> None:
-        self._outline = outline
-        self._resolve = resolve
-        self._messages = Messages(resolve)
-
-    def prepare(self, rows: Iterable[int]) -> None:
-        """Resolve the handles in rows together; forget those before."""
-        tree = self._outline.tree
-        handles = (self._outline.entry(row) for row in rows if tree.type_of(row) == "handle")
-        self._messages = Messages(self._resolve)
-        self._messages.prepare(filter(is_unclear, handles))
-
-    def message(self, entry: Entry) -> Message | None:
-        """The message of a handle that was prepared, where it is needed."""
-        return self._messages.of(entry) if is_unclear(entry) else None
 
 
 def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:
@@ -236,7 +209,6 @@ def _branch(
     branching: Branching,
     tip: int,
     name: str | None,
-    handles: _Handles,
     *,
     current: bool,
 ) -> Branch:
@@ -252,7 +224,7 @@ def _branch(
         current=current,
         lane=entry.lane,
         name=name,
-        preview=preview(shown, handles.message(shown)),
+        preview=preview(shown),
         updated=entry.timestamp,
     )
 
@@ -328,13 +300,10 @@ class _Picture:
     in file order, above the rest of the path.
     """
 
-    def __init__(
-        self, outline: Outline, resolve: Resolve, *, all: bool, width: int | None, recent: int
-    ) -> None:
+    def __init__(self, outline: Outline, *, all: bool, width: int | None, recent: int) -> None:
         self._width = width
         self._recent = recent
         self._outline = outline
-        self._handles = _Handles(outline, resolve)
         self._all = all
         tree = self._tree = outline.tree
         self._callers = _Callers(outline)
@@ -431,9 +400,7 @@ class _Picture:
         columns = run.columns + run.joint
         unfolded = self._unfolded(shown)
         folded = 0
-        for place, row in enumerate(shown):
-            if place % AT_ONCE == 0:
-                self._handles.prepare(unfolded.intersection(shown[place : place + AT_ONCE]))
+        for row in shown:
             if row not in unfolded:
                 folded += 1
                 continue
@@ -454,8 +421,7 @@ class _Picture:
     def _row(self, row: int, columns: str, names: list[str]) -> str:
         entry = self._outline.entry(row)
         mark = "●" if self._on_path[row] else "○"
-        message = self._handles.message(entry)
-        who = one_line(speaker(entry, message) or entry.type)
+        who = one_line(speaker(entry) or entry.type)
         parts = [f"{columns}{mark} {who}", "", one_line(entry.uuid[:8])]
         label = self._outline.names.labels.get(entry.uuid)
         parts += [f"[{one_line(label)}]"] if label else []
@@ -464,5 +430,5 @@ class _Picture:
         parts += [_HERE] if row == self._current else []
         taken = len("  ".join(parts))
         room = WIDTH if self._width is None else max(_LEAST, self._width - taken)
-        parts[1] = preview(entry, message, room)
+        parts[1] = preview(entry, width=room)
         return "  ".join(parts)

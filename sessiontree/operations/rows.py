@@ -1,23 +1,21 @@
 """The entries of a session as rows, each with its place in the tree and what a screen shows.
 
-Invariants: lines are read one at a time, as their rows are asked for.
+Invariants: lines are read one at a time, as their rows are asked for; no handle is resolved.
 """
 
 from __future__ import annotations
 
 from array import array
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
-from sessiontree.core.blocks import Resolve
+from sessiontree.core.blocks import handle_text
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.engine.cursor import Cursor
-from sessiontree.operations.messages import with_messages
 from sessiontree.operations.outline import Outline, entries_by_row, path_rows
-from sessiontree.operations.turns import Turning, is_of_turn
+from sessiontree.operations.turns import Turning
 from sessiontree.operations.work import Uncounted, told_by
 from sessiontree.text.preview import preview, role
 
@@ -42,6 +40,7 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
         model: the model that the entry names, or None.
         cost: the cost in US dollars that the entry reports, or None.
         agent: the program that wrote the session, such as `codex`; None for sessiontree.
+        handle: the handle of the entry as text, not resolved; None for an entry of another type.
     """
 
     uuid: str
@@ -61,6 +60,7 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
     model: str | None = None
     cost: float | None = None
     agent: str | None = None
+    handle: str | None = None
 
 
 def rows(cursor: Cursor) -> Iterator[TreeRow]:
@@ -70,7 +70,7 @@ def rows(cursor: Cursor) -> Iterator[TreeRow]:
         tree = outline.tree
         lines = outline.view.entry_lines()
         on_path = path_rows(tree, outline.leaf)
-        return _rows(outline, lines, _depths(tree), on_path, cursor.messages)
+        return _rows(outline, lines, _depths(tree), on_path)
 
 
 def _rows(
@@ -78,22 +78,18 @@ def _rows(
     lines: Iterator[tuple[int, bytes]],
     depths: array[int],
     on_path: bytearray,
-    resolve: Resolve,
 ) -> Iterator[TreeRow]:
     labels = outline.names.labels
     turning = Turning(outline, Uncounted)
-    rows: deque[int] = deque()  # of the entries that wait for their messages
-    entries = entries_by_row(outline, lines, len(depths), rows)
-    for entry, message in with_messages(entries, resolve, is_wanted=is_of_turn):
-        row = rows.popleft()
-        is_prompt = turning.take(row, entry, message)
-        told = told_by(entry, message)
+    for row, entry in entries_by_row(outline, lines, len(depths)):
+        is_prompt = turning.take(row, entry)
+        told = told_by(entry)
         yield TreeRow(
             uuid=entry.uuid,
             parent_uuid=entry.parent_uuid,
             type=entry.type,
-            role=role(entry, message),
-            preview=preview(entry, message),
+            role=role(entry),
+            preview=preview(entry),
             lane=entry.lane,
             label=labels.get(entry.uuid),
             depth=depths[row],
@@ -106,6 +102,7 @@ def _rows(
             model=told.model,
             cost=(told.usage and told.usage.cost) or None,
             agent=turning.agent,
+            handle=handle_text(entry) if entry.type == "handle" else None,
         )
 
 

@@ -5,9 +5,9 @@ entry goes on with its turn. Another try below the same entry, without a prompt 
 further part of the turn. What a subagent did is on turns of its own, below the call that started
 it. Views for people (`tree`, `diff`) and programs build on this structure.
 
-Invariants: the file is read once, line by line; memory is bounded by the index and the turns;
-nothing recurses; turns have the order of the file, so that a number keeps its turn while the file
-grows.
+Invariants: the file is read once, line by line; no handle is resolved; memory is bounded by the
+index and the turns; nothing recurses; turns have the order of the file, so that a number keeps its
+turn while the file grows.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from array import array
 from bisect import bisect_right
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -42,12 +42,9 @@ from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import RefError, with_step
 from sessiontree.operations.messages import (
-    Messages,
-    begins_turn_with,
+    is_shown_as_prompt,
     is_typed,
-    may_be_prompt,
     typed_in,
-    with_messages,
 )
 from sessiontree.operations.outcome import End, Outcome, outcome_of
 from sessiontree.operations.outline import (
@@ -69,7 +66,7 @@ from sessiontree.operations.work import (
     message_of,
     total,
 )
-from sessiontree.text.preview import is_unclear, preview
+from sessiontree.text.preview import preview
 
 _MOST_NAMES: Final = 8
 _SHOWN_EVERY: Final = 1024  # entries
@@ -228,7 +225,7 @@ def outline(
         drawn = Outline.of(cursor)
         turning = Turning(drawn)
         size = len(drawn.tree)
-        for done, _ in enumerate(_taken(turning, drawn, cursor)):
+        for done, _ in enumerate(_taken(turning, drawn)):
             if not done % _SHOWN_EVERY:
                 shown(done, size)
         return turning.outline()
@@ -239,7 +236,7 @@ def numbers_of(cursor: Cursor) -> dict[str, int]:
     with cursor.alone():
         drawn = Outline.of(cursor)
         turning = Turning(drawn, Uncounted)
-        rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn, cursor))
+        rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn))
         return {uuid: number for uuid, number in rows if number}
 
 
@@ -256,7 +253,6 @@ def prompt_numbers(cursor: Cursor) -> dict[str, int]:
             return numbers_of(cursor)
         agents: set[str | None] = set()
         maker = agent_of(reader.header)
-        messages = Messages(cursor.messages)
         found: dict[str, int] = {}
         count = 0
         view = reader.ready()
@@ -269,7 +265,7 @@ def prompt_numbers(cursor: Cursor) -> dict[str, int]:
             lane = entry.lane
             if begins_subagent(entry) or is_named_by_agent(lane, maker):
                 agents.add(lane)
-            if lane not in agents and messages.begins_turn(entry):
+            if lane not in agents and is_shown_as_prompt(entry):
                 count += 1
                 found[entry.uuid] = count
         return found
@@ -279,13 +275,10 @@ _OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
 """What the line of a prompt, or of the start of a subagent, has one of."""
 
 
-def _taken(turning: Turning, drawn: Outline, cursor: Cursor) -> Iterator[tuple[int, str]]:
+def _taken(turning: Turning, drawn: Outline) -> Iterator[tuple[int, str]]:
     """The row and the uuid of each entry, as the turning takes it."""
-    rows: deque[int] = deque()
-    entries = _entries_in_order(drawn, rows)
-    for entry, message in with_messages(entries, cursor.messages, is_wanted=is_of_turn):
-        row = rows.popleft()
-        turning.take(row, entry, message)
+    for row, entry in _entries_in_order(drawn):
+        turning.take(row, entry)
         yield row, entry.uuid
 
 
@@ -348,29 +341,28 @@ def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
     with cursor.alone():
         entries = list(islice(cursor.up(), most))[::-1]
         is_cut = not entries or entries[0].type != HEADER  # also where what is above is missing
-        messages, answers = Messages(cursor.messages), Answers()
+        answers = Answers()
         groups: list[list[Entry]] = [[]]
         for entry in entries:
-            if messages.begins_turn(entry):
+            if is_shown_as_prompt(entry):
                 groups.append([])
             groups[-1].append(entry)
         if len(groups) > 1 and (is_cut or not any(e.is_content for e in groups[0])):
             del groups[0]
-        found = [_read_alone(group, messages, answers) for group in groups if group]
+        found = [_read_alone(group, answers) for group in groups if group]
         return [turn for turn in found if turn.prompt is not None or turn.answer]
 
 
-def _read_alone(entries: list[Entry], messages: Messages, answers: Answers) -> Turn:
+def _read_alone(entries: list[Entry], answers: Answers) -> Turn:
     first, tally, events = entries[0], Tally(), []
-    is_asked = messages.begins_turn(first)
     for entry in entries:
-        events += tally.take(entry, messages.of(entry) if is_unclear(entry) else None, answers)
+        events += tally.take(entry, answers)
     return Turn(
         number=0,
         part=0,
         uuid=first.uuid,
         leaf=entries[-1].uuid,
-        prompt=_prompt(first, messages.of(first)) if is_asked else None,
+        prompt=_prompt(first) if is_shown_as_prompt(first) else None,
         answer=one_line(tally.answer, TEXT),
         above=None,
         fork=None,
@@ -462,7 +454,7 @@ class Turning:
         rows = self._outline.names.branch_rows(self._tree)
         return {row: (name,) for name, found in rows.items() for row in found}
 
-    def take(self, row: int, entry: Entry, message: Message | None) -> bool:
+    def take(self, row: int, entry: Entry) -> bool:
         """Take the next entry; whether it is a prompt."""
         parent = self._tree.parents[row]
         lane = self._branching.lane_of(row)
@@ -477,17 +469,17 @@ class Turning:
             if names := (*above, *self._names.get(row, ())):
                 self._names[row] = names[:_MOST_NAMES]
             if entry.type == "usage" and node != NO_ROW:
-                self._nodes[node].tally.take(entry, message, self._answers)
+                self._nodes[node].tally.take(entry, self._answers)
             elif entry.type == "context_edit" and parent != NO_ROW:
                 self._note_edit(parent, entry)
             return False
         self._anchors[row] = row
         is_copy = self._is_copy(row, anchor, entry)
-        asked = not is_copy and begins_turn_with(entry, message)
+        asked = not is_copy and is_shown_as_prompt(entry)
         is_named = parent != anchor or anchor in self._summaries
         names = self._names.get(parent, ()) if is_named else ()
         if asked or not self._continues(anchor, lane):
-            node = self._begin(row, anchor, lane, entry, message, asked=asked)
+            node = self._begin(row, anchor, lane, entry, asked=asked)
         else:
             node = self._node_of[anchor]
             self._goes_on[anchor] = 1
@@ -497,7 +489,7 @@ class Turning:
         if names and entry.type not in SUMMARIES:
             found.names = (*found.names, *names)[:_MOST_NAMES]
         before = self._summaries.pop(anchor, [])
-        events = [] if is_copy else found.tally.take(entry, message, self._answers)
+        events = [] if is_copy else found.tally.take(entry, self._answers)
         if entry.type in SUMMARIES:
             self._summaries[row] = [*before, *events][-_MOST_NAMES:]
             if names:
@@ -506,16 +498,16 @@ class Turning:
             found.events += [*before, *events]
         if not found.subagent:
             self._last_of_main = row
-        self._note_task(entry, message)
+        self._note_task(entry)
         return asked
 
-    def _note_task(self, entry: Entry, message: Message | None) -> None:
+    def _note_task(self, entry: Entry) -> None:
         """Note what a call of a subagent says of it; a subagent's own lines may lack that."""
         if self._called and b"tool_use_id" in entry.line:
-            self._note_refusal(message or message_of(entry, entry.as_stored) or {})
-        if b"prompt" not in entry.line and message is None:
+            self._note_refusal(message_of(entry, entry.as_stored) or {})
+        if b"prompt" not in entry.line:
             return
-        for call in calls_of(message or message_of(entry, entry.as_stored) or {}):
+        for call in calls_of(message_of(entry, entry.as_stored) or {}):
             given = call.arguments if isinstance(call.arguments, dict) else {}
             if "prompt" in given and ("description" in given or "subagent_type" in given):
                 name, task = _text(given.get("subagent_type")), _text(given.get("description"))
@@ -575,14 +567,13 @@ class Turning:
         anchor: int,
         lane: str | None,
         entry: Entry,
-        message: Message | None,
         *,
         asked: bool,
     ) -> int:
         above = self._node_of[anchor] if anchor != NO_ROW else NO_ROW
         node = _Node(row, above, anchor, lane, self._tallying())
         if asked and node.tally.counts:
-            node.prompt = _prompt(entry, message)
+            node.prompt = _prompt(entry)
             self._take_compaction(node)
         agent = self._agents.get(lane) if lane is not None else None
         if agent is not None:
@@ -768,30 +759,24 @@ class Turning:
         )
 
 
-def _prompt(entry: Entry, message: Message | None) -> str:
-    own = entry.message_as_stored if entry.type == "message" else message
+def _prompt(entry: Entry) -> str:
+    own = entry.message_as_stored if entry.type == "message" else None
     if isinstance(own, dict) and is_typed_command(own):
         return one_line(ends_of(as_typed(text_of(own).strip())), TEXT)
     if (typed := typed_in(entry)) is not None:
         return one_line(ends_of(typed), TEXT)
     text = text_of(own).strip() if isinstance(own, dict) else ""
-    return one_line(ends_of(text), TEXT) if len(text) > TEXT else preview(entry, message, TEXT)
+    return one_line(ends_of(text), TEXT) if len(text) > TEXT else preview(entry, width=TEXT)
 
 
-def is_of_turn(handle: Entry) -> bool:
-    """Whether a handle has to be resolved to know the turns."""
-    return may_be_prompt(handle) or is_unclear(handle)
-
-
-def _entries_in_order(drawn: Outline, rows: deque[int]) -> Iterator[Entry]:
-    """All entries, parents first, else in file order; the row of each goes to `rows`."""
+def _entries_in_order(drawn: Outline) -> Iterator[tuple[int, Entry]]:
+    """Yield each row with its entry, parents first, else in file order."""
     tree = drawn.tree
     if not tree.has_late_parents:
-        yield from entries_by_row(drawn, drawn.view.entry_lines(), len(tree), rows)
+        yield from entries_by_row(drawn, drawn.view.entry_lines(), len(tree))
         return
     for row in _parents_first(tree):
-        rows.append(row)
-        yield drawn.entry(row)
+        yield row, drawn.entry(row)
 
 
 def _parents_first(tree: TreeIndex) -> Iterator[int]:

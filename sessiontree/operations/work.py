@@ -25,6 +25,7 @@ from sessiontree.core.activity import (
     is_output,
     results_of,
 )
+from sessiontree.core.blocks import is_handle_of_message, role_of_entry
 from sessiontree.core.display import before_cut, one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
@@ -285,7 +286,7 @@ class Tally:
         if usage is not _NOTHING and any(astuple(usage)):
             self._usage = Usage(*map(how, astuple(self._usage), astuple(usage)))
 
-    def take(self, entry: Entry, message: Message | None, answers: Answers) -> list[TurnEvent]:
+    def take(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
         """Count an entry; the events that it is."""
         if entry.type == "usage":
             answers.count(self, None, usage_of(entry.as_stored.get("usage")))
@@ -300,20 +301,16 @@ class Tally:
             self.is_compacted = entry.type == "compaction"
             return [_event(entry)]
         self._note_time(entry)
-        return self._take_message(entry, message, answers)
+        return self._take_message(entry, answers)
 
     def _note_time(self, entry: Entry) -> None:
         if entry.timestamp is not None:
             self.started = self.started or entry.timestamp
             self.ended = entry.timestamp
 
-    def _take_message(
-        self, entry: Entry, message: Message | None, answers: Answers
-    ) -> list[TurnEvent]:
-        fields = message
-        if fields is None and entry.type == "message":
-            own = entry.message_as_stored
-            fields = own if isinstance(own, dict) else None
+    def _take_message(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
+        fields = entry.message_as_stored if entry.type == "message" else None
+        fields = fields if isinstance(fields, dict) else None
         if fields is None:
             fields = message_of(entry, entry.as_stored)
         if fields is None:
@@ -443,7 +440,7 @@ class Uncounted(Tally):
     def __init__(self) -> None:
         """Leave all sums unset: nobody asks for them."""
 
-    def take(self, entry: Entry, message: Message | None, answers: Answers) -> list[TurnEvent]:
+    def take(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
         return []
 
 
@@ -464,10 +461,10 @@ class Told(NamedTuple):
     model: str | None
 
 
-def told_by(entry: Entry, message: Message | None) -> Told:
-    """What an entry tells; `message` is what a handle resolves to."""
+def told_by(entry: Entry) -> Told:
+    """Return what an entry itself records of the work."""
     keys = entry.as_stored
-    fields = message if message is not None else message_of(entry, keys)
+    fields = message_of(entry, keys)
     if not fields:
         usage = keys.get("usage")
         return Told([], usage_of(usage) if isinstance(usage, dict) else None, None)
@@ -483,11 +480,16 @@ def told_by(entry: Entry, message: Message | None) -> Told:
 
 
 def message_of(entry: Entry, keys: Mapping[str, Any]) -> Message | None:
-    """The message in the keys of an entry; of a handle or a piece, as much of one as is there."""
+    """The message in the keys of an entry; of a handle or a piece, as much of one as is there.
+
+    A handle is not resolved: where it has a role, its preview or its text is the content.
+    """
     if entry.type == "message_end":
         return keys
     if entry.type == "usage":
         return {"model": keys.get("model")}
+    if is_handle_of_message(entry) and (role := role_of_entry(entry)) is not None:
+        return {"role": role, "content": preview(entry, width=TEXT)}
     if entry.type == "handle":
         return {"role": keys.get("role")}
     return message_in(keys)

@@ -22,7 +22,7 @@ from sessiontree.core.edits import Told
 from sessiontree.core.entry import ANNOTATIONS, CONTENT, PIECES, Entry, decode_object
 from sessiontree.core.message import calls_of, result_ids
 from sessiontree.core.moment import moment_of
-from sessiontree.operations.messages import Messages, is_typed
+from sessiontree.operations.messages import is_shown_as_prompt, is_typed
 from sessiontree.page.contexts import Rules
 from sessiontree.page.data import as_json
 from sessiontree.page.markup import Colours
@@ -128,14 +128,13 @@ class _News:
         return all(row < len(kinds) and kinds[row] == "z" for row in rows)
 
     def _groups(self, entries: Sequence[Entry], above: Sequence[Entry]) -> list[_Group]:
-        messages = Messages(self._session.cursor.messages)
         groups = [_Group(None, [], [])]
         last = next((entry.uuid for entry in above if _has_content(entry)), "")
         made = self._rows()
         self._take_calls(made, entries, above)
         shown = len(made)
         for entry in entries:
-            if messages.begins_turn(entry):
+            if is_shown_as_prompt(entry):
                 self._finish(groups[-1], made, shown)
                 made, shown = self._rows(), 0
                 self._row_at = {}
