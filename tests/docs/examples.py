@@ -148,7 +148,7 @@ def normalized(shown: str) -> str:
     short = re.sub(r"\b[0-9a-f]{8}\b", "<short>", whole)
     day = re.sub(r"── \d+ \w+ \d{4}, .*", "── <day>", short)
     ago = re.sub(r"just now|\d+ (?:min|h|days?|months?|years?) ago", "<ago>", day)
-    lasted = re.sub(r"(?: ·)? \d+ s\b", "", ago)
+    lasted = re.sub(r"(?: ·)? \d+ (?:s|min)\b", "", ago)
     lasted = re.sub(r"(\d+ \w+ \d{4}) \d\d:\d\d, <ago>", "<day>, <ago>", lasted)
     clock = re.sub(r" *\b\d\d:\d\d$", "", lasted, flags=re.MULTILINE)
     clock = re.sub(r"  +", "  ", clock)
