@@ -1,4 +1,8 @@
-"""A list of lines with a cursor, of which only those on the screen are drawn."""
+"""A list of lines with a cursor, of which only those on the screen are drawn.
+
+Invariant: the line with the cursor is on the screen. So the list scrolls by itself: a scroll view
+scrolls only after its next layout, and not at all if the lines were too few to scroll before.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +11,7 @@ from collections.abc import Callable
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
-from textual.geometry import Size
 from textual.message import Message
-from textual.scroll_view import ScrollView
 from textual.strip import Strip
 from textual.widget import Widget
 
@@ -84,10 +86,16 @@ class Page(Widget):
         return strip_of(line, self.size.width)
 
 
-class Lines(ScrollView, can_focus=False, inherit_bindings=False):
-    """Lines with a cursor on one of them."""
+class Lines(Widget):
+    """Lines with a cursor on one of them.
 
-    DEFAULT_CSS = "Lines { height: 1fr; scrollbar-size: 0 0; overflow-x: hidden; }"
+    Attributes:
+        count: the number of lines.
+        at: the line with the cursor.
+        top: the first line on the screen.
+    """
+
+    DEFAULT_CSS = "Lines { height: 1fr; }"
 
     class Moved(Message):
         """The cursor is on another line."""
@@ -99,24 +107,20 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         super().__init__(id=id)
         self.count = 0
         self.at = 0
+        self.top = 0
         self._draw: Draw = lambda number, width: ()
 
     def fill(self, count: int, draw: Draw, at: int = 0) -> None:
         """Show other lines, with the cursor on one of them."""
         self.count, self._draw = count, draw
-        self.virtual_size = Size(self.size.width, count)
         self.go(at)
-        self.refresh()
 
     def go(self, at: int) -> None:
         """Put the cursor on a line, or on the nearest that there is."""
         self.at = max(0, min(at, self.count - 1))
         height = self.size.height
-        top = self.scroll_offset.y
-        if height and not top <= self.at < top + height:
-            top = self.at if self.at < top else self.at - height + 1
-        top = max(0, min(top, self.count - height))
-        self.scroll_to(y=top, animate=False)
+        top = min(self.at, max(self.top, self.at - height + 1))
+        self.top = max(0, min(top, self.count - height))
         self.refresh()
         self.post_message(self.Moved())
 
@@ -129,11 +133,10 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         return max(1, self.size.height - 1)
 
     def on_resize(self, event: events.Resize) -> None:
-        self.virtual_size = Size(event.size.width, self.count)
         self.go(self.at)
 
     def on_click(self, event: events.Click) -> None:
-        clicked = event.y + self.scroll_offset.y
+        clicked = event.y + self.top
         if clicked >= self.count:
             return
         if clicked == self.at:
@@ -150,7 +153,7 @@ class Lines(ScrollView, can_focus=False, inherit_bindings=False):
         self.move(-3)
 
     def render_line(self, y: int) -> Strip:
-        number, width = y + self.scroll_offset.y, self.size.width
+        number, width = y + self.top, self.size.width
         if number >= self.count:
             return Strip.blank(width)
         line = self._draw(number, width)

@@ -62,10 +62,22 @@ class Driven:
         return " ".join(self.rows[-height:])
 
     @property
+    def lines(self) -> Lines:
+        return self.app.screen.query_one("#lines", Lines)
+
+    @property
+    def highlighted(self) -> list[str]:
+        """The lines of the screen that are shown as the one with the cursor."""
+        region = self.lines.region
+        strips = self.app.screen._compositor.render_strips()[region.y : region.bottom]
+        found = [strip for strip in strips if any(s.style and s.style.reverse for s in strip)]
+        return [strip.text.strip() for strip in found]
+
+    @property
     def chosen(self) -> str:
-        """The line with the cursor."""
-        lines = self.app.screen.query_one("#lines", Lines)
-        return lines.render_line(lines.at - lines.scroll_offset.y).text.strip()
+        """The line with the cursor, which is on the screen."""
+        (line,) = self.highlighted
+        return line
 
 
 def drive(
