@@ -5,7 +5,7 @@
 const $ = (id) => document.getElementById(id);
 const main = $('main'), list = $('list'), above = $('above'), below = $('below');
 const HIDDEN = 'z';
-const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 4;
+const BEYOND = 500, MOST_NODES = 1300, KEPT_CHUNKS = 4, MOST_PASSES = 20;
 
 // ---- data
 
@@ -260,21 +260,36 @@ function noteAnchor() {
   anchor = at; delta = scrolled - y;
 }
 
+// Rows are chosen by the heights they had, or are guessed to have. Once they are drawn, they may be
+// smaller, or the end of the list may stop the scrolling, so that the screen needs others: again.
 function draw() {
   if (!shown.length) { list.replaceChildren(); above.style.height = below.style.height = '0'; return; }
-  anchor = Math.min(anchor, shown.length - 1);
+  drawOnce();
+  for (let passes = 1; passes < MOST_PASSES && !isFull(); passes++) { noteAnchor(); drawOnce(); }
+  drawHits();
+  markTree();
+}
+
+function isFull() {
+  const start = main.scrollTop - above.offsetTop, end = start + main.clientHeight;
+  return (from === 0 || top_(from) <= start + 1) && (to === shown.length || top_(to) >= end - 1);
+}
+
+function drawOnce() {
+  anchor = Math.max(0, Math.min(anchor, shown.length - 1));
   let room = main.clientHeight + BEYOND - Math.max(0, -delta);
   from = anchor;
   for (let before = BEYOND - delta; from > 0 && before > 0;) before -= heights[--from];
   to = anchor;
   for (let left = room + delta; to < shown.length && left > 0;) left -= heights[to++];
   const drawn = new Map();
-  let nodes = 0;
+  let nodes = 0, end = -delta;  // where a row ends on the screen
   for (let at = from; at < to; at++) {
     const key = shown[at] + '/' + at, element = elements.get(key) || rowElement(at);
     drawn.set(key, element);
     nodes += element.nodes;
-    if (nodes > MOST_NODES && at > anchor && to - at > 1) { to = at + 1; break; }
+    if (at >= anchor) end += heights[at];
+    if (nodes > MOST_NODES && at >= anchor && end > main.clientHeight) { to = at + 1; break; }
   }
   elements = drawn;
   const wanted = [...drawn.values()];
@@ -285,6 +300,7 @@ function draw() {
   const tops = wanted.map((element) => element.getBoundingClientRect().top);  // margins count
   tops.push(list.getBoundingClientRect().bottom);
   for (let at = from; at < to; at++) heights[at] = tops[at - from + 1] - tops[at - from] || heights[at];
+  if (delta >= heights[anchor]) delta = 0;  // the row at the top was folded
   above.style.height = top_(from) + 'px';
   let rest = 0;
   for (let at = to; at < shown.length; at++) rest += heights[at];
@@ -292,8 +308,6 @@ function draw() {
   const goal = Math.max(0, above.offsetTop + top_(anchor) + delta);
   if (isAtEnd && to === shown.length) main.scrollTop = main.scrollHeight;
   else if (Math.abs(main.scrollTop - goal) >= 0.5) main.scrollTop = goal;
-  drawHits();
-  markTree();
 }
 
 let isWaiting = false;
@@ -328,12 +342,12 @@ function rowElement(at) {
   element.nodes = 8;
   if (mode.kind === 'model' && !mode.has(row)) element.classList.add('gone');
   if (row === targeted) element.classList.add('aim');
+  element.style.minHeight = heights[at] + 'px';  // until its content is there
   const packed = loaded(row);
   if (packed) fill(element, row, packed);
   else {
     element.textContent = gistAt(row);
-    element.style.minHeight = estimate(row) + 'px';
-    load(row).then((found) => { element.style.minHeight = ''; fill(element, row, found); noteAnchor(); soon(); });
+    load(row).then((found) => { fill(element, row, found); noteAnchor(); soon(); });
   }
   return element;
 }
@@ -341,14 +355,14 @@ function rowElement(at) {
 function fill(element, row, [head, body]) {
   element.replaceChildren();
   const uuid = uuidOf(row), seconds = index.times[row];
+  let isWhole = true;
   if (uuid) {
     const link = make('a', 'at', seconds ? clock(seconds) : '#');
     link.href = '#' + encodeURIComponent(uuid);
     link.title = (seconds ? new Date(seconds * 1000).toLocaleString() + ' · ' : '') + uuid;
     element.append(link);
   }
-  const isFolder = row in index.agents || row in index.files;
-  if (body === undefined && !isFolder) {
+  if (body === undefined && !isFolder(row)) {
     const holder = make('div', 'head');
     holder.innerHTML = head;
     element.append(holder);
@@ -357,8 +371,9 @@ function fill(element, row, [head, body]) {
     summary.innerHTML = head;
     details.append(summary, inside);
     details.open = open.has(row) || spread.has(row);
-    if (details.open && body !== undefined) show(row, inside);
-    details.addEventListener('toggle', () => toggled(row, details, inside, body !== undefined, isFolder));
+    isWhole = !details.open || body === undefined;
+    if (!isWhole) show(row, element, inside);
+    details.addEventListener('toggle', () => toggled(row, element, details, inside, body !== undefined));
     element.append(details);
   }
   if (row === targeted && uuid && !'Tk'.includes(index.kinds[row])) {
@@ -369,22 +384,30 @@ function fill(element, row, [head, body]) {
   const label = labelOf(row);
   if (label) element.firstChild.after(make('span', 'chip label', label));
   element.nodes = element.querySelectorAll('*').length + 1;
+  if (isWhole) element.style.minHeight = '';
 }
 
-async function show(row, inside) {
+async function show(row, element, inside) {
   inside.innerHTML = await bodyOf(row);
+  element.style.minHeight = '';
   noteAnchor(); soon();
 }
 
-function toggled(row, details, inside, hasBody, isFolder) {
-  if (details.open === (open.has(row) || spread.has(row))) return;
-  if (details.open) open.add(row); else { open.delete(row); inside.replaceChildren(); }
-  if (details.open && hasBody) show(row, inside);
+const isFolder = (row) => row in index.agents || row in index.files;
+
+function fold(row, isOpen) {
+  if (isOpen) open.add(row); else open.delete(row);
+  if (isFolder(row) && isOpen) spread.add(row); else spread.delete(row);
+}
+
+function toggled(row, element, details, inside, hasBody) {
+  if (!details.isConnected || details.open === (open.has(row) || spread.has(row))) return;
+  fold(row, details.open);
+  element.style.minHeight = '';
+  if (!details.open) inside.replaceChildren();
+  else if (hasBody) show(row, element, inside);
   noteAnchor();
-  if (isFolder) {
-    if (details.open) spread.add(row); else spread.delete(row);
-    rebuild();
-  } else soon();
+  if (isFolder(row)) rebuild(); else soon();
 }
 
 function noteElement({text, turns}) {
@@ -403,10 +426,14 @@ function noteElement({text, turns}) {
 const clock = (seconds) => new Date(seconds * 1000).toLocaleTimeString([], {hour: '2-digit', minute: '2-digit'});
 
 function rebuild() {
-  const kept = shown[anchor];
+  const before = shown.subarray(0, anchor + 1), known = new Map();
+  shown.forEach((row, at) => { if (row >= 0) known.set(row, heights[at]); });
   build();
-  const at = shown.indexOf(kept);
-  if (at >= 0) anchor = at;
+  const places = new Map();
+  shown.forEach((row, at) => { if (row >= 0) { places.set(row, at); heights[at] = known.get(row) ?? heights[at]; } });
+  const kept = before.findLastIndex((row) => places.has(row));  // its own row may be folded away
+  if (kept < anchor) delta = 0;
+  anchor = kept < 0 ? 0 : places.get(before[kept]);
   elements = new Map();
   draw();
 }
@@ -446,7 +473,7 @@ function jump(row, opened) {
   anchor = at; delta = -Math.min(60, main.clientHeight / 5);
   elements = new Map();
   draw();
-  load(row).then(() => { anchor = shown.indexOf(row); delta = -60; draw(); });
+  load(row).then(() => { if (targeted === row && shown.includes(row)) { anchor = shown.indexOf(row); delta = -60; draw(); } });
 }
 
 function followHash() {
@@ -791,7 +818,7 @@ const KEYS = {
   t: ['What the tree shows: the next preset', () => { const names = Object.keys(PRESETS); choose(names[(names.indexOf(treePreset) + 1) % names.length]); }],
   g: ['The beginning', () => goTo(0)],
   G: ['The end', () => goTo(shown.length - 1)],
-  '@': ['Where the session is now', () => { if (index.here >= 0) jump(index.turns[index.here][FIRST]); }],
+  '@': ['Where the session is now', () => { if (index.here >= 0) { showPath(index.here); jump(index.turns[index.here][FIRST]); } }],
   P: ['Print all of this path', printAll],
   '?': ['This sheet', () => $('help').showModal()],
 };
@@ -811,9 +838,11 @@ document.addEventListener('keydown', (event) => {
 });
 
 function toggleShown() {
-  const found = [...list.querySelectorAll('details')];
+  const found = [...list.querySelectorAll('.row > details')];
   const wanted = !found.some((one) => one.open);
-  for (const one of found) one.open = wanted;
+  noteAnchor();
+  for (const one of found) fold(+one.parentElement.dataset.row, wanted);
+  rebuild();
 }
 
 async function printAll() {
