@@ -27,6 +27,12 @@ FIGURES: Final[dict[str, Callable[[list[float]], float]]] = {
 }
 """What the tests of durability count, and how the figures of many tests are made one."""
 
+NO_CORPUS: Final = "the real sessions are not beside the checkout"
+NOT_BOUND: Final = "permissions do not bind root"
+_MAY_SKIP: Final = frozenset({NO_CORPUS, NOT_BOUND})
+"""Why a test is skipped with `--no-skips`: nobody may publish the sessions of a user, and `.ci/run`
+runs the tests that root cannot run in a step of their own."""
+
 _NO_HOME: Final = tempfile.mkdtemp(prefix="no-home-")
 """A folder for the caches of commands, which has no sessions: the tests list none of the user's."""
 
@@ -48,6 +54,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--no-skips",
+        action="store_true",
+        help="fail if a test is skipped, but for real sessions and for root",
+    )
+
+
 @cache
 def _permissions_bind() -> bool:
     """Whether a file that nobody may read cannot be read; root may read it as a rule."""
@@ -64,9 +78,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """
     for item in items:
         if item.get_closest_marker("unprivileged") and not _permissions_bind():
-            item.add_marker(pytest.mark.skip(reason="permissions do not bind root"))
+            item.add_marker(pytest.mark.skip(reason=NOT_BOUND))
         if item.get_closest_marker("soak"):
             item.add_marker(pytest.mark.slow)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a run with `--no-skips` in which a test was skipped that should have run."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.config.getoption("--no-skips"):
+        return  # a worker, whose reports the controller gets
+    reasons = {str(report.longrepr[2]) for report in reporter.stats.get("skipped", [])}
+    if {reason.removeprefix("Skipped: ") for reason in reasons} - _MAY_SKIP:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+        reporter.write_line("\nFAILED: tests were skipped that --no-skips has run", red=True)
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

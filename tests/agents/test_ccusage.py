@@ -18,7 +18,7 @@ from sessiontree.catalog.spending import Source, spending_of
 from sessiontree.operations.prices import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
-from tests.formats.conftest import CORPUS
+from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home, said, used
 
 pytestmark = pytest.mark.skipif(
@@ -71,9 +71,7 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
     assert ours.output == 514
 
 
-@pytest.mark.skipif(
-    not CORPUS.exists(), reason="the corpus of real sessions is not beside this checkout"
-)
+@pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)
 @pytest.mark.parametrize("name", ["short", "subagent", "tool_heavy"])
 def test_the_sessions_of_a_user(name: str, tmp_path: Path) -> None:
     file = CORPUS / "claude-code" / f"{name}.jsonl"

@@ -11,11 +11,9 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.operations.recover import Content
-from tests.formats.conftest import CORPUS
+from tests.formats.conftest import CORPUS, NO_CORPUS
 
-needs_corpus = pytest.mark.skipif(
-    not CORPUS.exists(), reason="the corpus of real sessions is not beside this checkout"
-)
+needs_corpus = pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)
 SESSIONS = (
     *(f"claude-code/{name}.jsonl" for name in ("short", "subagent", "tool_heavy")),
     "pi-v1/large-session.jsonl",

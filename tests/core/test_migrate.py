@@ -15,6 +15,7 @@ from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.migrate import migrate, uuid_of_line, values_of
 from sessiontree.errors import EntryError
+from tests.conftest import NO_CORPUS
 from tests.support.lines import path, read, segments
 
 CORPUS = FilePath(__file__).parents[2] / ".." / "shared" / "corpus" / "pi-v1"
@@ -213,7 +214,7 @@ def test_values_that_no_decoder_can_separate_are_written_anew_or_refused() -> No
     assert migrated(HEADER, deep)[1] == deep
 
 
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="the real sessions are not beside the checkout")
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 def test_a_real_session_keeps_its_entries_and_messages() -> None:
     original = (CORPUS / "large-session.jsonl").read_bytes().splitlines()
     after = migrated(*original)

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
+from tests.conftest import NO_CORPUS as NO_CORPUS
 
 CORPUS = Path(__file__).parents[2] / ".." / "shared" / "corpus"
 CLAUDE_CODE = sorted((CORPUS / "claude-code").glob("*.jsonl"))
-NO_CORPUS = "the real sessions are not beside the checkout"
 
 SESSION = "11111111-2222-4333-8444-555555555555"
 

@@ -14,6 +14,7 @@ from markdown_it import MarkdownIt
 
 from sessiontree import Redaction, Session, TooMuchError
 from sessiontree.core import message
+from tests.conftest import NO_CORPUS
 from tests.support import histories
 from tests.support.conversation import assistant, user
 
@@ -215,7 +216,7 @@ def test_a_redacted_transcript_holds_no_secret_and_cuts_none_in_half() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.exists(), reason="the corpus of real sessions is not beside this")
+@pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)
 def test_real_sessions_are_told_whole_and_always_the_same() -> None:
     for file in sorted(CORPUS.glob("*/*.jsonl")):
         with Session.open(file, readonly=True) as session:
