@@ -12,32 +12,131 @@ from typing import Final
 
 from sessiontree.redact.commands import COMMANDS
 from sessiontree.redact.rule import QUOTE, Rule, is_varied, looks_random
+from sessiontree.redact.tables import TABLES
 from sessiontree.redact.values import (
+    CODE_HINTS,
+    CODE_KEYWORD,
+    CODE_NEAR,
     DOTTED,
+    FOREIGN_HINTS,
+    FOREIGN_KEYWORD,
     KEYWORD,
     KEYWORD_NEAR,
+    OTHER_HINTS,
+    OTHER_KEYWORD,
+    OTHER_NEAR,
     PLACEHOLDER,
     TOKENS,
     VALUE,
+    VENDOR,
+    is_foreign,
+    is_generated,
     is_no_identifier,
+    is_password,
+    is_plain_key,
+    is_scrambled,
     is_secret_value,
+    is_telling,
     keyword_of,
 )
 
 ASSIGNED: Final = "assigned-secret"
 
-_ANNOTATION: Final = r"(?>(?::[ \t]{0,8}[A-Za-z][A-Za-z_.|<>\[\]]{0,40}(?=[ \t]{0,8}=[^=]))?)"
+_ANNOTATION: Final = r"(?>(?::[ \t]{0,8}&?[A-Za-z][A-Za-z_.|<>\[\]]{0,40}(?=[ \t]{0,8}=[^=]))?)"
 _BARE_VALUE: Final = r"[^\s\"'`\\,;&<>(){}\[\]|]+"
-_ASSIGNED: Final = (
-    rf"(?P<name>{KEYWORD})(?:{QUOTE})?\]?{_ANNOTATION}[ \t]{{0,8}}"
-    r"(?:=>|:=|=(?!=)|:(?!:))[ \t]{0,8}(?:(?:[bru]{1,2}|@)(?=[\"']))?"
-    r"""(?:(?P<quote>\\{0,8}["'`])(?P<secret>(?:(?!(?P=quote))(?:\\.|[^\r\n\\]))*+)"""
-    rf"|(?P<secret_bare>{_BARE_VALUE}))"
+_QUALIFIED: Final = (  # the password (temporary): X; the password for joe: X
+    r"(?>(?:[ \t]{0,2}\([^()\r\n]{1,30}\)"
+    r"|[ \t](?:for|of|on|to|für|fuer|von|de|para|pour)[ \t][\w@.-]{1,40}(?=[ \t]{0,4}[:=]))?)"
+)
+_SAID_VALUE: Final = rf"(?:{QUOTE})?[vV]alue(?:{QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}}"
+_BLANK: Final = r"(?:\s|\\{1,4}[nrt])"
+_WITHIN: Final = (  # "password": {"type": "string", "value": X}
+    rf"(?>(?:\{{{_BLANK}{{0,40}}(?:(?:{QUOTE})?(?![vV]alue|default)\w{{1,24}}(?:{QUOTE})?"
+    rf"[ \t]{{0,4}}[:=][ \t]{{0,4}}[^{{}}\r\n,\\]{{1,60}}(?:{QUOTE})?(?:,|{_BLANK})"
+    rf"{_BLANK}{{0,40}}){{0,4}}"
+    rf"(?:{QUOTE})?(?:[vV]alue|default)(?:{QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}})?)"
+)
+_SIGN: Final = (
+    rf"(?:{_ANNOTATION}[ \t]{{0,8}}+(?:=>|:=|->|→|=(?!=)|:(?!:))[ \t]{{0,8}}{_WITHIN}"
+    rf"|(?:[ \t]{{0,4}}(?:\\?\n|\r\n|\\{{1,4}}n|,)[ \t]{{0,40}})(?>{_SAID_VALUE})"
+    rf"|(?=[ \t]\{{{_BLANK})[ \t]{_WITHIN})"
 )
 
 
+def _assigned(keyword: str) -> str:
+    """The expression for a name and its value."""
+    return (
+        rf"(?P<name>(?>{keyword}))(?:{QUOTE})?\]?{_QUALIFIED}{_SIGN}(?:(?:[bru]{{1,2}}|@)(?={QUOTE}))?"
+        r"""(?:(?P<quote>\\{0,8}["'`])(?P<secret>(?:(?!(?P=quote))(?:\\.|[^\r\n\\]))*+)"""
+        rf"|(?P<secret_bare>{_BARE_VALUE}))"
+    )
+
+
+_IS: Final = r"(?:is|was|are|equals|=>|ist|est|es|lautet|lautete|è|é|to)"
+
+
+_IS_SAID: Final = re.compile(rf"[ \t]{{1,4}}{_IS}(?![\w-])")
+
+
+def _assigned_or_said(keyword: str) -> str:
+    """The expression for a name, and what is said of it or set: `the PIN is X`, `pin: X`."""
+    return (
+        rf"{_assigned(keyword)}|(?P<named>(?>{keyword}))(?:{QUOTE}[ \t]{{0,4}},[ \t]{{0,4}}"
+        rf"(?P<quote_pair>{QUOTE})(?P<secret_pair>[^\r\n\"'`]{{4,256}})(?P=quote_pair)"
+        rf"|(?:[ \t]{{0,4}}(?:是|は)|[ \t]{{1,4}}(?:(?:{_IS}|[a-zä]{{1,4}}):?[ \t]{{1,4}})?)"
+        rf"(?:{QUOTE})?"
+        r"(?P<secret_said>[!#-&(-_a-~]{4,128}))"
+    )
+
+
+def _is_of_other(match: re.Match[str]) -> bool:
+    """True if the value of a name that may also be of something else is a secret."""
+    if match["named"] is None:
+        return _is_assigned(match)
+    name = match["named"]
+    if match["secret_pair"] is not None:
+        return _is_call(match) and is_secret_value(name, match["secret_pair"])
+    value = match["secret_said"].rstrip(".,;:!?")
+    if is_foreign(name):
+        return is_password(value)
+    is_said = _IS_SAID.match(match.string, match.end("named")) is not None
+    return is_said and is_secret_value(name, value)
+
+
+_NAME_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![\w.\\-]))[\w.-]*[ ]?$")
+_LONGEST_NAME: Final = 48  # characters of a name before its last word
+_NEAR_KEY: Final = 160  # characters around a plain `key` in which a service is looked for
+_TEST: Final = re.compile(r"(?i:test)\w*|[A-Za-z]\w*[.:/_-][\w.:/-]*")  # the name of one
+
+
+def _name_of(match: re.Match[str]) -> str:
+    """The name that a match gives its value: for `key`, with what is before it in the name."""
+    name: str = match["name"]
+    if name[:3].lower() != "key":
+        return name
+    start = match.start("name")
+    before = _NAME_BEFORE.search(match.string[max(start - _LONGEST_NAME, 0) : start])
+    return name if before is None else before[0] + name
+
+
+def _opens(name: str, match: re.Match[str]) -> bool:
+    """True unless a name is just `key` and nothing near it says what it opens."""
+    if not is_plain_key(name):
+        return True
+    start, end = match.span()
+    if match.string[max(start - 1, 0) : start] in ("?", "&"):
+        return True
+    near = match.string[max(start - _NEAR_KEY, 0) : start] + match.string[end : end + 80]
+    return VENDOR.search(near) is not None
+
+
 def _is_assigned(match: re.Match[str]) -> bool:
-    name, value = match["name"], match["secret"]
+    name = _name_of(match)
+    return _is_secret_of(name, match) and _opens(name, match)
+
+
+def _is_secret_of(name: str, match: re.Match[str]) -> bool:
+    value = match["secret"]
     if value is not None:
         return is_secret_value(name, value)
     value = match["secret_bare"].rstrip(".")
@@ -47,6 +146,12 @@ def _is_assigned(match: re.Match[str]) -> bool:
         return False
     if value.startswith(("/", "./", "../", "~", "@", "$", "http://", "https://", "arn:")):
         return False
+    if not is_telling(name):
+        return is_secret_value(name, value)
+    sign = match.string[match.end("name") : match.start("secret_bare")]
+    before = match.string[max(match.start() - 1, 0) : match.start()]
+    if name == "PASS" and ":" in sign and before not in ("_", "-", "."):
+        return is_password(value) and not _TEST.fullmatch(value)
     digits = any(c.isdigit() for c in value)
     letters = any(c.isalpha() for c in value)
     if name.lower().endswith(TOKENS) and not (digits or len(value) >= 20):
@@ -191,7 +296,39 @@ def _is_url_password(match: re.Match[str]) -> bool:
     return not PLACEHOLDER.fullmatch(match["password"] or match["wide"])
 
 
+# `user:password@tcp(host)` of Go, `user/password@//host` of Oracle
+_BARE_DSN: Final = (
+    r"(?<![\w$])[\w.+$-]{1,64}(?::(?P<secret>[^\s\"'`<>\\]{1,128})@(?:(?:tcp|udp|unix)\(|/\w)"
+    r"|/(?P<secret_oracle>[^\s/@\"'`<>\\]{3,64})@(?://|[\w.-]{1,100}:15[0-9]{2}(?![0-9])))"
+    r"|(?i:dsn)"
+    rf"[\"'\s]{{0,4}}(?::=|[:=])[ \t]{{0,4}}(?:{QUOTE})?"
+    r"[\w.+-]{1,64}:(?P<secret_named>[^\s@\"'`<>\\]{3,128})@[\w.-]"
+)
+
+
+def _is_of_dsn(match: re.Match[str]) -> bool:
+    value = match["secret"] or match["secret_oracle"] or match["secret_named"]
+    return not PLACEHOLDER.fullmatch(value) and not value.startswith("//")
+
+
 # Documents
+
+_MARKED: Final = (
+    rf"(?:{QUOTE})?(?P<name>result|value)(?:{QUOTE})?\s{{0,8}}[:=]\s{{0,8}}(?P<quote>{QUOTE})"
+    r"(?P<secret>(?:(?!(?P=quote))[^\r\n]){1,512})(?P=quote)"
+)
+
+
+def _is_marked(match: re.Match[str]) -> bool:
+    """True if the text around a value marks it as a secret, as the state of Terraform does."""
+    before = match.string[max(match.start() - 1500, 0) : match.start()]
+    behind = match.string[match.end() : match.end() + 200]
+    if match["name"] == "result":
+        return "random_password" in before or "random_password" in behind
+    return _SENSITIVE.search(before.rpartition("{")[2] + behind.partition("}")[0]) is not None
+
+
+_SENSITIVE: Final = re.compile(rf"sensitive(?:{QUOTE})?\s{{0,8}}[:=]\s{{0,8}}true")
 
 _NETRC: Final = (
     r"(?:(?<!\w)|(?<=\\n))(?:machine\s{1,40}[^\s\"']{1,255}|default)\s{1,40}(?:"
@@ -285,15 +422,17 @@ _WIREGUARD: Final = (
 
 _NAMED: Final = (
     rf"(?P<name>{KEYWORD})(?:"
-    # ENV NAME X, set -x NAME X, setenv NAME X, aws configure set NAME X
-    rf"[ \t]{{1,8}}(?!(?:is|was|equals|ist|est|es)\b)(?P<secret_set>{VALUE})"
+    # ENV NAME X, set -x NAME X, setenv NAME X, aws configure set NAME X, passwd X
+    rf"[ \t]{{1,8}}(?!{_IS}(?![^\s:]))(?P<secret_set>{VALUE})"
     # define('NAME', 'X'), setProperty("NAME", "X"), password 'X'
     rf"|{QUOTE}[ \t]{{0,4}},[ \t]{{0,4}}(?P<quote>{QUOTE})(?P<secret_pair>[^\r\n\"'`]{{4,256}})"
     rf"(?P=quote)"
     rf"|[ \t]{{1,4}}(?P<quoted>[\"'])(?P<secret_quoted>[^\r\n\"'`]{{4,256}})(?P=quoted)"
-    # the password is X, my key is X
-    rf"|[ \t]{{1,4}}(?:is|was|equals|=>|ist|est|es)[ \t]{{1,4}}(?:{QUOTE})?"
-    rf"(?P<secret_said>{VALUE})"
+    # the password is X, the password for the box is X, my key is X
+    rf"|(?P<words>(?:[ \t]{{1,4}}(?!{_IS}[ \t])[\w@.'-]{{1,24}}){{0,6}})"
+    rf"(?:[ \t]{{1,4}}{_IS}|['’]s):?[ \t]{{1,4}}"
+    rf"(?:(?P<said>{QUOTE})(?P<secret_said_quoted>[^\r\n\"'`\\]{{4,256}})(?P=said)"
+    rf"|(?:{QUOTE})?(?P<secret_said>{VALUE}))"
     r")"
     rf"|(?i:convertto-?securestring)[ \t]{{1,4}}(?:-String[ \t]{{1,4}})?[\"']"
     rf"(?P<secret_secure>[^\r\n\"'`$]{{4,256}})[\"']"
@@ -301,25 +440,66 @@ _NAMED: Final = (
     r"|basicauth)\([ \t]{0,4}[\"'][^\"'\r\n]{1,100}[\"'][ \t]{0,2},[ \t]{0,4}"
     r"[\"'](?P<secret_tuple>[^\"'\r\n]{4,256})[\"']"
 )
+_AS: Final = (
+    rf"(?:{QUOTE})?(?P<secret>{VALUE})(?:{QUOTE})?[ ]as[ \t](?:[a-z]{{1,12}}[ \t]){{0,3}}"
+    r"(?:pass(?:word|wd|phrase|code)?|secret|token|api[ _-]?key)(?![A-Za-z_-])"
+    r"(?![ \t](?:hash|field|name|key|column|param|manager|type|polic|algorithm|provider|store))"
+)
+_ACCOUNT: Final = (
+    r"(?i:(?P<cue>log(?:ged)?[ -]?in|sign(?:ed)?[ -]?in|credentials?|creds|zugangsdaten"
+    r"|user(?:name)?)[ \t:]{1,3}(?:(?:are|is|as|with|data)[ \t:]{1,3}){0,3}[\w.@+-]{1,40}"
+    r"(?:[ ]?/[ ]?|[ ]with[ ]|:)"
+    r"|(?<![\w./-])(?:admin|root|administrator|superuser)(?:[ ]?/[ ]?|:))"
+    rf"(?:{QUOTE})?(?P<secret>(?!\$)[^\s\"'`\\,;<>(){{}}\[\]/:]{{6,64}})(?![\w/(]|:\w)"
+)
+
+
+def _is_given_as(match: re.Match[str]) -> bool:
+    """True if `use X as the password` gives a password, and not the name of one."""
+    value = match["secret"]
+    return is_password(value)
+
+
+def _is_of_account(match: re.Match[str]) -> bool:
+    """True if `admin / X` is an account and its password."""
+    value = match["secret"].rstrip(".:")
+    if match["cue"] is None:
+        is_sure = is_scrambled(value) or any(c in "!#$%&*?@^~" for c in value[1:])
+        return is_sure and is_password(value)
+    return is_password(value)
+
+
 _SETS: Final = re.compile(
-    r"(?:(?:^|[\r\n;&])[ \t]{0,16}(?:ENV|ARG|setenv|set(?:[ \t]-{1,2}[\w-]{1,10}){1,3}|setx)"
+    r"(?:(?:^|[\r\n;&\"'`]|\\n)[ \t]{0,16}(?:ENV|ARG|setenv|setx"
+    r"|set(?:[ \t]-{1,2}[\w-]{1,10}){1,3})"
     r"|configure[ \t]set|config[ \t]set|secrets?[ \t]set|secrets:set)[ \t]{1,4}[\w.:/-]{0,64}$"
 )
+
+
+_PASS: Final = ("pass", "pw", "psw", "kennwort")
 
 
 def _is_named(match: re.Match[str]) -> bool:
     groups = {name: text for name, text in match.groupdict().items() if text}
     kind, value = next((n, text) for n, text in groups.items() if n.startswith("secret"))
-    name = match["name"]
-    if name is None:
+    if match["name"] is None:
         return is_secret_value("password", value)
+    name = _name_of(match)
+    if is_plain_key(name) and kind != "secret_said":
+        return False
     if kind == "secret_set":
         before = match.string[max(match.start() - 100, 0) : match.start()]
-        return _SETS.search(before) is not None and is_secret_value(name, value)
+        if _SETS.search(before) is not None:
+            return is_secret_value(name, value)
+        return name.lower().startswith(_PASS) and _is_spoken(match, value)
     if kind == "secret_said":
-        value = value.rstrip(".,;:!?")
-        digits = any(c.isdigit() for c in value) and len(value) >= 6
-        return digits and not value.isdigit() and is_secret_value(name, value)
+        is_secret = _is_said(match, name, value.rstrip(".,;:!?") or value)
+        return is_secret and _opens(name, match)
+    if kind == "secret_said_quoted":
+        if not is_telling(name):
+            return is_secret_value(name, value)
+        is_phrase = not value.rstrip(".,!?").isalpha() and name.lower().startswith(_PASS)
+        return is_phrase and not match["words"] and is_secret_value(name, value)
     if kind == "secret_quoted":
         digits = any(c.isdigit() for c in value)
         is_line = _AFTER_SETTING.match(match.string, match.end()) is not None
@@ -327,11 +507,41 @@ def _is_named(match: re.Match[str]) -> bool:
     return _is_call(match) and " " not in value and is_secret_value(name, value)
 
 
+def _is_spoken(match: re.Match[str], value: str) -> bool:
+    """True if `passwd X` ends a clause, and X is a password."""
+    is_end = re.match(r"[ \t]{0,4}(?:$|[\r\n,;)\"'`]|\\[nr])", match.string[match.end() :][:8])
+    value = value.rstrip(".,;:")
+    return is_end is not None and (is_password(value) or _is_word_and_digit(value))
+
+
+def _is_word_and_digit(value: str) -> bool:
+    """True for `hunter2`, which many people choose, and false for `field2`."""
+    word = value.rstrip("0123456789")
+    return word != value and len(word) >= 5 and word.isalpha() and not PLACEHOLDER.fullmatch(word)
+
+
+def _is_said(match: re.Match[str], name: str, value: str) -> bool:
+    """True if `the password is X` gives a password, and does not describe one."""
+    if value.isdigit() or PLACEHOLDER.fullmatch(value.rstrip("0123456789")):
+        return value.isdigit() and not is_telling(name) and is_secret_value(name, value)
+    if not is_telling(name):
+        return is_secret_value(name, value)
+    if not (any(c.isdigit() for c in value) and len(value) >= 6):
+        return False
+    is_direct = match["words"] == "" and "to" not in match[0][: match.start("secret_said")].split()
+    if is_direct or is_generated(value):
+        return is_secret_value(name, value)
+    return not name.lower().endswith(TOKENS) and is_password(value)
+
+
 def _is_call(match: re.Match[str]) -> bool:
     """Whether the name and the value are the two arguments of a call, and not words of a list."""
     before = match.string[max(match.start() - 80, 0) : match.start()]
     behind = match.string[match.end() : match.end() + 8].lstrip()
-    return re.search(r"\w\([ \t]{0,8}[\"'][\w.:-]{0,64}$", before) is not None and behind[:1] == ")"
+    return (
+        re.search(rf"\w\([ \t]{{0,8}}{QUOTE}[\w.:-]{{0,64}}$", before) is not None
+        and behind[:1] == ")"
+    )
 
 
 CREDENTIALS: Final = (
@@ -355,7 +565,7 @@ CREDENTIALS: Final = (
         "signed-address",
         "signatures of addresses that give access: presigned, SAS",
         re.compile(_SIGNED),
-        ("sig", "security-token", "hmac", "hdn"),
+        ("sig=", "sig%3d", "signature", "hmac", "hdn", "security-token"),
         accepts=_is_signature,
         finder=re.compile(
             r"x-(?:amz|goog|oss)-s|x-cos-s|q-sig|oauth_sig|sig(?:nature)?(?:=|%3d)|hmac(?:=|%3d)"
@@ -371,10 +581,23 @@ CREDENTIALS: Final = (
         accepts=_is_url_password,
     ),
     Rule(
+        "url-password",
+        "passwords of addresses without a scheme: user:password@tcp(host), user/password@//host",
+        re.compile(_BARE_DSN),
+        ("@tcp(", "@udp(", "@unix(", "@/", ":15", "dsn"),
+        accepts=_is_of_dsn,
+        finder=re.compile(
+            r"@(?:(?:tcp|udp|unix)\(|/|[\w.-]{1,100}:15[0-9]{2}(?![0-9]))"
+            r"|dsn(?=[\"'\s]{0,4}:?[:=])"
+        ),
+        reach=200,
+        within=re.compile(r"[^\s\"'`<>\\(=]*+"),
+    ),
+    Rule(
         "registry-auth",
         "credentials of registries: docker's auth, npm's _auth",
         re.compile(_CONTAINER_AUTH),
-        ("auth", "identitytoken", "registrytoken"),
+        ('auth"', "auth'", "auth\\", "_auth", "identitytoken", "registrytoken"),
         accepts=_is_container_auth,
         finder=re.compile(rf"auth(?:(?={QUOTE})|(?<=_auth))|(?:identity|registry)token(?={QUOTE})"),
         reach=9,
@@ -392,7 +615,7 @@ CREDENTIALS: Final = (
         "connection-key",
         "keys and passwords of connection strings",
         re.compile(_CONNECTION),
-        ("key", "pwd", "secretvalue"),
+        ("key=", "key =", "pwd", "secretvalue"),
         accepts=_is_connection,
         finder=re.compile(
             "accountkey|sharedaccesskey|sharedsecretvalue|accesskey|instrumentationkey|pwd"
@@ -430,7 +653,7 @@ CREDENTIALS: Final = (
     Rule(
         ASSIGNED,
         'what a password, token, secret or key is set to: NAME=value, "name": "value"',
-        re.compile(_ASSIGNED),
+        re.compile(_assigned(KEYWORD)),
         (
             *("pass", "pwd", "secret", "token", "credential", "key", "kennwort", "senha", "pw"),
             *("contrase", "motdepasse", "connection", "pat", "cred", "auth", "psw", "psk", "jwt"),
@@ -438,16 +661,86 @@ CREDENTIALS: Final = (
         accepts=_is_assigned,
         finder=re.compile(KEYWORD_NEAR),
     ),
+    Rule(
+        ASSIGNED,
+        "what a session, refresh token, PIN, salt or the like is said to be or set to",
+        re.compile(_assigned_or_said(OTHER_KEYWORD)),
+        OTHER_HINTS,
+        accepts=_is_of_other,
+        finder=re.compile(OTHER_NEAR),
+    ),
+    Rule(
+        ASSIGNED,
+        "what a one-time code is said to be or set to",
+        re.compile(_assigned_or_said(CODE_KEYWORD)),
+        CODE_HINTS,
+        accepts=_is_of_other,
+        finder=re.compile(CODE_NEAR),
+    ),
+    Rule(
+        ASSIGNED,
+        "what a password is set to, by its name in other languages",
+        re.compile(_assigned_or_said(rf"(?i:{FOREIGN_KEYWORD})")),
+        FOREIGN_HINTS,
+        accepts=_is_of_other,
+        finder=re.compile(FOREIGN_KEYWORD),
+    ),
+    Rule(
+        ASSIGNED,
+        "values that Terraform marks as secret",
+        re.compile(_MARKED),
+        ('sensitive"', "sensitive\\", "sensitive =", "random_password"),
+        accepts=_is_marked,
+        finder=re.compile(rf"(?:result|value)(?=(?:{QUOTE})?\s{{0,8}}[:=])"),
+    ),
     *COMMANDS,
+    *TABLES,
     Rule(
         "named-secret",
         "what a statement sets a password or key to: ENV NAME X, define('NAME', 'X'), auth="
         "(USER, X)",
         re.compile(_NAMED),
-        ("pass", "secret", "token", "key", "pwd", "auth", "credential", "securestring"),
+        (
+            *("pass", "secret", "token", "key", "pwd", "auth", "credential", "securestring", "pw"),
+            *("kennwort", "senha", "contrase"),
+        ),
         accepts=_is_named,
         finder=re.compile(
             rf"(?:{KEYWORD_NEAR}|converttosecurestring|convertto-securestring|basicauth)"
+        ),
+    ),
+    Rule(
+        "named-secret",
+        "a password before its name: use X as the password",
+        re.compile(_AS),
+        ("pass", "secret", "token", "key"),
+        accepts=_is_given_as,
+        finder=re.compile(
+            r" as[ \t](?=(?:[a-z]{1,12}[ \t]){0,3}(?:pass|secret|token|api[ _-]?key))"
+        ),
+        reach=130,
+        within=re.compile(r"\S*+"),
+    ),
+    Rule(
+        "named-secret",
+        "a password beside its account: admin / X",
+        re.compile(_ACCOUNT),
+        (
+            *(
+                " / ",
+                "admin/",
+                "admin:",
+                "login",
+                "log in",
+                "logged in",
+                "sign in",
+            ),
+            *("signed in", "creds", "credential", "zugangsdaten"),
+        ),
+        accepts=_is_of_account,
+        finder=re.compile(
+            r"(?:log(?:ged)?[ -]?in|sign(?:ed)?[ -]?in|credentials?|creds|zugangsdaten"
+            r"|user(?:name)?|admin(?:istrator)?|root|superuser)(?=[ :/])"
         ),
     ),
     Rule(

@@ -12,7 +12,7 @@ separator, a random value.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from sessiontree.redact.rule import START, Rule, is_varied, looks_random
@@ -79,7 +79,7 @@ _IDENTIFIERS: Final = """
     ref hash commit build chunk index main vendor style module blob tree image img container layer
     digest etag rev snap vol vpc subnet ami eni sg rtb igw nat eipalloc key pod job task test node
     worker version cache tmp temp session conversation message event trace span request response
-    block part page bundle asset font icon ft ftjob log
+    block part page bundle asset font icon ft ftjob log nonce ses conv
     """
 _IDS: Final = frozenset(_IDENTIFIERS.split())
 """What identifiers begin with, which give no access."""
@@ -97,9 +97,14 @@ _PREFIXED: Final = (
 )
 
 
+_OF_JWK: Final = re.compile(r"""\\?["'](?:x|y|n|kid|x5t)\\?["'][ ]?:[ ]?\\?["']$""")  # public parts
+
+
 def _is_prefixed(match: re.Match[str]) -> bool:
     """Whether a word is a short prefix and a random value, and no identifier or hash."""
     prefix, tail = match["prefix"], match["tail"]
+    if _OF_JWK.search(match.string[max(match.start() - 12, 0) : match.start()]) is not None:
+        return False
     is_telling = _TELLING.search(prefix) is not None
     parts = re.split(r"[_-]", prefix.lower())
     if parts[0] in _IDS and not (is_telling and len(parts) > 1):
@@ -120,25 +125,27 @@ def _is_prefixed(match: re.Match[str]) -> bool:
     return (is_telling or longest >= 24) and looks_random(tail)
 
 
-_JWT: Final = (
-    r"(?<![\w-])(?>[\w-]*?(?=eyJ))"
-    r"(?P<secret>eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]++){0,3})"
-)
+_JWT: Final = r"eyJ[\w-]{8,}+\.[\w-]{8,}+(?:\.[\w-]++){0,3}"
 
 _PEM: Final = r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
 _PEM_GAP: Final = (
-    r"""(?:\s|\\{1,8}[nrt]|["'`,>#|→]|\d{1,6}[→|:\t]"""
+    r"""(?:\s|\\{1,8}(?:[nrt]|(?=\s))|["'`,>#|→]|\d{1,6}[→|:\t]"""
     r"""|(?:Proc-Type|DEK-Info|Version|Comment):[^\r\n\\]{0,100})"""
 )
 _PUTTY: Final = (
     r"Private-Lines:[ ]?[0-9]{1,4}(?P<secret_putty>(?:(?:\s|\\{1,8}[nr]){1,4}[A-Za-z0-9+/=]{8,}+)"
     r"{1,400}(?:(?:\s|\\{1,8}[nr]){1,4}Private-(?:MAC|Hash):[ ]?[0-9a-f]{16,}+)?)"
 )
+_DER: Final = (  # how PKCS #1, PKCS #8, EC and OpenSSH keys begin in base64
+    r"(?:MII[A-Za-z0-9+/]{3}IBA(?:AK[BC]|DAN)|MI[GH][A-Za-z0-9+/]{1,2}AgE(?:AMB[MA]|BB[CDE])"
+    r"|MHcCAQEEI|MC4CAQAwBQYDK2Vw|MII[A-Za-z0-9+/]{2}[TDj][BA][OA]BgkqhkiG9w0BBQ|b3BlbnNzaC1rZXktdjE)"
+)
 _PRIVATE_KEY: Final = (
     rf"{_PEM}(?:(?>[^-]*+(?:-(?!----)[^-]*+)*)-{{5,6}}END [A-Z0-9 ]{{0,40}}PRIVATE KEY"
     rf"(?: BLOCK)?-----|(?>(?:{_PEM_GAP}{{0,64}}[A-Za-z0-9+/=]{{16,}}+)+)"
     rf"(?:{_PEM_GAP}{{0,8}}[A-Za-z0-9+/=]++)?)"
     rf"|{_PUTTY}"
+    rf"|(?:(?<![A-Za-z0-9+/])|(?<=\\n)){_DER}[A-Za-z0-9+/=]*+(?>(?:{_PEM_GAP}{{0,64}}[A-Za-z0-9+/=]{{16,}}+)*)"
     r"|LS0tLS1CRUdJTi[A-Za-z0-9+/]{1,40}(?:UFJJVkFURSBLRV|BSSVZBVEUgS0VZ|QUklWQVRFIEtFW)"
     r"[A-Za-z0-9+/=]{40,}+"
 )
@@ -150,28 +157,84 @@ def _has_key(match: re.Match[str]) -> bool:
     return _KEY_BODY.search(_KEY_MARK.sub("", match[0])) is not None
 
 
+_KEY_END: Final = re.compile(r"-{5}END [A-Z0-9 ]{0,40}PRIVATE KEY")
+_KEY_REST: Final = re.compile(r"[A-Za-z0-9+/=\s\\\"'`,>|#→]*+")  # read backwards
+_KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/]{40}|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{16,}={0,2}\s*$")
+_LONGEST_KEY: Final = 16_000  # characters before the end of a key in which its lines are looked for
+
+
+def _headless(text: str) -> Iterator[tuple[int, int]]:
+    """Private keys whose first lines are cut off: what is before their last line."""
+    at = 0
+    for mark in _KEY_END.finditer(text):
+        start = max(at, mark.start() - _LONGEST_KEY)
+        at = mark.end()
+        rest = _KEY_REST.match(text[start : mark.start()][::-1])
+        if rest is None:
+            continue
+        line = _KEY_LINE.search(text, mark.start() - rest.end(), mark.start())
+        if line is not None:
+            yield line.start(), mark.start()
+
+
 PRIVATE_KEY: Final = Rule(
     "private-key",
     "PEM, PGP and PuTTY private keys, also incomplete ones and ones with \\n instead of line ends",
     re.compile(_PRIVATE_KEY),
-    ("private key", "private-lines:", "ls0tls1crudjti"),
+    (
+        *("private key", "private-lines:", "ls0tls1crudjti", "ibaakc", "ibaakb", "ibadan"),
+        *("agebbc", "agebbd", "agebbe", "ageamb", "mhccaqeei", "mc4caqawbqydk2vw", "9w0bbq"),
+        "b3blbnnzac1rzxktdje",
+    ),
     accepts=_has_key,
-    finder=re.compile("-----begin|private-lines:|ls0tls1crudjti"),
+    finder=re.compile(
+        r"-----begin|private-lines:|ls0tls1crudjti|mii[a-z0-9+/]{2}(?:[a-z0-9+/]iba(?:ak[bc]|dan)"
+        r"|[tdj][ba][oa]bgkqh)|mi[gh][a-z0-9+/]{1,2}age(?:amb|bb)|mhccaqeei|mc4caqawbqydk2vw"
+        r"|b3blbnnzac1rzxktdje"
+    ),
+    source=GITLEAKS,
+)
+CUT_KEY: Final = Rule(
+    "private-key",
+    "private keys whose first lines are cut off",
+    _KEY_END,
+    ("private key",),
+    search=_headless,
     source=GITLEAKS,
 )
 
 _BASE64_LINE: Final = re.compile("[A-Za-z0-9+/]{40}")
 
 
+_PUBLIC: Final = (
+    "AAAAB3NzaC1",
+    "AAAAC3NzaC1",
+    "AAAAE2VjZHNh",
+    "AAAAGnNr",
+    "AAAAInNr",
+    "MII",
+    "MHYw",
+    "MFkw",
+)
+"""How public keys and certificates begin in base64."""
+
+_NAMED_ID: Final = re.compile(  # names of random values that are public
+    r"(?i)(?:nonce|kid|etag|(?:public|pub|publishable|site|verify|verifying|cache)[ _-]?key"
+    r"|-----BEGIN PUBLIC KEY-----)[\"'=:\s\\n]{0,6}$"
+)
+
+
 def _is_alone(match: re.Match[str]) -> bool:
     """Whether a word of letters and digits is random, and no line of base64 or an address."""
     value = match[0]
-    if value.startswith(("Qm", "bafy", "eyJ")) or sum(c.isdigit() for c in value) < 3:
+    if value.startswith(("Qm", "bafy", "eyJ", *_PUBLIC)) or sum(c.isdigit() for c in value) < 3:
         return False
     if not any(c.isupper() for c in value) or not any(c.islower() for c in value):
         return False
     around = match.string[max(match.start() - 90, 0) : match.start()]
     around += " " + match.string[match.end() : match.end() + 90]
+    if _NAMED_ID.search(match.string[max(match.start() - 40, 0) : match.start()]) is not None:
+        return False
     return looks_random(value, least=0.48) and _BASE64_LINE.search(around) is None
 
 
@@ -463,10 +526,10 @@ FORMATS: Final = (
         "google-key",
         "Google API keys, OAuth secrets and tokens",
         rf"AIza{_W}{{35,}}+|GOCSPX-{_W}{{20,}}+|ya29\.{_W}{{20,}}+|1//0{_W}{{30,}}+"
-        rf"|AQ\.Ab{_W}{{30,}}+|GOOG[\w]{{30,60}}(?!\w)",
+        rf"|AQ\.{_W}{{40,}}+|GOOG[\w]{{30,60}}(?!\w)",
         GITLEAKS,
-        "aiza gocspx- ya29. 1//0 aq.ab goog",
-        near=r"aiza|gocspx-|ya29\.|1//0|aq\.ab|goog[a-z0-9_]{30}",
+        "aiza gocspx- ya29. 1//0 aq. goog",
+        near=r"aiza|gocspx-|ya29\.|1//0|aq\.(?=[a-z0-9_-]{40})|goog[a-z0-9_]{30}",
     ),
     _row(
         "firebase-key",
@@ -479,7 +542,7 @@ FORMATS: Final = (
     _row(
         "azure-secret",
         "Azure client secrets and service keys",
-        rf"{_W}{{86}}==(?![\w=])|[\w+/]{{30,80}}(?:JQQJ99|AzSe|\+ACR|\+ASt|AzCa|AzFu"
+        rf"(?<!sha512-){_W}{{86}}==(?![\w=])|[\w+/]{{30,80}}(?:JQQJ99|AzSe|\+ACR|\+ASt|AzCa|AzFu"
         rf"|APIM)[\w+/=]{{4,50}}",
         TRUFFLEHOG,
         "jqqj99 azse +acr +ast azca azfu apim ==",
@@ -881,6 +944,15 @@ FORMATS: Final = (
     ),
     _row("clickup-token", "ClickUp tokens", r"pk_[0-9]{6,9}_[0-9A-Z]{32}(?!\w)", KINGFISHER, "pk_"),
     _row("typeform-token", "Typeform tokens", r"tfp_[\w.=-]{40,}+", GITLEAKS, "tfp_"),
+    _row("chutes-key", "Chutes keys", r"cpk_[\w]{16,}(?:\.[\w]{16,}){0,2}", VENDOR, "cpk_"),
+    _row(
+        "dpapi-secret",
+        "secrets that Windows encrypted (DPAPI), also as secure strings of PowerShell",
+        rf"01000000d08c9ddf{_HEX}{{40,}}+|AQAAANCMnd8BFdER{_B64}{{40,}}+|76492d1116743f04{_HEX}{{16}}"
+        rf"{_B64}{{20,}}+",
+        VENDOR,
+        "01000000d08c9ddf aqaaancmnd8bfder 76492d1116743f04",
+    ),
     _row("contentful-token", "Contentful tokens", rf"CFPAT-{_W}{{40,}}+", KINGFISHER, "cfpat-"),
     _row(
         "dropbox-token",
@@ -1038,6 +1110,7 @@ FORMATS: Final = (
         "JSON web tokens",
         re.compile(_JWT),
         ("eyj",),
+        finder=re.compile(r"eyj[\w-]*+"),  # the first in a word, so that each is gone over once
         is_format=True,
         source=GITLEAKS,
     ),

@@ -31,7 +31,7 @@ from sessiontree.redact.credentials import ASSIGNED
 from sessiontree.redact.homes import HOME, home_rule, homes_in
 from sessiontree.redact.rule import Rule, Rules
 from sessiontree.redact.rules import RULES
-from sessiontree.redact.values import is_secret_value, keyword_of
+from sessiontree.redact.values import VENDOR, is_secret_value, keyword_of
 from sessiontree.redact.views import joined, plain, seen
 
 SEALS: Final = (
@@ -63,10 +63,20 @@ _LONGEST_PLAIN: Final = 256  # characters of a text that may come many times, su
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OF_BYTES: Final = frozenset({"data", "base64"})  # keys whose strings may be images
 _OF_TREE: Final = frozenset({"uuid", "parentUuid"})
+_OPEN_NAMES: Final = frozenset({"nonce", "cspNonce", "kid", "etag"})  # of random public values
+_LONGEST_OPEN: Final = 64
 _SHORT: Final = 15  # characters; the words in which formats are looked for have more
 _SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
 _MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
+_WITHIN: Final = frozenset(
+    {"key", "value", "Value", "default", "result"}
+)  # what is around names it
+_OF_DIGITS: Final = ("pass", "pwd", "otp", "totp", "pin")  # names of secrets of digits alone
+_LISTS: Final = ("keys", "passwords", "passphrases")  # how names of lists of secrets end
+_PASSWORD: Final = "password"
+_LONGEST_NAME: Final = 40  # characters of the name of a service beside its key
+_RANDOM_PASSWORD: Final = "random_password"  # Terraform's, with the password as its result
 _VALUES: Final = ("value", "Value")
 _LONGEST_COMMAND: Final = 20_000  # characters of a list of strings that is read as a command
 _STYLES: Final[tuple[dict[str, Any], ...]] = (
@@ -190,6 +200,8 @@ class Redaction:
             return not self._is_own and (
                 _is_short_word(value) or _UUID.fullmatch(value) is not None
             )
+        if key in _OPEN_NAMES and len(value) <= _LONGEST_OPEN:
+            return value.isalnum()
         return value in _WORDS and key not in _OF_BYTES
 
     def are_plain(self, keys: Mapping[str, Any]) -> bool:
@@ -454,6 +466,32 @@ def _is_unicode(text: str) -> bool:
     return "\\u" not in text
 
 
+def _within(key: Any, above: str, part: Mapping[str, Any] | None = None) -> str:
+    """The name that strings within an object or list may need; `above` is that of its holder."""
+    if above == _RANDOM_PASSWORD or (part is not None and part.get("type") == _RANDOM_PASSWORD):
+        return _RANDOM_PASSWORD
+    if not isinstance(key, str):
+        return above
+    if key.startswith(f"{_RANDOM_PASSWORD}."):
+        return _RANDOM_PASSWORD
+    if part is not None:
+        return key
+    return key[:-1] if key.lower().endswith(_LISTS) else ""
+
+
+def _marks(holder: Any, key: Any, above: str) -> str | None:
+    """The name that decides on a string whose own key does not: one in a list, or a `value`."""
+    if isinstance(key, int):
+        return None if above == _RANDOM_PASSWORD else above or None
+    if key == "result":
+        return _PASSWORD if above == _RANDOM_PASSWORD else key
+    if key != "key":
+        return _PASSWORD if holder.get("sensitive") is True else above or key
+    beside = (word for word in holder.values() if type(word) is str and len(word) <= _LONGEST_NAME)
+    is_of_service = any(VENDOR.search(word) for word in (above, *beside, *holder))
+    return "api_key" if is_of_service else key
+
+
 class _Pass:
     def __init__(self, redaction: Redaction, entry: str | None, depth: int) -> None:
         self._redaction = redaction
@@ -467,17 +505,21 @@ class _Pass:
         """The same object where nothing in it changes; else a new one."""
         is_plain = self._redaction.is_plain
         top: list[Any] = [value]
-        waiting: list[tuple[Any, Any, bool, tuple[dict[str, Any], ...]]] = [(top, 0, False, ())]
+        waiting: list[tuple[Any, Any, str, bool, tuple[dict[str, Any], ...]]]
+        waiting = [(top, 0, "", False, ())]
         while waiting:
-            holder, key, opaque, sealed = waiting.pop()
+            holder, key, above, opaque, sealed = waiting.pop()
             part = holder[key]
             if isinstance(part, str):
-                self._string(holder, key, part, opaque, sealed)
+                self._string(holder, key, above, part, opaque, sealed)
             elif isinstance(part, int) and isinstance(key, str) and type(part) is not bool:
                 self._number(holder, key, part, sealed)
             elif isinstance(part, list):
                 holder[key] = part = self._words(part, sealed)
-                waiting.extend((part, i, opaque, sealed) for i in reversed(range(len(part))))
+                within = _within(key, above)
+                waiting.extend(
+                    (part, i, within, opaque, sealed) for i in reversed(range(len(part)))
+                )
             elif isinstance(part, dict | Mapping):  # a test for dict costs less
                 if isinstance(holder, list) and not opaque and (found := binary_in(part)):
                     holder[key] = {"type": "text", "text": self._left_out(*found)}
@@ -485,13 +527,22 @@ class _Pass:
                 holder[key] = part = self._pair(self._keys(part, sealed), sealed)
                 if not opaque and not _SEALS.isdisjoint(part):
                     sealed = (*sealed, part)
+                within = _within(key, above, part)
                 below = [k for k in part if not is_plain(k, part[k])]
-                waiting.extend((part, k, opaque or k in OPAQUE, sealed) for k in reversed(below))
+                waiting.extend(
+                    (part, k, within, opaque or k in OPAQUE, sealed) for k in reversed(below)
+                )
         self._drop_seals()
         return top[0] if self._changed else value
 
     def _string(
-        self, holder: Any, key: Any, text: str, opaque: bool, sealed: tuple[dict[str, Any], ...]
+        self,
+        holder: Any,
+        key: Any,
+        above: str,
+        text: str,
+        opaque: bool,
+        sealed: tuple[dict[str, Any], ...],
     ) -> None:
         name = key if isinstance(key, str) else None
         found = binary(name, text, holder) if isinstance(holder, dict) else None
@@ -499,7 +550,10 @@ class _Pass:
             masked = self._left_out(*found)
         else:
             is_given = (id(holder), key) not in self._made
-            masked = self._redaction._text(text, self._entry, name, self._depth, is_given=is_given)
+            marks = _marks(holder, key, above) if name is None or name in _WITHIN else name
+            if name is not None and above.endswith("s") and above.lower().endswith(_LISTS):
+                marks = f"{name}_{above[:-1]}"
+            masked = self._redaction._text(text, self._entry, marks, self._depth, is_given=is_given)
         if masked != text:
             holder[key] = masked
             self._note((*sealed, holder) if name in SEALS and not opaque else sealed)
@@ -507,12 +561,12 @@ class _Pass:
     def _number(
         self, holder: Any, key: str, number: int, sealed: tuple[dict[str, Any], ...]
     ) -> None:
-        """A password of digits alone."""
+        """A password or one-time code of digits alone."""
         low = key.lower()
-        if "pass" not in low and "pwd" not in low:
+        if not any(word in low for word in _OF_DIGITS):
             return
         keyword = keyword_of(key)
-        if keyword is None or not keyword.lower().startswith(("pass", "pwd")):
+        if keyword is None or not keyword.lower().startswith(_OF_DIGITS):
             return
         masked = self._redaction.assigned(keyword, str(number), self._entry)
         if masked != str(number):
@@ -523,10 +577,7 @@ class _Pass:
         """A copy of a list with the secrets masked that are known by the words around them."""
         copy = words.copy()
         texts = [word if isinstance(word, str) else "" for word in words]
-        if (
-            not any(text.startswith("-") for text in texts)
-            or sum(map(len, texts)) > _LONGEST_COMMAND
-        ):
+        if len(texts) < 3 or not all(texts) or sum(map(len, texts)) > _LONGEST_COMMAND:
             return copy
         for place, start, end, rule in reversed(self._redaction.command(texts)):
             copy[place] = self._redaction.masked_word(copy[place], start, end, rule, self._entry)

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sessiontree.errors import UsageError
 from sessiontree.redact.credentials import CREDENTIALS
-from sessiontree.redact.formats import ALONE, FORMATS, PREFIXED, PRIVATE_KEY
+from sessiontree.redact.formats import ALONE, CUT_KEY, FORMATS, PREFIXED, PRIVATE_KEY
 from sessiontree.redact.homes import ANY_HOME
 from sessiontree.redact.rule import QUOTE, Rule
 
@@ -26,13 +26,14 @@ _AWS_SECRET: Final = Rule(
 
 _EMAIL: Final = (
     r"(?<![\w+])(?>(?:(?<=\\)(?:u[0-9a-fA-F]{4}|[nrtbf]))?)"
-    r"(?P<secret>(?!git(?:@|%40))[\w+][\w.+-]*+(?:@|%40)(?!\d{1,4}x\.)(?!v?\d{1,9}\.\d)"
+    r"(?P<secret>(?!git(?:@|%40))[\w+][\w.+-]*+(?:@|%40)(?!\d{1,4}x\.)(?!v?\d{1,9}\.\d)(?!openssh\.com|libssh\.org)"
     r"(?>(?:[\w-]++\.(?=[^\W_]))+)[^\W\d_]{2,24}+)(?!\()"
 )
 
 RULES: Final = (
     PRIVATE_KEY,
     *FORMATS,
+    CUT_KEY,
     _AWS_SECRET,
     *CREDENTIALS,
     PREFIXED,

@@ -7,38 +7,117 @@ The names follow detect-secrets (detect_secrets/plugins/keyword.py) and gitleaks
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Final
 
-from sessiontree.redact.rule import looks_random
+from sessiontree.redact.rule import is_varied, looks_random
 
 KINDS_OF_KEY: Final = (
     *("api", "access", "private", "secret", "client", "encryption", "signing", "master"),
-    *("account", "auth", "shared", "storage", "deploy", "service", "license", "subscription"),
-    *("session", "admin", "root", "app", "application", "webhook", "hmac", "aes", "db"),
-    *("database", "integration", "ingest", "write", "priv", "ssh", "host", "recovery", "server"),
+    *("account", "auth", "shared", "deploy", "license", "subscription", "session", "admin", "root"),
+    *("app", "application", "webhook", "hmac", "aes", "db", "database", "integration", "ingest"),
+    *("write", "priv", "ssh", "recovery", "pass"),
 )
-_BEFORE_KEY: Final = "|".join(f"(?<={kind})|(?<={kind}[ _-])" for kind in KINDS_OF_KEY)
+"""The kinds of a key that is a secret whatever its value is."""
+
+_PUBLIC_WORDS: Final = """
+    primary foreign sort partition range hash shard row column composite surrogate natural
+    unique candidate index lookup join cache cached caching object s3 bucket blob file asset
+    image artifact upload document doc record entity item node field property attribute dict
+    param parameter query mutation content message event group batch job task step state store
+    lock mutex queue topic routing route path url page tree tab list array element component
+    block slot layout view idempotency dedupe dedup deduplication correlation request trace span
+    tag label metric dimension registry config setting settings pref preference feature flag
+    experiment cluster tenant project memcached redis etcd issue build action restore digest
+    checksum version etag kv env name id type kind enum json xml yaml header cursor offset i18n
+    translation translate locale lang text string title menu hot shortcut keyboard modifier
+    arrow press pressed function meta ctrl shift enter escape any next prev first last current
+    public pub publishable verify verifying verification site known peer remote dkim jwk gpg pgp
+    minisign
+"""
+_PUBLIC_KINDS: Final = frozenset(_PUBLIC_WORDS.split())
+"""The kinds of a key that is no secret whatever its value is."""
+
+_PUBLIC: Final = "public"
+_PUBLIC_SETTING_WORDS: Final = """
+    primary foreign sort partition range hash shard row index cache object s3 restore
+    idempotency dedup dedupe lock routing public pub publishable verify verifying verification
+    site
+"""
+_PUBLIC_SETTINGS: Final = frozenset(_PUBLIC_SETTING_WORDS.split())
+"""The same for a key in the environment, `CACHE_KEY`: there, most other keys are secrets."""
+
+VENDOR: Final = re.compile(
+    r"(?i)openai|anthropic|claude|gemini|google|mistral|cohere|gro[qk]|\bx\.?ai\b|deepseek|openrouter"
+    r"|together|fireworks|replicate|hugging|perplexity|voyage|jina|tavily|serp|brave|bing|azure|\baws"
+    r"|\bgcp|cloud|stripe|paypal|plaid|braintree|twilio|sendgrid|mailgun|mailchimp|postmark|resend"
+    r"|slack|discord|telegram|github|gitlab|sentry|datadog|relic|algolia|pinecone|weaviate|qdrant"
+    r"|elastic|supabase|firebase|mapbox|weather|deepgram|assembly|eleven|speech|vision|deepl|rapid"
+    r"|alchemy|infura|etherscan|coinbase|binance|polygon|finnhub|unsplash|youtube|spotify|steam"
+    r"|shodan|virustotal|amplitude|mixpanel|segment|posthog|intercom|zendesk|hubspot|airtable"
+    r"|notion|figma|heroku|snyk|kaggle|wandb|langchain|langsmith|langfuse|helicone|litellm|bedrock"
+    r"|translat|endpoint|vertex|nvidia|cerebras|moonshot|qwen|dashscope|minimax|provider|vendor"
+    r"|\bapi\b|\bauth\b|\bllm\b|credential|secret"
+)
+"""Words near a plain `key` that say that it opens something."""
+
 _PART: Final = r"(?:(?<![A-Za-z])|(?<=[a-z0-9](?=[A-Z]))|(?<=\\[nrt]))"  # the start of a part
 _SHORT_WORDS: Final = "pass|pwd|pw|pat|creds?|auth|psw|pswd|psk|jwt|cookie"
+_TAIL: Final = (  # what may follow the word in a name
+    r"(?:(?i:[_-](?:base|value|plain|text|raw|hex|b64|base64|private|prod|production|live|test|dev"
+    r"|staging|sandbox|main|primary|secondary|backup|old|new|current|previous|v?[0-9]{1,2}"
+    r"|id(?<=private[_-]key[_-]id)))|(?:Prod|Live|Test|Dev|Old|New|Primary|Secondary|Backup)?[0-9]?)?"
+)
 KEYWORD: Final = (
-    r"(?:(?i:pass(?:word|wd|wort|phrase|code|key)|secret|token|credentials?|kennwort|senha"
-    rf"|contrase(?:n|ñ)a|motdepasse|connection[_-]?string|(?:{_BEFORE_KEY})key"
-    rf"(?:[_-]?data)?)(?i:[_-](?:base|value|plain|text|b64|base64|private|prod|production|live|test|dev"
-    r"|staging|id(?<=private[_-]key[_-]id)))?"
-    rf"|{_PART}(?i:{_SHORT_WORDS})(?![A-Za-z]))"
+    r"(?:(?i:pass(?:word|wd|wort|phrase|code)|(?:pass)?key(?:[_-]?data)?|secret|token|credentials?"
+    r"|kennwort|senha|contrase(?:n|ñ)a|motdepasse|connection[_-]?string)"
+    rf"{_TAIL}|{_PART}(?i:{_SHORT_WORDS})(?![A-Za-z]))"
 )
 KEYWORD_NEAR: Final = (  # a tree, in which few letters are compared twice
     r"p(?:a(?:ss(?:word|wd|wort|phrase|code|key|(?![a-z]))|t(?![a-z]))|(?:wd?|swd?|sk)(?![a-z]))"
-    r"|key(?<=[a-z _-]key)|token|se(?:cret|nha)|auth(?![a-z])"
+    r"|key|token|se(?:cret|nha)|auth(?![a-z])"
     r"|c(?:re(?:dential|ds?(?![a-z]))|o(?:okie(?![a-z])|ntrase|nnection[_-]?string))"
     r"|jwt(?![a-z])|kennwort|motdepasse"
 )
+_MOST_NAMES: Final = 4096  # that are kept, as a text has few different ones
+FOREIGN_KEYWORD: Final = (
+    r"mots? de passe|wachtwoord|has[łl]o|lösenord|parola|heslo|clave|zugangsdaten"
+    r"|пароль|密码|密碼|パスワード|비밀번호|şifre"
+)
+OTHER_KEYWORD: Final = (
+    rf"(?:(?:{_PART}(?i:private|signing|salt|pepper|refresh|bearer|access|dsn|pin|phpsessid)"
+    rf"|(?:{_PART}|(?<=[tT]))(?i:otp)|(?:{_PART}|(?<=J))(?:sessionid|SESSIONID)"
+    rf"|(?<=NET_)SessionId)(?![A-Za-z]){_TAIL}|(?<=[A-Za-z0-9_])_session(?![A-Za-z]))"
+)
+"""Names of secrets that are also names of much else, so that the value decides."""
+
+OTHER_NEAR: Final = (  # a tree, like KEYWORD_NEAR
+    r"(?:p(?:rivate|epper|in|hpsessid)|s(?:igning|alt|essionid)|refresh|bearer|access|dsn|otp"
+    r"|_session)(?![a-z])"
+)
+_CODES: Final = ("time", "verification", "security", "confirmation", "2fa", "mfa", "sms", "login")
+_BEFORE_CODE: Final = "|".join(f"(?<={kind}[ _-])" for kind in (*_CODES, "backup", "recovery"))
+CODE_KEYWORD: Final = rf"(?i:{_BEFORE_CODE})(?i:code)(?![A-Za-z])"
+CODE_NEAR: Final = r"code(?<=[a-z][ _-]code)(?![a-z])"
+OTHER_HINTS: Final = (
+    *("private", "access", "refresh", "bearer", "pepper", "signing", "sessionid", "sessid", "dsn"),
+    *("_session", "_salt", '"salt', "'salt"),
+    *(f"{word}{sign}" for word in ("pin", "otp") for sign in ('"', "\\", ":", "=", " =", " is")),
+)
+CODE_HINTS: Final = tuple(f"code{sign}" for sign in ('"', "\\", ":", "=", " =", " is"))
+FOREIGN_HINTS: Final = (
+    *("de passe", "wachtwoord", "hasło", "haslo", "lösenord", "parola", "heslo", "clave"),
+    *("пароль", "密码", "密碼", "パスワード", "비밀번호", "şifre", "zugangsdaten"),
+)
 _SECRET_KEY: Final = re.compile(
-    rf"(?:{KEYWORD}|(?i:authorization|cookie|private_key_id))(?:[_-]?[0-9]{{1,2}})?$"
+    rf"(?:{KEYWORD}|{OTHER_KEYWORD}|{CODE_KEYWORD}|(?i:{FOREIGN_KEYWORD}|authorization|cookie|private_key_id))"
+    r"(?:[_-]?[0-9]{1,2})?$"
 )
 
 _IN_SECRET_KEYS: Final = re.compile(
     "pass|pw|psw|secret|token|cred|key|auth|pat|cookie|jwt|psk|kennwort|senha|contrase|connection"
+    "|private|signing|salt|pepper|refresh|bearer|access|dsn|otp|pin|code|sess|connect|parola|wacht"
+    "|heslo|haslo|clave|zugangs|mot"
 )
 """One of these, in lower case, is in each ASCII key of a secret: to look for them is faster."""
 
@@ -50,14 +129,14 @@ _WORDS_OF_CODE: Final = (
     r"|removed|omitted|encrypted|hashed|plain|basic|bearer|digest|oauth2?|prompt|stdin|value"
     r"|enabled|disabled|always|never|auto|inherit|shared|private|public|void|unset|reset|change"
     r"|char|varchar|binary|buffer|json|yaml|include|omit|same-origin|file|path|name|user|username"
-    r"|email|login|input"
+    r"|email|login|input|unchanged|changed|updated|forgotten|vergessen|policy|field|rules?"
     r"|key|auth|type|only|not|and|the|for|with|from|your|must|will|was|has|can|may|should"
 )
 PLACEHOLDER: Final = re.compile(
     r"(?is)[\w-]{0,12}(?:\.{3}|…)|(?:x{3,}[_-]?)+|\*+|\.{2,}.*|…+|<.*|\$[a-z_{(].*|\{.*|%[a-z({].*"
     r"|\[.*"
     r"|(?:your|my|the|some|insert|enter|replace)[_ -].*|change[_-]?(?:me|it|this)|todo|tbd|n/a"
-    rf"|(?:{_WORDS_OF_CODE})"
+    rf"|(?:{_WORDS_OF_CODE})[?!.:]?"
     r"|(?:u?int|float|bytes|sha|utf-?|base|md|hs|rs|es|aes|[vfiu])-?\d{1,3}"
 )
 DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
@@ -65,6 +144,127 @@ SNAKE: Final = re.compile(r"_*[a-z][a-z0-9]*(?:_[a-z0-9]+)+|[A-Z][A-Z0-9]*(?:_[A
 _CAMEL: Final = re.compile(r"[a-z]+(?:[A-Z][a-z]+)+|[A-Z][a-z]+(?:[A-Z][a-z]+)+")
 _ABOUT: Final = re.compile(r"(?i)pass|secret|token|key|cred|auth|hash|user|param|value|config|env")
 TOKENS: Final = ("token", "auth", "cookie", "jwt", "key", "pat")
+
+
+_OF_KEY: Final = re.compile(rf"(?P<kind>[A-Za-z0-9]*)[ _.-]?(?i:key)(?:[_-]?data)?{_TAIL}$")
+_LAST_WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+$|[A-Z0-9]+$")
+_PLAIN_WORDS: Final = """
+    a an the my your our this that these new old same any each no one with and or of for from to by
+    in on at as is per using use used
+"""
+_PLAIN_KINDS: Final = frozenset({"", *_PLAIN_WORDS.split()})
+_OTHER: Final = re.compile(f"{OTHER_KEYWORD}$")
+_FOREIGN_NAME: Final = re.compile(f"(?i:{FOREIGN_KEYWORD})$")
+_CODE: Final = re.compile(r"[0-9]{4,8}|(?=.*[0-9])[A-Za-z0-9]{4,6}(?:-[A-Za-z0-9]{4,6}){1,3}")
+_CODE_NAME: Final = re.compile(r"(?i)(?:otp|pin|code)[0-9]?$")
+
+
+def is_plain_key(name: str) -> bool:
+    """True if a name is just `key`, of which only what is near it can say more."""
+    return _kind_of_key(name) == ""
+
+
+def is_foreign(name: str) -> bool:
+    """True if a name is the word for a password in a language other than English or German."""
+    return _FOREIGN_NAME.search(name) is not None
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def is_telling(name: str) -> bool:
+    """True if a name alone says that its value is a secret: `API_KEY`, not `OPENAI_KEY`."""
+    kind = _kind_of_key(name)
+    if kind is not None:
+        return kind.endswith(KINDS_OF_KEY)
+    return is_foreign(name) or not (_OTHER.search(name) or _CODE_NAME.search(name))
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def _kind_of_key(name: str) -> str | None:
+    """The word before `key` in a name, in lower case; None for another name.
+
+    "" is just `key`, and `_PUBLIC` is for all kinds of keys that are no secrets.
+    """
+    found = _OF_KEY.search(name)
+    if found is None:
+        return None
+    word = _LAST_WORD.search(found["kind"])
+    last = word[0].lower() if word else ""
+    if last in _PLAIN_KINDS:
+        return ""
+    is_setting = name.isupper() and " " not in name
+    if is_setting:
+        is_public = last in _PUBLIC_SETTINGS
+    else:
+        is_public = last in _PUBLIC_KINDS or (last.endswith("ing") and len(last) > 6)
+    kind: str = found["kind"].lower()
+    return _PUBLIC if is_public and not kind.endswith(KINDS_OF_KEY) else kind
+
+
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
+_TIMED: Final = re.compile(r"01[0-9A-HJKMNP-TV-Z]{24}")  # an identifier that begins with its time
+_RUN: Final = re.compile("[A-Za-z0-9]{12,}")
+_HEX: Final = re.compile("[0-9a-f]{16,}|[0-9A-F]{16,}")
+_BASE64: Final = re.compile(r"[A-Za-z0-9+/_-]{20,}={0,2}")
+_GROUPS: Final = re.compile(r"[A-Z0-9]{4,8}(?:-[A-Z0-9]{4,8}){2,}")
+_SIGNS: Final = frozenset("!#$%&*?@^~+")
+_WORDS: Final = re.compile(r"[a-z]*(?:[A-Z]{1,3}[a-z]{2,})*[0-9]{0,2}")
+_LONG_RUN: Final = re.compile("[a-z]{4}|[A-Z]{6}")
+_VOWELS: Final = frozenset("aeiouAEIOU")
+_MIXED: Final = re.compile(r"[A-Za-z][0-9]+[A-Za-z]|[0-9][A-Za-z]+[0-9]|[A-Za-z]{3}[0-9]{2,}$")
+
+
+def is_generated(value: str, *, may_be_uuid: bool = False) -> bool:
+    """True if a value looks random: no word, name, date or path, and no counted identifier."""
+    if PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value) or not is_varied(value, 6):
+        return False
+    if any(c.isspace() for c in value) or value.startswith(("/", "./", "../", "~", "http", "arn:")):
+        return False
+    if _UUID.search(value) is not None:
+        return may_be_uuid
+    if _TIMED.fullmatch(value):
+        return False
+    if _GROUPS.fullmatch(value) or _BASE64.fullmatch(value):
+        letters = value.replace("-", "")
+        if _is_mixed_case(value) and looks_random(letters, least=0.35):
+            return True
+        if _GROUPS.fullmatch(value) and looks_random(letters):
+            return True
+    if is_password(value) and not _SIGNS.isdisjoint(value) and _is_mixed_case(value):
+        return True
+    return any(_is_random_run(run) for run in _RUN.findall(value))
+
+
+def _is_random_run(run: str) -> bool:
+    if _HEX.fullmatch(run):
+        return len(run) >= 20 and any(c.isdigit() for c in run) and any(c.isalpha() for c in run)
+    if len(run) < 16:
+        return _is_mixed_case(run) and looks_random(run, least=0.4)
+    return looks_random(run) or sum(c in _VOWELS for c in run) < 0.22 * len(run)
+
+
+def _is_mixed_case(value: str) -> bool:
+    """True if a value has lower and upper case and a digit."""
+    return not (value.islower() or value.isupper()) and any(c.isdigit() for c in value)
+
+
+def is_scrambled(value: str) -> bool:
+    """True if the cases of a word change as in a generated password, and not as in a name."""
+    if len(value) < 8 or value.islower() or value.isupper() or _LONG_RUN.search(value):
+        return False
+    return _WORDS.fullmatch(value) is None and looks_random(f"{value}0", least=0.4)
+
+
+def is_password(value: str) -> bool:
+    """True if a word looks like a password: letters with digits or signs among them."""
+    if len(value) < 6 or PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value):
+        return False
+    if "/" in value or SNAKE.fullmatch(value) or re.search(r"[0-9]\.[0-9]", value):
+        return False
+    if is_scrambled(value):
+        return True
+    if not any(c.isdigit() for c in value) or not any(c.isalpha() for c in value):
+        return False
+    return not _SIGNS.isdisjoint(value[1:]) or _MIXED.search(value) is not None
 
 
 def is_no_identifier(value: str) -> bool:
@@ -80,6 +280,8 @@ def is_secret_value(name: str, value: str) -> bool:
         return False
     if any(mark in value for mark in ("${", "{{", "%s", "#{", "<%", "%(")) or "\n" in value:
         return False
+    if not is_telling(name):
+        return _is_of_other_name(name, value)
     low = name.lower()
     spaces = sum(c.isspace() for c in value)
     is_words = "phrase" in low or "pass" in low
@@ -95,6 +297,15 @@ def is_secret_value(name: str, value: str) -> bool:
     return not (SNAKE.fullmatch(value) and low.strip("_-") in value.lower())
 
 
+def _is_of_other_name(name: str, value: str) -> bool:
+    """True if a value is a secret, where its name may also be of something else."""
+    if _CODE_NAME.search(name):
+        return _CODE.fullmatch(value) is not None or is_generated(value)
+    if _kind_of_key(name) == _PUBLIC:
+        return False
+    return is_generated(value, may_be_uuid=name.isupper() or VENDOR.search(name) is not None)
+
+
 def _is_plain_word(value: str) -> bool:
     return value.isalpha() and (value.islower() or value.istitle()) and len(value) < 8
 
@@ -104,7 +315,12 @@ def keyword_of(key: str) -> str | None:
     if key.isascii() and _IN_SECRET_KEYS.search(key.lower()) is None:
         return None
     found = _SECRET_KEY.search(key)
-    return found[0] if found else None
+    if found is None:
+        return None
+    kind = _kind_of_key(key)
+    if kind is None:
+        return found[0]
+    return None if kind in ("", _PUBLIC) else key
 
 
 VALUE: Final = r"""[^\s"'`\\;&|<>(){}\[\]]{4,256}"""

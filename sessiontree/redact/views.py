@@ -29,7 +29,8 @@ UNSEEN: Final = (
 """Characters that a terminal does not show: colours, and characters without a shape."""
 
 _ESCAPE: Final = (
-    r"\\{1,4}u(?:00[2-7][0-9a-fA-F]|200[b-fB-F]|2060|(?:fe|FE)(?:ff|FF)|00[aA][dD]"
+    r"\\{1,4}u(?:00[2-7c-fC-F][0-9a-fA-F]|0[14][0-9a-fA-F]{2}|30[0-9a-fA-F]{2}|[4-9][0-9a-fA-F]{3}"
+    r"|[aA][c-fC-F][0-9a-fA-F]{2}|[b-cB-C][0-9a-fA-F]{3}|[fF]{2}[0-5][0-9a-fA-F]|200[b-fB-F]|2060|(?:fe|FE)(?:ff|FF)|00[aA][dD]"
     r"|\{0{0,4}[2-7][0-9a-fA-F]\})|\\{1,4}x[2-7][0-9a-fA-F]"
     r"|%[2-7][0-9a-fA-F]|&#(?:x0{0,4}(?:[2-7][0-9a-fA-F]|200[b-fB-F])|0{0,4}(?:[0-9]{2,3}"
     r"|820[3-7]));"
@@ -57,8 +58,9 @@ _BREAK_SIGN: Final = re.compile(r"<|\*\*|`|\n|\\n|\\r\\n|\"[ \t]{0,4}[+.]|'[ \t]
 """One of these is in each break: a text without any is passed over faster."""
 
 _BROKEN: Final = re.compile(
-    rf"(?<![A-Za-z0-9_.-])[A-Za-z0-9_.-]{{3,}}+(?:{_BREAK}[A-Za-z0-9_+/=.-]{{2,}}+){{1,64}}+"
+    rf"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.-]{{3,}}+(?:{_BREAK}[A-Za-z0-9_+/=.-]{{2,}}+){{1,64}}+"
 )
+_BASE64: Final = re.compile("[A-Za-z0-9+]{8,}/$")
 _DIGIT: Final = re.compile(r"\d")
 _SHORTEST: Final = 20  # characters of a key that is worth putting together
 
@@ -124,6 +126,8 @@ def joined(text: str) -> Iterator[tuple[int, View]]:
         word = match[0]
         if len(word) <= _SHORTEST or _DIGIT.search(word) is None:
             continue
+        if _BASE64.search(text[max(match.start() - 24, 0) : match.start()]) is not None:
+            continue  # a line of base64 is no word
         view = View(word, [(*piece.span(), "") for piece in _MARKUP.finditer(word)])
         if len(view.text) >= _SHORTEST and any(map(str.isdigit, view.text)):
             yield match.start(), view
@@ -140,7 +144,11 @@ def _escaped(spelled: str) -> str:
         char = html.unescape(spelled)
     else:
         char = chr(int(re.sub(r"^(?:\\+[ux]|%)\{?|\}$", "", spelled), 16))
-    return char if char.isascii() else ""
+    return (
+        unicodedata.normalize("NFKC", char)
+        if char.isascii() or char.isalpha() or char == "："
+        else ""
+    )
 
 
 _SHOWN: Final[dict[str, Callable[[str], str]]] = {

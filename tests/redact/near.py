@@ -45,10 +45,12 @@ VARIATIONS: Final[tuple[Callable[[str, str], str], ...]] = (
 
 def near() -> Iterator[str]:
     """The lines of `near.txt`."""
-    for name in ("positive.txt", "held-out.txt"):
+    for name in ("positive.txt", "held-out.txt", "context.txt"):
         for number, example in enumerate(examples(name)[::3]):
             yield f"{name} {number} {example.rule} {_masked(example.text, example.secret)}"
-    for number, text in enumerate(ordinary()):
+    for number, text in enumerate(
+        ordinary("ordinary.txt", "ordinary-made.txt", "ordinary-context.txt")
+    ):
         words = re.findall(r"[^\s\"'=:,;()]{6,}", text)
         yield f"ordinary {number} {_masked(text, max(words, key=len, default=text))}"
 

@@ -7,12 +7,21 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.redaction import FOLDER, Example, examples, marked, ordinary, score
+from benchmarks.redaction import (
+    FOLDER,
+    ORDINARY,
+    SECRETS,
+    Example,
+    examples,
+    marked,
+    ordinary,
+    score,
+)
 from sessiontree.redact.rules import RULES
 
 LEAST_RECALL = 0.95
 MOST_FALSE_ALARMS = 1 / 50
-LEAST_TEXTS = 400
+LEAST_TEXTS = 300
 
 
 def told(missed: list[Example]) -> list[str]:
@@ -20,18 +29,23 @@ def told(missed: list[Example]) -> list[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["positive.txt", "held-out.txt"])
+@pytest.mark.parametrize("name", SECRETS)
 def test_secrets_are_masked(name: str) -> None:
     found = score(examples(name))
     assert found.recall >= LEAST_RECALL, told(found.missed)
 
 
 @pytest.mark.slow
-def test_ordinary_texts_are_left_as_they_are() -> None:
-    texts = ordinary()
-    assert len(texts) >= LEAST_TEXTS
+@pytest.mark.parametrize("name", ORDINARY)
+def test_ordinary_texts_are_left_as_they_are(name: str) -> None:
+    texts = ordinary(name)
     wrong = marked(texts)
     assert len(wrong) <= len(texts) * MOST_FALSE_ALARMS, wrong
+
+
+def test_each_list_has_some_hundred_texts() -> None:
+    assert all(len(examples(name)) >= LEAST_TEXTS for name in SECRETS)
+    assert all(len(ordinary(name)) >= LEAST_TEXTS for name in ORDINARY)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,53 @@
+"""A secret is masked in each place of a session that holds its text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+import pytest
+
+from benchmarks.redaction import Example, examples, is_left
+from sessiontree import Redaction
+
+LEAST_RECALL: Final = 0.95
+
+SHAPES: Final[dict[str, Callable[[str], Any]]] = {
+    "prompt": lambda text: {"role": "user", "content": text},
+    "blocks": lambda text: {"role": "user", "content": [{"type": "text", "text": text}]},
+    "result": lambda text: {
+        "role": "toolResult",
+        "toolCallId": "c1",
+        "content": [{"type": "text", "text": f"$ cat it\n{text}\n$ "}],
+    },
+    "command": lambda text: {
+        "role": "assistant",
+        "content": [
+            {"type": "toolCall", "id": "c1", "name": "bash", "arguments": {"command": text}}
+        ],
+    },
+    "JSON text": lambda text: {"role": "user", "content": json.dumps({"output": text})},
+    "JSON in a text": lambda text: {"role": "user", "content": f"log: {json.dumps(text)} end"},
+    "lines": lambda text: {"role": "user", "content": f"first line\n\n{text}\n\nlast line\n"},
+}
+
+
+def left(shape: str, name: str) -> list[Example]:
+    """The examples of a file whose secret is left in an entry of a shape."""
+    return [
+        example
+        for example in examples(name)[::3]
+        if is_left(
+            example.secret,
+            json.dumps(Redaction().value({"message": SHAPES[shape](example.text)}, "e")),
+        )
+    ]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", ["context.txt", "context-held-out.txt"])
+def test_a_secret_is_masked_in_an_entry_of_each_shape(shape: str, name: str) -> None:
+    missed = left(shape, name)
+    assert len(missed) <= (1 - LEAST_RECALL) * len(examples(name)) / 3, missed
