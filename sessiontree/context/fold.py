@@ -60,7 +60,8 @@ def custom_message(entry: Entry) -> dict[str, Any]:
     return {"role": "custom", **{key: entry[key] for key in keys if key in entry}}
 
 
-# Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second.
+# Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second. It begins
+# with the header if the first is not above the second.
 Segment = Callable[[str, str], Sequence[Entry]]
 MOST_MERGED_AGAIN: Final = 200_000
 """How many entries the merges of one context may read again."""
@@ -278,7 +279,7 @@ class Fold:
     def _contributions(self, visible: list[Entry]) -> Iterator[tuple[Entry, Message, Entry]]:
         """For each message: the entry on this path, the message, its source."""
         seen: set[str] = set()
-        merged = _Merged()
+        merged = _Merged({entry.uuid for entry in visible})
         for entry in visible:
             self._note_setting(entry)
             if entry.type == "merge":
@@ -286,7 +287,6 @@ class Fold:
                     yield entry, message, source
                 continue
             own = self._edited(entry, self._edits, self._blocks)
-            seen.add(entry.uuid)
             if own is not None and self._is_kept(own):
                 yield entry, own, entry
 
@@ -305,14 +305,15 @@ class Fold:
                 if outer is not None:
                     merged.finish(outer)
                 continue
-            if entry.uuid in seen:
+            is_merged = len(frames) > 1
+            if entry.uuid in seen or (is_merged and entry.uuid in merged.own):
                 continue
             seen.add(entry.uuid)
             is_whole = entry.get("summary") is not None or entry.uuid in edits
             if entry.type == "merge" and not is_whole:
                 if merged.is_finished(entry):  # all that it takes in was seen
                     continue
-                segment = _visible_segment(merged.take(entry, self._segment_of(entry)))
+                segment = self._segment_of(entry, merged)
                 if not segment:
                     continue
                 self._contents.prepare(segment)
@@ -324,15 +325,21 @@ class Fold:
             if message is not None and self._is_kept(message):
                 yield message, entry
 
-    def _segment_of(self, merge: Entry) -> Sequence[Entry]:
+    def _segment_of(self, merge: Entry, known: _Merged) -> Sequence[Entry]:
+        """Return the entries that a merge takes in, or none, with a warning."""
         base, merged = merge.get("baseUuid"), merge.get("mergedUuid")
-        named = isinstance(base, str) and isinstance(merged, str)
-        segment = self._segment(base, merged) if named else ()
-        if not segment:
-            self._warnings.append(
-                f"merge {merge.uuid} contributes nothing: {merged} is not in the file"
-            )
-        return segment
+        is_named = isinstance(base, str) and isinstance(merged, str) and base != merged
+        segment = known.take(merge, self._segment(base, merged)) if is_named else []
+        if base == merged:
+            cause = f"its base is the merged entry {merged}"
+        elif not segment:
+            cause = f"{merged} is not in the file"
+        elif segment[0].type == HEADER:
+            cause = f"its base {base} is not above {merged}"
+        else:
+            return _visible_segment(segment)
+        self._warnings.append(f"merge {merge.uuid} contributes nothing: {cause}")
+        return ()
 
     def _edited(self, entry: Entry, edits: Mapping[str, Any], blocks: Blocks) -> Message | None:
         """What an entry contributes under the edits of its path."""
@@ -408,9 +415,13 @@ class _Merged:
     Merges can be nested so that each takes in all that the others did: the work is then the square
     of their number, for a context in which each entry is once. How often entries may be read again
     is limited.
+
+    Attributes:
+        own: the uuids of the entries on the path itself, which no merge adds again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, own: set[str]) -> None:
+        self.own = own
         self._finished: set[tuple[Any, Any]] = set()
         self._read: dict[tuple[str, int], Entry] = {}
         self._again = 0

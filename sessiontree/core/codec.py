@@ -216,8 +216,15 @@ def blocks_beyond(message: Any) -> int:
     return count if count > MOST_BLOCKS else 0
 
 
-def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
-    """A function that decodes lines; `fetch` reads blobs when spilled strings are asked for."""
+def decoder(report: Report, fetch: Fetch | None = None, header_at: int | None = None) -> Decode:
+    """Make a function that decodes lines.
+
+    Args:
+        report: takes damage.
+        fetch: reads blobs when spilled strings are asked for.
+        header_at: the offset of the header; a header at another offset is not an entry. None: any
+            header is an entry.
+    """
 
     def decode(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
         try:
@@ -232,6 +239,9 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
                 return None
         if not entry.uuid:
             return hard(line, offset, uuid)
+        if entry.type == HEADER and offset != header_at is not None:
+            report_header(entry, offset, report)
+            return None
         if line[-10:] != b'%08x"}' % crc32(line[:-CRC_LENGTH]):
             _check_unsealed(line, offset, report)
         force_setattr(entry, "_line", line)  # `stored`, inlined: every line of a path gets here
@@ -252,9 +262,19 @@ def decoder(report: Report, fetch: Fetch | None = None) -> Decode:
         if uuid is not None and quoted(uuid) not in line:
             return None
         entry = _decode_hard(line, offset, report, fetch)
-        return entry if entry is None or uuid in (None, entry.uuid) else None
+        if entry is None or uuid not in (None, entry.uuid):
+            return None
+        if entry.type == HEADER and offset != header_at is not None:
+            report_header(entry, offset, report)
+            return None
+        return entry
 
     return decode
+
+
+def report_header(found: Head | Entry, offset: int, report: Report) -> None:
+    """Report a second header, which is not an entry of the tree."""
+    report("second header", offset, f"a second header, {found.uuid}")
 
 
 class Chain(Sequence[Entry]):
@@ -339,7 +359,7 @@ class DecodeChain(Protocol):
         """
 
 
-def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
+def chain_decoder(fetch: Fetch | None = None, header_at: int = 0) -> DecodeChain:
     """A function that decodes many lines in a few calls, each for all lines; see `decoder`."""
 
     def decode_chain(block: bytes, offset: int, uuid: str, /) -> Chain | None:
@@ -363,6 +383,8 @@ def chain_decoder(fetch: Fetch | None = None) -> DecodeChain:
         if b"\\" in block and not _are_spelled_plainly(lines, entries, uuids):
             return None
         if HEADER in {entry.type for entry in entries[1:]}:
+            return None
+        if entries[0].type == HEADER and offset != header_at:
             return None
         _put_right(entries, fetch)
         return Chain(Block(block, offset), entries, fetch)
@@ -423,7 +445,7 @@ def _is_spelled_plainly(entry: Entry, line: bytes) -> bool:
     return line.startswith(spelled, _UUID_AT + len(entry.type)) or spelled in line
 
 
-def head_decoder(report: Report) -> Decode:
+def head_decoder(report: Report, header_at: int) -> Decode:
     """A function that decodes no more than the structural keys of a line; see `decoder`.
 
     It checks no checksum.
@@ -432,6 +454,9 @@ def head_decoder(report: Report) -> Decode:
     def decode(line: bytes, offset: int, uuid: str | None = None, /) -> Entry | None:
         found = head(line, offset, report)
         if found is None or (uuid is not None and found.uuid != uuid):
+            return None
+        if found.type == HEADER and offset != header_at:
+            report_header(found, offset, report)
             return None
         if uuid is not None:
             spelled = f'"{uuid}"'.encode("utf-8", "surrogatepass")

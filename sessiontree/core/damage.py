@@ -33,7 +33,7 @@ NEXT_STEP: Final = {
     "late parent": "the tree is complete; the lines were reordered",
     "cycle": "the path ends here; the file was edited by hand or by a faulty program",
     "duplicate": "a child belongs to the last entry with this uuid that comes before the child",
-    "second header": "two files were joined; the first header counts",
+    "second header": "two files were joined; the first header counts, this one is not in the tree",
     "reference": "the target is lost, or not on the path; look at the entry",
     "handle": "the context has a placeholder; append the handle again in a correct form, and "
     "drop this entry with 'edit-context'",

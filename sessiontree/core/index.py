@@ -7,7 +7,8 @@ slot and some bytes in arrays.
 Invariants: the parent of a row is the nearest row before it with the parent's uuid, else the
 nearest after it (a second row with a uuid that its line spells only with escapes is never a parent,
 so that a search for the plain spelling is enough); following parents always ends (an edge that
-would close a circle is cut, and reported); a header has no parent; every entry has a row.
+would close a circle is cut, and reported); the header is the first row and has no parent; every
+entry has a row, and a second header has none.
 
 `Branching` finds the tips of the branches and where each forked. A lane leaves another's line where
 its first entry's parent is; the other line does not end there. Rows between two entries of one lane
@@ -30,7 +31,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.codec import Head, ended_lines, head, heads_of, quoted
+from sessiontree.core.codec import Head, ended_lines, head, heads_of, quoted, report_header
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER, Entry
 from sessiontree.core.runs import parts, report_run
@@ -161,8 +162,11 @@ class TreeIndex:
 
     def _add(self, found: Head | Entry, line: bytes, offset: int, report: Report) -> None:
         uuid = found.uuid
-        parent = None if found.type == HEADER else found.parent_uuid
         row = len(self.uuids)
+        if row and found.type == HEADER:
+            report_header(found, offset, report)
+            return
+        parent = None if found.type == HEADER else found.parent_uuid
         rows = self._rows
         above = rows.get(parent, NO_ROW)
         if parent is not None:
@@ -170,8 +174,6 @@ class TreeIndex:
                 report("cycle", offset, f"entry {uuid} names itself as its parent")
             elif above == NO_ROW:
                 self._missing.setdefault(parent, []).append(row)
-        elif row and found.type == HEADER:
-            report("second header", offset, f"a second header, {uuid}")
         elif row:
             report("missing parent", offset, f"entry {uuid} names no parent")
         is_first = uuid not in rows

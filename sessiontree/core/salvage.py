@@ -319,7 +319,8 @@ def _is_header(line: bytes) -> bool:
 
 def _written(damaged: bytes, lines: list[bytes], file: str) -> bytes:
     kept = _kept(damaged)
-    entries = [entry for line in lines if (entry := decode(line, 0, ignore)) is not None]
+    found = [entry for line in lines if (entry := decode(line, 0, ignore)) is not None]
+    entries = [entry for entry in found if entry.type != HEADER] or found
     first = next(entry.timestamp for entry in entries if entry.timestamp is not None)
     id, created = _id_and_time_of(file) or ("", first)
     own = decode_object(damaged.strip(_NOTHING)).get("uuid") if kept else None

@@ -55,6 +55,7 @@ class Verification:
         self._report = report
         self._tree = TreeIndex()
         self._references: list[tuple[int, str, str]] = []  # row, key, uuid
+        self._merges: list[tuple[int, str, str]] = []  # row, merged and base of those to be read
         self._wrong: defaultdict[int, list[str]] = defaultdict(list)
         self._is_copy = False
         self._steps = 0
@@ -99,6 +100,10 @@ class Verification:
             self._is_copy = "parentSession" in entry
         if kind == "handle":
             self._check_handle(entry, row)
+        if kind == "merge" and entry.as_stored.get("summary") is None:
+            merged, base = (entry.as_stored.get(key) for key in ("mergedUuid", "baseUuid"))
+            if isinstance(merged, str) and isinstance(base, str):
+                self._merges.append((row, merged, base))
         for key in REFERENCES.get(kind, ()):
             uuid = entry.as_stored.get(key)
             if isinstance(uuid, str):
@@ -127,6 +132,8 @@ class Verification:
             self._report("missing parent", tree.offsets[row], cause)
         for reference in self._references:
             self._follow(*reference)
+        for merge in self._merges:
+            self._check_merge(*merge)
         for row, causes in self._wrong.items():
             self._report("reference", tree.offsets[row], f"{tree.uuids[row]}: {'; '.join(causes)}")
 
@@ -137,6 +144,20 @@ class Verification:
                 self._wrong[row].append(f"its {key} {uuid} is not in the file")
         elif key in _ABOVE and not self._is_above(row, target):
             self._wrong[row].append(f"its {key} {uuid} is not on its path")
+
+    def _check_merge(self, row: int, merged: str, base: str) -> None:
+        """Report a merge that cannot add what it names."""
+        target, start = self._tree.row(merged), self._tree.row(base)
+        if row in self._wrong or target == NO_ROW:
+            return
+        if merged == base:
+            self._wrong[row].append(f"its mergedUuid {merged} is its baseUuid too: it adds nothing")
+        elif self._is_above(row, target):
+            self._wrong[row].append(f"its mergedUuid {merged} is on its path")
+        elif self._is_above(target, row):
+            self._wrong[row].append(f"its mergedUuid {merged} is below it")
+        elif start != NO_ROW and not self._is_above(target, start):
+            self._wrong[row].append(f"its baseUuid {base} is not above its mergedUuid {merged}")
 
     def _is_above(self, row: int, target: int) -> bool:
         """Whether an entry, or another of the same uuid, is a row or its ancestor."""

@@ -347,7 +347,10 @@ class Cursor:
 
     @synchronized
     def segment(self, base_uuid: str, merged_uuid: str) -> list[Entry]:
-        """Return the path from below one entry to another, as a merge names it."""
+        """Return the path from below one entry to another, as a merge names it.
+
+        If the one is not above the other, the path begins with the header.
+        """
         merged = self.by_uuid(merged_uuid)
         if merged is None:
             return []
@@ -360,7 +363,7 @@ class Cursor:
                 if entry.parent_uuid == base_uuid or entry.uuid == kept:
                     break
         path.reverse()
-        return [entry for entry in path if entry.type != HEADER]
+        return path
 
 
 def _first_kept(entry: Entry) -> str | None:

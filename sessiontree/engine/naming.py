@@ -580,11 +580,16 @@ class Naming:
             lines = ended_lines(block)
             heads = heads_of(lines)
             if not heads or not all(found.uuid for found in heads):
-                yield from _hard_lines(block, start)
+                yield from filter(self._is_entry, _hard_lines(block, start))
                 continue
             for found, line in zip(heads, lines, strict=True):
-                yield found, line, start
+                if found.type != HEADER or self._is_entry((found, line, start)):
+                    yield found, line, start
                 start += len(line)
+
+    def _is_entry(self, line: Line) -> bool:
+        """True if a line is not a second header."""
+        return line[0].type != HEADER or line[2] == self._view.header.offset
 
     def may_hold(self, text: str, end: int | None = None) -> bool:
         """Whether some line before an offset, by default the end, may hold a string."""
@@ -756,7 +761,9 @@ class Naming:
             offset, line = backwards.line_before(end)
             found = head(line, offset, ignore)
             if found is not None and found.lane == lane and found.type not in ANNOTATIONS:
-                return self._view.decode(line, offset)
+                entry = self._view.decode(line, offset)
+                if entry is not None:
+                    return entry
             end = offset - 1
         return None
 

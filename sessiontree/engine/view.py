@@ -20,7 +20,7 @@ from sessiontree.core.codec import (
     lines_in,
 )
 from sessiontree.core.damage import Damage, Findings, ignore
-from sessiontree.core.entry import Entry, stored
+from sessiontree.core.entry import HEADER, Entry, stored
 from sessiontree.core.header import is_version_1
 from sessiontree.core.index import TreeIndex
 from sessiontree.core.runs import parts, report_run
@@ -43,9 +43,8 @@ class View:
 
     def __init__(self, log: Log, fetch: Fetch | None = None) -> None:
         self._log = log
-        self.decode = decoder(self.report, fetch)
-        self._decode_chain = chain_decoder(fetch)
-        self._decode_head = head_decoder(self.report)
+        self._fetch = fetch
+        self.decode, self._decode_chain, self._decode_head = self._decoders(0)
         self._findings = Findings()
         self._tree: TreeIndex | None = None
         self._tree_ends_open = False
@@ -63,6 +62,9 @@ class View:
 
     def _read_header(self) -> Entry:
         found = find_header(self._log, self._log.read(0, 4096))
+        if found.offset:
+            self.decode, self._decode_chain, self._decode_head = self._decoders(found.offset)
+            self._walk = None  # an earlier one has the decoders from before
         offset = 0
         if found.offset:  # decode the lines before it, to report their damage
             for lines, count in parts(self._log.read(0, found.offset)):
@@ -90,6 +92,14 @@ class View:
                 file,
             )
         return entry
+
+    def _decoders(self, header_at: int) -> tuple[Decode, DecodeChain, Decode]:
+        """Make the decoders of lines; only the header at an offset is an entry."""
+        return (
+            decoder(self.report, self._fetch, header_at),
+            chain_decoder(self._fetch, header_at),
+            head_decoder(self.report, header_at),
+        )
 
     @property
     def is_version_1(self) -> bool:
@@ -191,7 +201,7 @@ class View:
 
     def _new_entry(self, line: bytes, offset: int, seen: int) -> Iterator[Entry]:
         found = head(line, offset, self.report)
-        if found is not None and offset + len(line) > seen:
+        if found is not None and found.type != HEADER and offset + len(line) > seen:
             entry = Entry(found.type, found.uuid, found.parent_uuid, found.lane)
             yield stored(entry, line, offset)
 

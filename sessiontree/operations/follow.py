@@ -24,9 +24,9 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator
 from typing import Any, Final, NamedTuple
 
-from sessiontree.core.codec import decode, decoder, lines_in
+from sessiontree.core.codec import decode, decoder, lines_in, report_header
 from sessiontree.core.damage import Damage, ignore
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
 from sessiontree.engine.opening import (
@@ -291,6 +291,7 @@ class _Lines:
         self._options = options
         self._decode = decoder(self._report, options.fetch if options else None)
         self._tail = b""
+        self._has_begun = False  # a header is now a second one
         start = sniff_file(log)
         if start.format is not None:
             raise foreign_refusal(start.format, log.name)
@@ -303,6 +304,7 @@ class _Lines:
         start = max(0, offset - _TAIL_LENGTH)
         self.at = offset
         self._tail = self.log.read(start, offset - start)
+        self._has_begun = offset > 0
 
     def entries(self, end: int) -> Iterator[Entry]:
         """The entries up to an offset."""
@@ -310,10 +312,14 @@ class _Lines:
             self.check()  # after the read: the file may have been rewritten before it
             for line in lines_in(block):
                 entry = self._decode(self._current(line), offset)
+                if entry is not None and entry.type == HEADER and self._has_begun:
+                    report_header(entry, offset, self._report)
+                    entry = None
                 offset += len(line) + 1
                 self.at = offset
                 self._tail = line[-_TAIL_LENGTH:] + b"\n"
                 if entry is not None:
+                    self._has_begun = True
                     yield entry
 
     def _report(self, kind: str, offset: int, cause: str) -> None:

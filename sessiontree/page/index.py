@@ -20,6 +20,7 @@ from sessiontree.page.rows import Row
 
 NO_ENTRY: Final = -1
 ALWAYS: Final = -2
+NOWHERE: Final = -3
 _FORK: Final = 2
 
 
@@ -105,12 +106,15 @@ class Index:
         }
 
     def _above(self) -> list[int]:
-        """For each entry how far its parent is before it."""
+        """For each entry how far its parent is before it.
+
+        The header has the number `NO_ENTRY`, and a parent that is missing `NOWHERE`.
+        """
         numbers = array("i", [NO_ENTRY]) * len(self._tree)
         for number, row in enumerate(self._rows):
             numbers[row] = number
         parents = (self._tree.parents[row] for row in self._rows)
-        above = (numbers[row] if row != NO_ROW else NO_ENTRY for row in parents)
+        above = (numbers[row] if row != NO_ROW else NOWHERE for row in parents)
         return [number - parent for number, parent in enumerate(above)]
 
     def _folding(self, number_of: Mapping[str, int], header: Entry) -> dict[str, Any]:
@@ -119,6 +123,7 @@ class Index:
         def named(uuid: str) -> int:
             return number_of.get(uuid, NO_ENTRY)
 
+        bases = {**number_of, header.uuid: NO_ENTRY}
         return {
             "cut": _cut(header, named),
             "kept": {
@@ -126,7 +131,7 @@ class Index:
             },
             "edits": {n: [named(uuid), size] for n, (uuid, size) in self._all("edits")},
             "merges": {
-                n: [named(base), named(end), int(whole)]
+                n: [bases.get(base, NOWHERE), named(end), int(whole)]
                 for n, (base, end, whole) in self._all("merges")
             },
             "pieces": self._pieces(),

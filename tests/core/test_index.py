@@ -36,6 +36,11 @@ def chain(*uuids: str) -> list[Line]:
     return [(t, u, p, None) for t, u, p in zip(types, uuids, above, strict=True)]
 
 
+def entries(lines: list[Line]) -> list[Line]:
+    """The lines that are entries: all but second headers."""
+    return [line for row, line in enumerate(lines) if not row or line[0] != "session"]
+
+
 def model(lines: list[Line]) -> list[int]:
     """The parent of each row by the words of the rule, edges added in file order."""
     parents: list[int] = []
@@ -74,6 +79,7 @@ anything = st.lists(
 @given(anything)
 def test_any_lines_make_the_tree_that_the_rule_says(lines: list[Line]) -> None:
     tree, findings = grown(*lines)
+    lines = entries(lines)
     parents = model(lines)
     assert list(tree.parents) == parents
     assert tree.uuids == [uuid for _, uuid, _, _ in lines]
@@ -121,6 +127,7 @@ def test_what_comes_in_pieces_is_what_comes_at_once(lines: list[Line], data: st.
 @given(anything)
 def test_ancestors_and_content_are_those_of_the_model(lines: list[Line]) -> None:
     tree, _ = grown(*lines)
+    lines = entries(lines)
     rows = range(len(lines))
     content = tree.content_rows()
     assert [bool(mark) for mark in content] == [lines[row][0] in CONTENT for row in rows]
@@ -196,11 +203,23 @@ def test_nothing_recurses() -> None:
     assert findings.kinds == []
 
 
-def test_a_file_in_reverse_order_is_the_same_tree() -> None:
-    lines = chain(*(str(place) for place in range(2_000)))
-    tree, findings = grown(*reversed(lines))
-    assert [tree.uuids[row] for row in tree.rows_up(0)] == [line[1] for line in reversed(lines)]
-    assert set(findings.kinds) == {"late parent", "second header"}
+def test_entries_in_reverse_order_are_the_same_tree() -> None:
+    header, *lines = chain(*(str(place) for place in range(2_000)))
+    tree, findings = grown(header, *reversed(lines))
+    assert [tree.uuids[row] for row in tree.rows_up(1)] == [
+        *(line[1] for line in reversed(lines)),
+        "0",
+    ]
+    assert set(findings.kinds) == {"late parent"}
+
+
+@pytest.mark.parametrize("uuid", ["0", "other"])
+def test_a_second_header_is_not_in_the_tree(uuid: str) -> None:
+    below = ("message", "x", uuid, None)
+    tree, findings = grown(*chain("0", "1"), ("session", uuid, None, None), below)
+    assert tree.uuids == ["0", "1", "x"]
+    assert [tree.uuids[row] for row in tree.rows_up(2)] == (["x", "0"] if uuid == "0" else ["x"])
+    assert findings.kinds == ["second header"]
 
 
 def lines_run(lines: list[Line]) -> int:

@@ -219,7 +219,7 @@ CASES = {
     "an entry without a parent": _stays(
         _file(ROOT, A, _line("b", None), C, D), ALL, [("missing parent", 3)]
     ),
-    "two files joined": _stays(_file(*LINES, OTHER), "root a b c d other", [("second header", 6)]),
+    "two files joined": _stays(_file(*LINES, OTHER), ALL, [("second header", 6)]),
     "an entry of an older program": Case(
         _file(*LINES, OLDER), ALL, [("no uuid", 6)], f"{ALL} {OLDER_UUID}"
     ),

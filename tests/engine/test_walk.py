@@ -44,7 +44,7 @@ class Found(NamedTuple):
 
 
 def oracle_entries(content: bytes) -> list[Found]:
-    """Every line decoded whole, by the standard library."""
+    """Every line decoded whole, by the standard library, without second headers."""
     found = []
     offset = 0
     for line in content.split(b"\n"):
@@ -55,7 +55,8 @@ def oracle_entries(content: bytes) -> list[Found]:
             value = None
         keys = value if isinstance(value, dict) else {}
         kind, uuid = keys.get("type"), keys.get("uuid")
-        if isinstance(kind, str) and isinstance(uuid, str) and uuid:
+        is_entry = isinstance(kind, str) and isinstance(uuid, str) and uuid
+        if is_entry and not (kind == "session" and found):
             parent, lane = keys.get("parentUuid"), keys.get("lane")
             lane = None if lane == "main" else lane
             found.append(Found(offset, kind, uuid, parent, lane, f'"{uuid}"'.encode() in line))

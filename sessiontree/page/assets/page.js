@@ -498,13 +498,13 @@ function setMode(wanted) {
 
 // A path is folded as `sessiontree.context.fold` does it; see `sessiontree.page.contexts`.
 
-const NOTHING = -1, ALL = -2, MOST_MERGED = 1e6;
+const NOTHING = -1, HEADER = -1, ALL = -2, MOST_MERGED = 1e6;
 
 // The entries that count at the end of a path, the oldest first; a compaction before what it keeps.
 function visible(last, base, isMerged) {
   const {kept, cut} = index.rules, path = [];
-  let compaction = -1, isFound = false;
-  for (let at = last; at >= 0 && at !== base; at -= index.above[at]) {
+  let compaction = -1, isFound = false, at = last;
+  for (; at >= 0 && at !== base; at -= index.above[at]) {
     path.push(at);
     if (compaction < 0) {
       if (kept[at] === undefined) continue;
@@ -512,12 +512,13 @@ function visible(last, base, isMerged) {
       if (kept[at] === at) { isFound = true; break; }
     } else if (at === kept[compaction]) { isFound = true; break; }
   }
+  if (isMerged && at === HEADER && base !== HEADER) return [];  // the base is not above
   path.reverse();
   if (compaction < 0) return path;
   isFound ||= kept[compaction] === ALL;
-  const isCut = cut === ALL || (cut >= 0 && path[0] === cut), at = path.indexOf(compaction);
-  const before = isFound || isMerged || isCut ? path.slice(0, at).filter((one) => kept[one] === undefined) : [];
-  return [compaction, ...before, ...path.slice(at + 1)];
+  const isCut = cut === ALL || (cut >= 0 && path[0] === cut), place = path.indexOf(compaction);
+  const before = isFound || isMerged || isCut ? path.slice(0, place).filter((one) => kept[one] === undefined) : [];
+  return [compaction, ...before, ...path.slice(place + 1)];
 }
 
 // The first piece of a message that was written in pieces; any other entry is its own.
@@ -533,7 +534,7 @@ function editsOf(path) {
 }
 
 class Had {
-  constructor() { this.entries = new Set(); this.messages = this.tokens = 0; this.seen = new Set(); this.read = 0; this.calls = new Map(); }
+  constructor(own) { this.own = new Set(own); this.entries = new Set(); this.messages = this.tokens = 0; this.seen = new Set(); this.read = 0; this.calls = new Map(); }
 
   take(entry, edits) {
     if (index.tokens[entry] === NOTHING) return;
@@ -556,7 +557,7 @@ class Had {
       const frame = frames[frames.length - 1], [path, at, inside] = frame;
       if (at === path.length) { frames.pop(); continue; }
       const entry = path[frame[1]++], ends = index.rules.merges[entry];
-      if (this.seen.has(entry)) continue;
+      if (this.seen.has(entry) || (frames.length > 1 && this.own.has(entry))) continue;
       this.seen.add(entry);
       if (!ends || ends[2] || inside.has(entry)) { this.take(entry, inside); continue; }
       const taken = ends[1] < 0 ? [] : visible(ends[1], ends[0], true);
@@ -567,10 +568,10 @@ class Had {
 }
 
 function contextAt(last) {
-  const path = visible(last, -1, false), edits = editsOf(path), had = new Had();
+  const path = visible(last, -1, false), edits = editsOf(path), had = new Had(path);
   for (const entry of path) {
     if (index.rules.merges[entry]) had.merge(entry, edits);
-    else { had.take(entry, edits); had.seen.add(entry); }
+    else had.take(entry, edits);
   }
   return had;
 }
