@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.file_edits import SessionEdit, edits_of
+from sessiontree.catalog.file_edits import SessionEdit, edits_of, steps_for
 from sessiontree.catalog.git import LineCommit, Version
 from sessiontree.catalog.target import SECOND, KnownFile, Target, known_file, read_text
 from sessiontree.core.line_diff import lines_of
@@ -130,7 +130,7 @@ def played(known: KnownFile, edits: Sequence[SessionEdit], text: str) -> Played:
     committed: set[int] = set()
     if not done:
         return Played([None] * len(lines_of(text)), committed, set())
-    replay = Replay()
+    replay = Replay(steps_for(edits, "name fewer sessions, or a later time to begin at"))
     waiting = 0
     for version in known.versions_since(done[0][1].seconds):
         while waiting < len(done) and done[waiting][1].seconds <= version.time + SECOND:

@@ -21,6 +21,7 @@ from sessiontree.catalog.reason import Reason, reasons_of
 from sessiontree.catalog.search import processes_for
 from sessiontree.catalog.target import MOST_NAMES, Target
 from sessiontree.core.moment import seconds_of
+from sessiontree.core.steps import Steps
 from sessiontree.engine.translated import agent_files, history_files
 from sessiontree.errors import AgentRecordError, SessionTreeError
 from sessiontree.operations.edits import FileEvent
@@ -52,6 +53,7 @@ class SessionEdit(msgspec.Struct, frozen=True):
         agent: the short name of the agent; None if it is not known.
         event: the event.
         reason: why the call of an edit was made; empty for a look.
+        size: the bytes of the session.
     """
 
     file: str
@@ -59,6 +61,7 @@ class SessionEdit(msgspec.Struct, frozen=True):
     agent: str | None
     event: FileEvent
     reason: Reason = Reason()
+    size: int = 0
 
     @property
     def seconds(self) -> float:
@@ -75,15 +78,41 @@ def edits_of(
     each session file before it is read.
     """
     found: dict[_Which, SessionEdit] = {}
-    asked: set[str] = set()
-    while new := [name for name in target.names if name not in asked]:
-        asked.update(new)
-        for edit in _events_with(new, files, report, each):
+
+    def take(names: Sequence[str]) -> None:
+        for edit in _events_with(names, files, report, each, _found_in):
             key = _which(edit.event, edit.file, edit.event.time, is_known=False)
             found.setdefault(key, edit)  # a session may name a copy of a file more than once
-        _add_moves(target, found.values())
+
+    take(names := target.names)
+    take([name for name in _all_names(target, files, found.values()) if name not in names])
     kept = [edit for edit in _told_once(found.values()) if _is_about(target, edit.event)]
     return sorted(kept, key=lambda edit: (edit.seconds, edit.file))
+
+
+def _all_names(
+    target: Target, files: Sequence[str], edits: Iterable[SessionEdit]
+) -> Sequence[str]:
+    """The names of a target, with those that moves in sessions tell, of which edits are known.
+
+    A file may be moved twenty times. Each name is looked for alone, and quickly: the moves alone
+    are read, without their reasons.
+    """
+    moves = [edit for edit in edits if edit.event.to is not None]
+    asked = set(target.names)
+    _add_moves(target, moves)
+    while new := [name for name in target.names if name not in asked]:
+        asked.update(new)
+        moves += _events_with(new, files, lambda cause: None, nothing, _moves_in)
+        _add_moves(target, moves)
+    return target.names
+
+
+def steps_for(edits: Iterable[SessionEdit], way_out: str) -> Steps:
+    """The steps of a command that plays edits back, which follow the size of their sessions."""
+    sizes = {edit.file: edit.size for edit in edits}
+    error = f"the file is too large for the number of its edits; {way_out}"
+    return Steps.of_command(sum(sizes.values()), error)
 
 
 def _is_about(target: Target, event: FileEvent) -> bool:
@@ -162,13 +191,19 @@ def _below(target: Target, to: str, path: str) -> str | None:
     return None
 
 
+_Find = Callable[[Sequence[str], Scanner, str], Iterator["SessionEdit | str"]]
+"""Gives the events in a session file of calls that have one of some names, or what is wrong."""
+
+
 def _events_with(
-    names: Sequence[str], files: Sequence[str], report: Report, each: Each
+    names: Sequence[str], files: Sequence[str], report: Report, each: Each, find: _Find
 ) -> Iterator[SessionEdit]:
     """The events of calls that have one of some names in their arguments."""
+    if not names:
+        return
     scanner = Scanner()
     crew = Crew(
-        partial(_found_in, names, scanner), msgspec.msgpack.encode, _decoded, processes_for(files)
+        partial(find, names, scanner), msgspec.msgpack.encode, _decoded, processes_for(files)
     )
     for found in crew.results(files, each):
         if isinstance(found, str):
@@ -180,6 +215,16 @@ def _events_with(
 _decoded: Final = msgspec.msgpack.Decoder(SessionEdit | str).decode
 
 
+def _moves_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[SessionEdit | str]:
+    with suppress(SessionTreeError, OSError):  # which `_found_in` reports
+        if not _may_have(names, scanner, file):
+            return
+        with Session.open(file, readonly=True) as session:
+            for event in session.file_events(names):
+                if event.to is not None and _is_named(event, names):
+                    yield SessionEdit(file, session.id, None, event)
+
+
 def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[SessionEdit | str]:
     try:
         if not _may_have(names, scanner, file):
@@ -189,9 +234,10 @@ def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[Ses
             events = [each for each in session.file_events(names) if _is_named(each, names)]
             edits = (event.uuid for event in events if event.edit is not None)
             reasons = reasons_of(session, edits)
+            size = session.cursor.reader.view.size
             for event in events:
                 reason = reasons.get(event.uuid, Reason())
-                yield SessionEdit(file, session.id, agent, event, reason)
+                yield SessionEdit(file, session.id, agent, event, reason, size)
     except AgentRecordError:
         return
     except SessionTreeError as error:

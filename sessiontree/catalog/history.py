@@ -16,7 +16,7 @@ import msgspec
 from sessiontree.catalog.blame import played
 from sessiontree.catalog.file_edits import SessionEdit, edits_of
 from sessiontree.catalog.target import known_file, read_text
-from sessiontree.core.edit_diff import counts_of, diff_of
+from sessiontree.core.edit_diff import Counts, counted_diff_of
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.files import Report
 
@@ -117,16 +117,18 @@ def history(
     ]
     found: list[FileEdit] = []
     for number, edit, made in shown:
-        counts = counts_of(made)
-        outcome = _outcome(edit, kept[number], number in result.undone, number in result.committed)
+        counts, diff = counted_diff_of(made)
+        is_undone, is_committed = number in result.undone, number in result.committed
+        outcome = _outcome(edit, counts, kept[number], is_undone, is_committed)
         if outcome == "replaced" and not os.path.exists(path):
             outcome = "deleted"
-        diff = tuple(diff_of(made))
-        found.append(FileEdit(edit, made.kind, outcome, kept[number], *counts, diff))
+        found.append(FileEdit(edit, made.kind, outcome, kept[number], *counts, tuple(diff)))
     return found
 
 
-def _outcome(edit: SessionEdit, kept: int, is_undone: bool, is_committed: bool) -> Outcome:
+def _outcome(
+    edit: SessionEdit, counts: Counts, kept: int, is_undone: bool, is_committed: bool
+) -> Outcome:
     event = edit.event
     if event.ending != "done":
         return event.ending
@@ -134,5 +136,4 @@ def _outcome(edit: SessionEdit, kept: int, is_undone: bool, is_committed: bool) 
         return "kept"
     if is_undone:
         return "reverted" if is_committed else "lost"
-    assert event.edit is not None
-    return "replaced" if counts_of(event.edit).added else "done"
+    return "replaced" if counts.added else "done"

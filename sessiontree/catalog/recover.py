@@ -12,15 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from datetime import UTC, datetime
+from sys import getsizeof
 from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.file_edits import SessionEdit, edits_of
+from sessiontree.catalog.file_edits import SessionEdit, edits_of, steps_for
 from sessiontree.catalog.git import Version
 from sessiontree.catalog.target import known_file
 from sessiontree.core.edits import Edit, Seen, after
 from sessiontree.core.moment import moment_given
+from sessiontree.core.steps import Steps
 from sessiontree.errors import RefError, TooMuchError, UsageError, with_step
 from sessiontree.operations.recover import Content
 from sessiontree.operations.workers import Each, nothing
@@ -30,9 +32,10 @@ _MOST_NAMED: Final = 10
 """The gaps that a message names."""
 
 MOST_KEPT: Final = 200_000_000
-"""The characters of all states of a file, a line that may not be known counted as some."""
+"""The bytes of all states of a file; a line that may not be known counts as some."""
 
 _LINE: Final = 8
+_EMPTY: Final = getsizeof("")
 
 _SHORTEST: Final = 4
 """The characters of a uuid that name a state."""
@@ -118,12 +121,13 @@ def states(
 
     Raises:
         UsageError, StorageError: git does not read the repository, or fails.
-        TooMuchError: the states have over 200 MB.
+        TooMuchError: the states have over 200 MB, or the file is too large for its many edits.
     """
     known = known_file(path)
     edits = edits_of(known.target, files(), report, each)
     done = [edit for edit in edits if edit.event.ending == "done"]
     versions = known.versions_since(done[0].seconds) if _needs_base(done) else []
+    steps = steps_for(done, "name fewer sessions")
     content = Content()
     commit: str | None = None
     found: list[FileState] = []
@@ -132,17 +136,17 @@ def states(
         event = edit.event.edit or edit.event.seen
         assert event is not None
         if isinstance(event, Edit) and not content.is_known():
-            base = _base(event, versions, edit.seconds)
+            base = _base(event, versions, edit.seconds, steps)
             if base is not None:
                 commit = base.commit
-                content.take(Seen("", base.text or "", is_whole=True))
+                content.take(Seen("", base.text or "", is_whole=True), steps)
         before = content.text, content.lines
-        content.take(event)
+        content.take(event, steps)
         if content.contradicted or not content.is_known() or _tells_all(event):
             commit = None
         if isinstance(event, Edit) or _is_other(content, before):
             found.append(FileState(edit, _snapshot(content), commit))
-            kept += len(content.text or "") + _LINE * len(content.lines)
+            kept += getsizeof(content.text or "") - _EMPTY + _LINE * len(content.lines)
             if kept > MOST_KEPT:
                 raise TooMuchError("the file had too many states to keep; name fewer sessions")
     return found
@@ -168,12 +172,12 @@ def _needs_base(done: Sequence[SessionEdit]) -> bool:
     )
 
 
-def _base(edit: Edit, versions: Sequence[Version], seconds: float) -> Version | None:
+def _base(edit: Edit, versions: Sequence[Version], seconds: float, steps: Steps) -> Version | None:
     """The last version before an edit, if what the edit replaces is in it."""
     if edit.kind == "write" or edit.before is not None:
         return None
     last = next((one for one in reversed(versions) if one.time <= seconds), None)
-    if last is None or last.text is None or after(edit, last.text) is None:
+    if last is None or last.text is None or after(edit, last.text, steps) is None:
         return None
     return last
 

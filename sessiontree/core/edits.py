@@ -32,6 +32,7 @@ from sessiontree.core.patch import (
     taken_back,
 )
 from sessiontree.core.shell import ShellEffect, effects, script_of
+from sessiontree.core.steps import LINE, Steps, find
 
 Kind = Literal["write", "append", "edit", "delete", "move", "change"]
 
@@ -70,6 +71,9 @@ _NUMBER_WITH_TABS: Final = re.compile(r"Read|view|str_replace\w*")
 
 MOST_GROWTH: Final = 1 << 20
 """The characters by which a text that stands in many places may make a file longer."""
+
+_PASSES: Final = 4
+"""The steps to look at a character a few times."""
 
 _LEAST: Final = 8
 """The characters that a new text needs to be found in a file."""
@@ -134,6 +138,13 @@ class Seen(msgspec.Struct, frozen=True):
     def has_all_lines(self) -> bool:
         """Whether it is all of the file, but for the end of its last line."""
         return self.first == 1 and self.total == self.text.removesuffix("\n").count("\n") + 1
+
+
+def characters_of(edit: Edit) -> int:
+    """How many characters the texts of an edit have."""
+    swaps = sum(len(swap.old) + len(swap.new) for swap in edit.swaps)
+    lines = [len(line) + 1 for hunk in edit.hunks for line in (*hunk.before, *hunk.after)]
+    return swaps + sum(lines) + len(edit.content or "") + len(edit.before or "")
 
 
 def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
@@ -463,25 +474,31 @@ def _shown_by_id(holder: Any) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def after(edit: Edit, text: str | None) -> str | None:
+def after(edit: Edit, text: str | None, steps: Steps) -> str | None:
     """The content of a file after an edit of `text`; None where that is not known.
 
     Line ends of the file are kept: agents edit a file with CRLF as if it had LF.
+
+    Raises:
+        TooMuchError: the edit needs more steps than are left.
     """
     if edit.kind == "write":
         return edit.content
     if text is None or edit.kind in ("delete", "change"):
         return None
-    if "\r\n" in text and "\r\n" not in _wanted(edit):
-        made = after(edit, text.replace("\r\n", "\n"))
+    if "\r" in text and "\r\n" in text and "\r\n" not in _wanted(edit):
+        steps.take(_PASSES * len(text))
+        made = after(edit, text.replace("\r\n", "\n"), steps)
         return made.replace("\n", "\r\n") if made is not None else None
     if edit.kind == "append":
+        steps.take(len(text))
         return text + (edit.content or "")
     if edit.line is not None:
-        return _inserted(text, edit.line, edit.content or "")
-    made = _swapped(text, edit.swaps) if edit.swaps else None
+        return _inserted(text, edit.line, edit.content or "", steps)
+    made = _swapped(text, edit.swaps, steps) if edit.swaps else None
     if made is None and edit.hunks:
-        lines = applied(edit.hunks, text.split("\n"))
+        steps.take_search(text, "\n")
+        lines = applied(edit.hunks, text.split("\n"), steps)
         made = None if lines is None else "\n".join(lines)
     if made is None and edit.kind == "move" and not edit.hunks:
         return text
@@ -506,19 +523,37 @@ def _wanted(edit: Edit) -> str:
     return "".join(swap.old for swap in edit.swaps)
 
 
-def _inserted(text: str, line: int, content: str) -> str | None:
+def _inserted(text: str, line: int, content: str, steps: Steps) -> str | None:
+    steps.take(len(text) + LINE * text.count("\n"))
     lines = text.split("\n")
     if not 0 <= line <= len(lines):
         return None
     return "\n".join([*lines[:line], *content.removesuffix("\n").split("\n"), *lines[line:]])
 
 
-def _swapped(text: str, swaps: Sequence[Swap]) -> str | None:
+def _swapped(text: str, swaps: Sequence[Swap], steps: Steps) -> str | None:
     for swap in swaps:
-        count = text.count(swap.old) if swap.old else 0
-        if not count or (count > 1 and not swap.every):
+        made = _every(text, swap, steps) if swap.every else _only(text, swap, steps)
+        if made is None:
             return None
-        if count > 1 and count * (len(swap.new) - len(swap.old)) > MOST_GROWTH:
-            return None
-        text = text.replace(swap.old, swap.new)
+        text = made
     return text
+
+
+def _only(text: str, swap: Swap, steps: Steps) -> str | None:
+    """A text with another one in the place of the only one; None if there is none or more."""
+    size = len(swap.old)
+    at = find(text, swap.old, 0, steps)
+    if at < 0 or find(text, swap.old, at + size, steps) >= 0:
+        return None
+    return text[:at] + swap.new + text[at + size :]
+
+
+def _every(text: str, swap: Swap, steps: Steps) -> str | None:
+    if find(text, swap.old, 0, steps) < 0:
+        return None
+    count = text.count(swap.old)
+    if count > 1 and count * (len(swap.new) - len(swap.old)) > MOST_GROWTH:
+        return None
+    steps.take(_PASSES * len(text) + LINE * count)
+    return text.replace(swap.old, swap.new)

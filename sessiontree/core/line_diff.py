@@ -11,6 +11,7 @@ the length of the texts, never with its square.
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -22,8 +23,11 @@ Run = tuple[int, int, int]
 """Lines that are the same: where they begin in each text, and how many they are."""
 
 
-_DEEPEST: Final = 50
-"""How often anchors are looked for between anchors; texts that need more were made to cost time."""
+_MOST_LOOKS: Final = 6
+"""How often all lines are looked at, to find anchors; texts that need more were made to cost time.
+
+Two texts that have nothing to do with each other need three.
+"""
 
 
 def lines_of(text: str) -> list[str]:
@@ -42,10 +46,13 @@ def pairs(before: Sequence[str], after: Sequence[str]) -> list[tuple[int, int]]:
 
 def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
     """The lines that are the same in both, as runs, in order."""
+    if not before or not after:
+        return []
     found: list[Run] = []
-    waiting = [(0, len(before), 0, len(after), 0)]
+    waiting = [(0, len(before), 0, len(after))]
+    looks = _MOST_LOOKS * (len(before) + len(after))
     while waiting:
-        low, high, start, end, depth = waiting.pop()
+        low, high, start, end = waiting.pop()
         if same := _common(before, low, high, after, start, end):
             found.append((low, start, same))
             low, start = low + same, start + same
@@ -57,13 +64,14 @@ def runs(before: Sequence[str], after: Sequence[str]) -> list[Run]:
         if high - low == 1 or end - start == 1:
             found += _alone(before, low, high, after, start, end)
             continue
-        anchors = _anchors(before, low, high, after, start, end) if depth < _DEEPEST else []
+        looks -= high - low + end - start
+        anchors = _anchors(before, low, high, after, start, end) if looks >= 0 else []
         if anchors:
             for one, other in anchors:
-                waiting.append((low, one, start, other, depth + 1))
+                waiting.append((low, one, start, other))
                 found.append((one, other, 1))
                 low, start = one + 1, other + 1
-            waiting.append((low, high, start, end, depth + 1))
+            waiting.append((low, high, start, end))
         elif (high - low) * (end - start) <= _SHORT:
             compared = _compared(before, low, high, after, start, end)
             found += ((one, other, 1) for one, other in compared)
@@ -135,10 +143,9 @@ def _anchors(
     before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
 ) -> list[tuple[int, int]]:
     """The lines that stand once in both runs, the longest row of them that rises in both."""
-    ones = _once(before, low, high)
-    others = _once(after, start, end)
-    both = [(at, others[line]) for line, at in ones.items() if line in others]
-    both.sort()
+    once = _once(before, low, high) & _once(after, start, end)
+    others = {after[at]: at for at in range(start, end) if after[at] in once} if once else {}
+    both = [(at, others[before[at]]) for at in range(low, high) if before[at] in others]
     tails: list[int] = []  # the least end in `after` of a row of each length
     ends: list[int] = []  # the index in `both` of that end
     above = [-1] * len(both)
@@ -160,33 +167,40 @@ def _anchors(
     return row
 
 
-def _once(lines: Sequence[str], low: int, high: int) -> dict[str, int]:
-    found: dict[str, int] = {}
-    for at in range(low, high):
-        found[lines[at]] = -1 if lines[at] in found else at
-    return {line: at for line, at in found.items() if at >= 0}
+def _once(lines: Sequence[str], low: int, high: int) -> set[str]:
+    return {line for line, count in Counter(lines[low:high]).items() if count == 1}
 
 
 def _compared(
     before: Sequence[str], low: int, high: int, after: Sequence[str], start: int, end: int
 ) -> list[tuple[int, int]]:
-    """A longest common row of lines of two short runs; of several the one that comes first."""
+    """A longest common row of lines of two short runs; of several the one that comes first.
+
+    For each line of `before`, an integer has a bit for each line of `after`, the last one lowest.
+    A bit is set if the longest row from there on is longer with this line of `after`. A sum makes
+    the bits of a line of those of the line below it (Crochemore and others, 2001).
+    """
     width = end - start
-    lengths = [[0] * (width + 1) for _ in range(high - low + 1)]
+    full = (1 << width) - 1
+    same: dict[str, int] = {}
+    for column in range(width):
+        line = after[start + column]
+        same[line] = same.get(line, 0) | 1 << (width - 1 - column)
+    longer = [0] * (high - low + 1)
     for row in range(high - low - 1, -1, -1):
-        line, here, below = before[low + row], lengths[row], lengths[row + 1]
-        for column in range(width - 1, -1, -1):
-            if line == after[start + column]:
-                here[column] = below[column + 1] + 1
-            else:
-                here[column] = max(below[column], here[column + 1])
+        flat = full & ~longer[row + 1]
+        both = flat & same.get(before[low + row], 0)
+        longer[row] = full & ~((flat + both) | (flat - both))
     found: list[tuple[int, int]] = []
     row = column = 0
     while row < high - low and column < width:
         if before[low + row] == after[start + column]:
             found.append((low + row, start + column))
             row, column = row + 1, column + 1
-        elif lengths[row + 1][column] >= lengths[row][column + 1]:
+            continue
+        below = longer[row + 1] & ((1 << (width - column)) - 1)
+        beside = longer[row] & ((1 << (width - column - 1)) - 1)
+        if below.bit_count() >= beside.bit_count():
             row += 1
         else:
             column += 1

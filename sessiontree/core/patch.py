@@ -13,10 +13,12 @@ wrong one.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+
+from sessiontree.core.steps import LINE, Steps
 
 Lines = tuple[str, ...]
 
@@ -170,6 +172,7 @@ def parse_numbered(text: str) -> tuple[Hunk, ...]:
     those after the edit, all others those before it.
     """
     found: list[Hunk] = []
+    shift = 0  # the lines that the hunks so far add
     start: int | None = None
     before: list[str] = []
     after: list[str] = []
@@ -180,11 +183,11 @@ def parse_numbered(text: str) -> tuple[Hunk, ...]:
                 return ()
             if start is not None:
                 found.append(Hunk(tuple(before), tuple(after), start))
+                shift += len(after) - len(before)
             start, before, after = None, [], []
             continue
         mark, number, rest = numbered[1], int(numbered[2]), numbered[3]
         if start is None:
-            shift = sum(len(hunk.after) - len(hunk.before) for hunk in found)
             start = max(number - shift if mark == "+" else number, 1)
         _take(mark + rest, before, after)
     if start is not None:
@@ -204,6 +207,8 @@ def structured_hunks(value: Any) -> tuple[Hunk, ...]:
         after: list[str] = []
         for line in lines:
             if isinstance(line, str):
+                if "\n" in line:
+                    return ()
                 _take(line.removesuffix("\r"), before, after)
         found.append(Hunk(tuple(before), tuple(after), _first(start, len(before))))
     return tuple(found)
@@ -214,23 +219,17 @@ def _first(start: int, count: int) -> int:
     return max(start, 1) if count else start + 1
 
 
-def applied(hunks: Sequence[Hunk], lines: Sequence[str]) -> list[str] | None:
+def applied(hunks: Sequence[Hunk], lines: Sequence[str], steps: Steps) -> list[str] | None:
     """Lines after hunks, in order; None if a hunk does not fit.
 
-    A hunk is looked for below the one before it: first with the same lines, then without regard to
-    spaces at the ends of lines, then at both ends, as Codex does.
+    A hunk without a number is looked for below the one before it: first with the same lines, then
+    without regard to spaces at the ends of lines, then at both ends, as Codex does. One with a
+    number stands there, or else where its lines are nearest to it.
     """
-    made = list(lines)
-    least = shift = 0
-    for hunk in hunks:
-        at = _place(hunk, made, least, shift)
-        if at is None:
-            return None
-        end = at + len(hunk.before)
-        made[at:end] = _with_own_context(hunk, made[at:end])
-        grown = len(hunk.after) - len(hunk.before)
-        least, shift = at + len(hunk.after), shift + grown
-    return made
+    steps.take(LINE * len(lines))
+    if any(hunk.start is None for hunk in hunks):
+        return _applied_downwards(hunks, _Searched(lines, steps))
+    return _applied_at_numbers(hunks, list(lines), steps)
 
 
 def are_applied(hunks: Sequence[Hunk], lines: Sequence[str]) -> bool:
@@ -266,56 +265,144 @@ def _with_own_context(hunk: Hunk, found: Sequence[str]) -> list[str]:
     return [own.get(line, line) for line in hunk.after]
 
 
-def _place(hunk: Hunk, lines: Sequence[str], least: int, shift: int) -> int | None:
-    """The index at which a hunk fits, at or below `least`."""
+def _applied_downwards(hunks: Sequence[Hunk], searched: _Searched) -> list[str] | None:
+    made: list[str] = []
+    done = 0  # the lines that stand above the next hunk
+    for hunk in hunks:
+        at = _place_below(hunk, searched, done)
+        if at is None:
+            return None
+        end = at + len(hunk.before)
+        made += searched.lines[done:at]
+        made += _with_own_context(hunk, searched.lines[at:end])
+        done = end
+    made += searched.lines[done:]
+    return made
+
+
+def _place_below(hunk: Hunk, searched: _Searched, least: int) -> int | None:
+    """The index at which a hunk without a number fits, at or below `least`."""
+    lines = searched.lines
     for head in hunk.above:
-        below = _index_of((head,), lines, least)
+        below = searched.index((head,), least)
         if below is None:
             return None
         least = below + 1
     if not hunk.before:
-        if hunk.start is not None:
-            return min(max(hunk.start - 1 + shift, least), len(lines))
         return least if hunk.above else len(lines)
-    if hunk.start is not None:
-        told = hunk.start - 1 + shift
-        if told >= 0 and _fits(hunk.before, lines, told, _same):
-            return told
-        return _nearest(hunk.before, lines, told)
     if hunk.ends and (at := len(lines) - len(hunk.before)) >= least:
-        if _fits(hunk.before, lines, at, str.strip):
+        if _fits(hunk.before, lines, at):
             return at
-        if lines[-1:] == [""] and at > least and _fits(hunk.before, lines, at - 1, str.strip):
+        if lines[-1:] == [""] and at > least and _fits(hunk.before, lines, at - 1):
             return at - 1
-    return _index_of(hunk.before, lines, least)
+    return searched.index(hunk.before, least)
 
 
-def _same(line: str) -> str:
-    return line
-
-
-def _index_of(block: Sequence[str], lines: Sequence[str], least: int) -> int | None:
-    for form in (_same, str.rstrip, str.strip):
-        wanted = form(block[0])
-        for at in range(least, len(lines) - len(block) + 1):
-            if form(lines[at]) == wanted and _fits(block, lines, at, form):
-                return at
-    return None
-
-
-def _nearest(block: Sequence[str], lines: Sequence[str], told: int) -> int | None:
-    found = [
-        at
-        for at in range(len(lines) - len(block) + 1)
-        if lines[at] == block[0] and _fits(block, lines, at, _same)
-    ]
-    return min(found, key=lambda at: abs(at - told), default=None)
-
-
-def _fits(block: Sequence[str], lines: Sequence[str], at: int, form: Any) -> bool:
+def _fits(block: Sequence[str], lines: Sequence[str], at: int) -> bool:
+    """Whether lines stand at an index, but for spaces at their ends."""
     part = lines[at : at + len(block)]
-    return len(part) == len(block) and all(map(_alike(form), part, block))
+    return len(part) == len(block) and all(map(_is_like, part, block))
 
 
-def _alike(form: Any) -> Any:
-    return lambda one, other: form(one) == form(other)
+def _is_like(one: str, other: str) -> bool:
+    return one.strip() == other.strip()
+
+
+class _Searched:
+    """Lines in which others are looked for, from the first to the last."""
+
+    def __init__(self, lines: Sequence[str], steps: Steps) -> None:
+        self.lines = lines
+        self._steps = steps
+        self._forms: dict[Callable[[str], str], _Form] = {}
+
+    def index(self, block: Lines, least: int) -> int | None:
+        """The first index of lines at or below `least`, in the first form that has them."""
+        exact = self._index(str, block, least)
+        if exact is not None:
+            return exact
+        loosely = self._index(str.strip, block, least)
+        if loosely is None:  # and so in no form
+            return None
+        at = self._index(str.rstrip, block, least)
+        return loosely if at is None else at
+
+    def _index(self, form: Callable[[str], str], block: Lines, least: int) -> int | None:
+        if form not in self._forms:
+            self._forms[form] = _Form(form, self.lines, self._steps)
+        return self._forms[form].index(block, least)
+
+
+class _Form:
+    """Lines without some of their spaces, as one text."""
+
+    def __init__(self, form: Callable[[str], str], lines: Sequence[str], steps: Steps) -> None:
+        steps.take((LINE // 2 if form is str else 2 * LINE) * len(lines))
+        self._form = form
+        self._steps = steps
+        self._lines = lines if form is str else list(map(form, lines))
+        self._text = _between_ends(self._lines)
+        self._line = self._offset = 0  # a line, and the place of the LF before it
+
+    def index(self, block: Lines, least: int) -> int | None:
+        """The first index of lines at or below `least`, which is never less than before."""
+        if least > self._line:
+            passed = self._lines[self._line : least]
+            self._offset += sum(map(len, passed)) + len(passed)
+            self._line = least
+        self._steps.take_search(self._text, "\n", self._offset)
+        at = self._text.find(_between_ends(list(map(self._form, block))), self._offset)
+        if at < 0:
+            return None
+        self._line += self._text.count("\n", self._offset, at)
+        self._offset = at
+        return self._line
+
+
+def _between_ends(lines: Sequence[str]) -> str:
+    """Lines as a text in which they are found as whole lines: an LF is on both sides of each."""
+    return "\n".join(["", *lines, ""])
+
+
+def _applied_at_numbers(hunks: Sequence[Hunk], made: list[str], steps: Steps) -> list[str] | None:
+    least = shift = 0
+    for hunk in hunks:
+        at = _place_at_number(hunk, made, least, shift, steps)
+        if at is None:
+            return None
+        end = at + len(hunk.before)
+        grown = len(hunk.after) - len(hunk.before)
+        if grown:
+            steps.take(len(made) - at)  # lines that move
+        made[at:end] = _with_own_context(hunk, made[at:end])
+        least, shift = at + len(hunk.after), shift + grown
+    return made
+
+
+def _place_at_number(
+    hunk: Hunk, lines: Sequence[str], least: int, shift: int, steps: Steps
+) -> int | None:
+    """The index at which a hunk with a number fits; a hunk that only adds is below `least`."""
+    told = (hunk.start or 1) - 1 + shift
+    if not hunk.before:
+        return min(max(told, least), len(lines))
+    if told >= 0 and tuple(lines[told : told + len(hunk.before)]) == hunk.before:
+        return told
+    return _nearest(hunk.before, lines, told, steps)
+
+
+def _nearest(block: Lines, lines: Sequence[str], told: int, steps: Steps) -> int | None:
+    """The index of lines that is nearest to a number; the first one of two."""
+    steps.take(2 * LINE * len(lines))
+    text, wanted = _between_ends(lines), _between_ends(block)
+    steps.take_search(text, "\n")
+    steps.take(len(text))
+    at = max(told, 0)
+    middle = len(_between_ends(lines[:at])) - 1
+    below = text.find(wanted, middle)
+    # Backwards, `str.rfind` may compare all of `wanted` at each place.
+    start = text[: middle + len(wanted) - 1]
+    behind = start[::-1].find(wanted[::-1])
+    above = len(start) - len(wanted) - behind if behind >= 0 else -1
+    found = [text.count("\n", 0, place) for place in (above, below) if place >= 0]
+    return min(found, key=lambda index: abs(index - told), default=None)

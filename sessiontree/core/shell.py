@@ -16,6 +16,7 @@ import posixpath
 import re
 import shlex
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Final, Literal
 
 import msgspec
@@ -33,6 +34,13 @@ _HERE: Final = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|([\w.]+))"
 _EXPANDS: Final = re.compile(r"[$`\\]")
 _PATTERN: Final = re.compile(r"[*?\[~]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
 """What a shell replaces in a word that is not quoted; quotes are not told here."""
+
+_PIECE: Final = re.compile(
+    r"""(?P<end>[ \t\r\n]+|[;&|<>]+)|(?P<plain>[^ \t\r\n;&|<>'"\\]+)|'(?P<single>[^']*)'"""
+    r"""|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)""",
+    re.DOTALL,
+)
+_ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
 _NOWHERE: Final = "/dev/null"
 
@@ -93,7 +101,8 @@ class _Command(msgspec.Struct):
     is_certain: bool
 
 
-def effects(script: str) -> list[ShellEffect]:
+@lru_cache(maxsize=2)  # what a script changed and what it showed are asked one after the other
+def effects(script: str) -> Sequence[ShellEffect]:
     """The effects of a script on files, in order."""
     if len(script) > LONGEST:
         return []
@@ -187,12 +196,38 @@ def _body_of(mark: re.Match[str], lines: Iterator[str]) -> str | None:
 
 
 def _tokens(line: str) -> list[str]:
-    lexer = shlex.shlex(line, posix=True, punctuation_chars=";&|<>")
-    lexer.whitespace_split = True
-    lexer.commenters = ""
-    tokens = list(lexer)
+    tokens = list(_words(line))
     comment = next((at for at, token in enumerate(tokens) if token.startswith("#")), None)
     return tokens[:comment]
+
+
+def _words(line: str) -> Iterator[str]:
+    """The words and operators of a line, as `shlex` gives them, which looks at each character.
+
+    Raises:
+        ValueError: a quotation does not end.
+    """
+    word: list[str] = []
+    at = 0
+    while at < len(line):
+        piece = _PIECE.match(line, at)
+        if piece is None:
+            raise ValueError("the line ends within a quotation")
+        at = piece.end()
+        if piece["end"] is None:
+            quoted = piece["double"]
+            if quoted is not None:
+                word.append(_ESCAPED.sub(r"\1", quoted))
+            else:
+                word.append(piece["plain"] or piece["single"] or piece["escaped"] or "")
+            continue
+        if word:
+            yield "".join(word)
+            word = []
+        if not piece["end"].isspace():
+            yield piece["end"]
+    if word:
+        yield "".join(word)
 
 
 def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:

@@ -19,6 +19,7 @@ import msgspec
 from sessiontree.core.edits import Edit, Seen, after
 from sessiontree.core.line_diff import lines_of
 from sessiontree.core.patch import Hunk
+from sessiontree.core.steps import LINE, Steps, find
 
 _MOST_LINES: Final = 1_000_000
 """The number of a line above which a part of a file is not kept."""
@@ -87,37 +88,42 @@ class Content(msgspec.Struct):
             return len(lines_of(self.text))
         return sum(line is not None for line in self.lines)
 
-    def take(self, event: Edit | Seen) -> None:
-        """Go on with the next event."""
+    def take(self, event: Edit | Seen, steps: Steps) -> None:
+        """Go on with the next event.
+
+        Raises:
+            TooMuchError: it needs more steps than are left.
+        """
         self.contradicted = False
+        steps.take(LINE * len(self.lines))
         if isinstance(event, Seen):
-            self._see(event)
+            self._see(event, steps)
             return
         if event.before is not None:
             self._is_whole(event.before)
-        made = after(event, self.text if self.is_there else None)
+        made = after(event, self.text if self.is_there else None, steps)
         if event.kind == "delete":
             self._replace(Content(is_there=False))
         elif made is not None:
             self._replace(_whole(made))
         elif event.kind == "move" and not event.hunks:
             return
-        elif (made := self._edited(event)) is not None:
+        elif (made := self._edited(event, steps)) is not None:
             self.lines = list(lines_of(made))
         elif event.kind == "append":
             self._open_end()
         elif event.hunks and all(hunk.start is not None for hunk in event.hunks):
-            self._patch(event.hunks)
-        elif not self._swap(event):
+            self._patch(event.hunks, steps)
+        elif not self._swap(event, steps):
             self._forget()
 
-    def _edited(self, edit: Edit) -> str | None:
+    def _edited(self, edit: Edit, steps: Steps) -> str | None:
         """The content after an edit of lines that are all known, but for the end of the last."""
         lines = [line for line in self.lines if line is not None]
         is_known = self.text is None and self.is_there and self.is_end_known
         if not is_known or not lines or len(lines) < len(self.lines) or edit.kind != "edit":
             return None
-        return after(edit, "".join(f"{line}\n" for line in lines))
+        return after(edit, "".join(f"{line}\n" for line in lines), steps)
 
     def _replace(self, other: Content) -> None:
         self.text, self.lines = other.text, other.lines
@@ -138,13 +144,15 @@ class Content(msgspec.Struct):
         self._replace(_whole(text))
         self.contradicted = contradicted
 
-    def _see(self, seen: Seen) -> None:
+    def _see(self, seen: Seen, steps: Steps) -> None:
         if seen.is_whole:
             self._is_whole(seen.text)
             return
         shown = [line.removesuffix("\r") for line in seen.text.split("\n")]
         low, high = seen.first - 1, seen.first - 1 + len(shown)
+        steps.take(LINE * min(high, _MOST_LINES))
         if self.text is not None:
+            steps.take(len(self.text) + LINE * self.text.count("\n"))
             if lines_of(self.text.replace("\r\n", "\n"))[low:high] == _trimmed(shown):
                 return
             self._forget()
@@ -165,7 +173,7 @@ class Content(msgspec.Struct):
             self.is_end_known = True
             del self.lines[high:]
 
-    def _patch(self, hunks: Sequence[Hunk]) -> None:
+    def _patch(self, hunks: Sequence[Hunk], steps: Steps) -> None:
         """Replace lines at numbers that are told."""
         if any((hunk.start or 0) > _MOST_LINES for hunk in hunks):
             self._forget()
@@ -174,8 +182,9 @@ class Content(msgspec.Struct):
         made: list[str | None] = list(lines) if self.text is not None else list(self.lines)
         shift = 0
         for hunk in hunks:
-            low = (hunk.start or 1) - 1 + shift
+            low = max((hunk.start or 1) - 1 + shift, 0)
             high = low + len(hunk.before)
+            steps.take(max(high, len(made)))  # lines that are made, or move
             made += [None] * (high - len(made))
             if any(
                 one is not None and one != two
@@ -188,14 +197,15 @@ class Content(msgspec.Struct):
         is_end_known = self.is_end_known and self.text is None
         self._replace(Content(None, made, is_end_known))
 
-    def _swap(self, edit: Edit) -> bool:
+    def _swap(self, edit: Edit, steps: Steps) -> bool:
         """Replace texts that stand in lines that are known; whether all do, once."""
         if self.text is not None or not edit.swaps or not self.is_there:
             return False
         made = list(self.lines)
         for swap in edit.swaps:
-            place = _place_of(swap.old, made)
-            if place is None or swap.every:
+            steps.take(LINE * len(made))
+            place = None if swap.every else _place_of(swap.old, made, steps)
+            if place is None:
                 return False
             first, last, text = place
             is_at_end = last == len(made)
@@ -207,7 +217,7 @@ class Content(msgspec.Struct):
         return True
 
 
-def _place_of(old: str, lines: Sequence[str | None]) -> tuple[int, int, str] | None:
+def _place_of(old: str, lines: Sequence[str | None], steps: Steps) -> tuple[int, int, str] | None:
     """The run of known lines that has a text once, and no other run has; with its text."""
     found: list[tuple[int, int, str]] = []
     first = 0
@@ -219,9 +229,9 @@ def _place_of(old: str, lines: Sequence[str | None]) -> tuple[int, int, str] | N
         while last < len(lines) and lines[last] is not None:
             last += 1
         text = "\n".join(line for line in lines[first:last] if line is not None)
-        if (count := text.count(old)) > 1:
-            return None
-        if count:
+        if (at := find(text, old, 0, steps)) >= 0:
+            if find(text, old, at + len(old), steps) >= 0:
+                return None
             found.append((first, last, text))
         first = last
     return found[0] if len(found) == 1 else None

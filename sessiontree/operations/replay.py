@@ -12,7 +12,9 @@ without an edit is never given one because it looks alike.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
 import msgspec
@@ -20,26 +22,27 @@ import msgspec
 from sessiontree.core.edits import Edit, after, undone
 from sessiontree.core.line_diff import Run, lines_of, pairs, runs
 from sessiontree.core.patch import are_applied
-from sessiontree.errors import TooMuchError
+from sessiontree.core.steps import CHANGED_LINE, LINE, Steps
 
 Certainty = Literal["exact", "normalized", "hunk"]
 
 MOST_ASIDE: Final = 8
 """The states of the file that were left and are still looked at."""
 
-MOST_WORK: Final = 600_000_000
-"""The characters of all contents that are played back, a line counted as some more."""
-
-_LINE: Final = 8
-
 _MOST_FLOATING: Final = 100
 """The edits that did not fit that are still looked at."""
+
+_MOST_STARTS: Final = 100
+"""The places of one line in an edit that did not fit that are looked at."""
 
 _MOST_PLACES: Final = 16
 """The places of one line that are kept after it is gone."""
 
 _SUBSTANCE: Final = 20
 """Letters and digits that a line needs to be known by itself, away from its place."""
+
+_REFORMED: Final = 12
+"""The steps to look at a character of a line without regard to form."""
 
 _GAP: Final = 40_000
 """The most pairs of lines of a gap that are compared without regard to form."""
@@ -71,6 +74,32 @@ class _State(NamedTuple):
     writers: Writers
 
 
+_Key = tuple[int, int]
+"""What stands for a content that the file had: a file may have thousands of large ones."""
+
+
+def _key(text: str) -> _Key:
+    return len(text), hash(text)
+
+
+class _Floating(NamedTuple):
+    """An edit that did not fit, by its number.
+
+    Attributes:
+        back: the edit that takes it back; None if it cannot be told.
+        own: the lines that it adds.
+        texts: the same, each once.
+        starts: where two lines that follow each other are in `own`.
+    """
+
+    number: int
+    edit: Edit
+    back: Edit | None
+    own: list[str]
+    texts: frozenset[str]
+    starts: dict[tuple[str, str], list[int]]
+
+
 class _Gone(NamedTuple):
     """A line that was in a state before: the lines beside it there, and its writer."""
 
@@ -94,20 +123,23 @@ def _is_near(gone: _Gone, above: str | None, below: str | None) -> bool:
 class Replay:
     """The state of one file; see the module.
 
+    Args:
+        steps: limits the work; methods raise a TooMuchError at its end.
+
     Attributes:
         unexplained: the lines of the content that was seen last that nothing explained.
         undone: the numbers of edits after which the file had the content before them again.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
         self._state: _State | None = None
         self._aside: list[_State] = []  # states that were left, the latest last
-        self._versions: dict[str, Writers] = {}
-        self._floating: list[tuple[int, Edit]] = []  # edits that did not fit
+        self._versions: dict[_Key, Writers] = {}
+        self._floating: list[_Floating] = []
         self._gone: dict[str, list[_Gone]] = {}  # lines that were in states before, by their text
-        self._starts: dict[str, int] = {}  # the first edit of each content
+        self._starts: dict[_Key, int] = {}  # the first edit of each content
         self._last = -1
-        self._work = 0
         self.unexplained = 0
         self.undone: set[int] = set()
 
@@ -127,39 +159,46 @@ class Replay:
             self.see(edit.before)
         self._last = number
         if self._state is not None:
-            self._starts.setdefault(self._state.text, number)
+            self._steps.take(len(self._state.text))
+            self._starts.setdefault(_key(self._state.text), number)
         if edit.kind == "delete":
             self._leave(_state(""))
             return True
         if edit.kind == "change":
             return True
         plain = _plain(edit)
-        self._take_back(plain)
+        fit = self._fit(plain)
         known = [self._state, *reversed(self._aside)] if self._state else [None]
         for state in known:
-            made = after(plain, None if state is None else state.text)
+            text = None if state is None else state.text
+            made = fit if state is self._state else after(plain, text, self._steps)
             if made is not None:
                 self._become(made, state, plain, number)
                 return True
-        self._floating.append((number, edit))
+        self._floating.append(_floating(number, edit))
         del self._floating[:-_MOST_FLOATING]
         return False
 
-    def _take_back(self, edit: Edit) -> None:
-        """Take back what an edit adds, if it is there: somebody did that, or it would not be made.
+    def _fit(self, edit: Edit) -> str | None:
+        """The content after an edit; None if it does not fit the state.
 
-        An agent does not add the same lines twice to one place.
+        What the edit adds is taken back first, if it is there: somebody did that, or the edit would
+        not be made. An agent does not add the same lines twice to one place.
         """
         if self._state is None:
-            return
-        fits = after(edit, self._state.text) is not None
+            return after(edit, None, self._steps)
+        fit = after(edit, self._state.text, self._steps)
         is_there = are_applied(edit.hunks, self._state.lines)
-        if fits and not is_there and not _is_known_by_itself(_new_lines(edit)):
-            return
         back = undone(msgspec.structs.replace(edit, swaps=()) if is_there else edit)
-        made = None if back is None else after(back, self._state.text)
-        if made is not None and after(edit, made) == self._state.text:
-            self.see(made)
+        if back is None:
+            return fit
+        if fit is not None and not is_there and not _is_known_by_itself(_new_lines(edit)):
+            return fit
+        made = after(back, self._state.text, self._steps)
+        if made is None or after(edit, made, self._steps) != self._state.text:
+            return fit
+        self.see(made)
+        return after(edit, self._state.text, self._steps)
 
     def _become(self, text: str, state: _State | None, edit: Edit, number: int) -> None:
         if state is None:
@@ -171,45 +210,59 @@ class Replay:
             del self._aside[:-MOST_ASIDE]
         lines = self._lines(text)
         if state is not self._state and self._state is not None:
-            self._note_gone(self._state, runs(self._state.lines, lines))
+            self._note_gone(self._state, self._same(self._state, lines))
         writers: Writers = [Writer(number, "exact")] * len(lines)
-        same = runs(state.lines, lines)
+        same = self._same(state, lines)
         _keep(state, same, writers)
         if edit.kind == "write":  # it may have changes of others that nothing told
-            for at, writer in _in_other_form(state, lines, same):
+            for at, writer in _in_other_form(state, lines, same, self._steps):
                 writers[at] = writer
         self._note_gone(state, same)
         self._state = _State(text, lines, writers)
 
+    def _same(self, state: _State, lines: list[str]) -> list[Run]:
+        """The lines that are the same in a state and a content, which both keep once."""
+        self._steps.take(LINE * (len(state.lines) + len(lines)) // 2)
+        same = runs(state.lines, lines)
+        kept = sum(length for _, _, length in same)
+        self._steps.take(CHANGED_LINE * (len(state.lines) + len(lines) - 2 * kept))
+        for one, other, length in same:
+            lines[other : other + length] = state.lines[one : one + length]
+        return same
+
     def see(self, text: str) -> Writers:
         """Take a content that the file had at this time; the writer of each of its lines."""
         text = text.replace("\r\n", "\n")
+        self._steps.take(2 * len(text))
         self.unexplained = 0
+        key = _key(text)
         if self._state is not None and self._state.text == text:
-            self._versions[text] = self._state.writers
+            self._versions[key] = self._state.writers
             return self._state.writers
-        if text in self._starts:
-            self.undone.update(range(self._starts[text], self._last + 1))
+        if key in self._starts:
+            self.undone.update(range(self._starts[key], self._last + 1))
         if self._floating:
             self._place_floating(text)
         lines = self._lines(text)
         writers: Writers = [None] * len(lines)
-        open_lines = set(range(len(lines)))
-        if self._state is not None:
-            same = _anchored(runs(self._state.lines, lines), lines)
+        open_lines: set[int] = set()
+        if self._state is None:
+            open_lines.update(range(len(lines)))
+        else:
+            same = _anchored(self._same(self._state, lines), lines)
             _keep(self._state, same, writers)
-            for _, other, length in same:
-                open_lines.difference_update(range(other, other + length))
-            for at, writer in _in_other_form(self._state, lines, same):
+            gaps = _gaps(same, len(self._state.lines), len(lines))
+            open_lines.update(at for _, new in gaps for at in new)
+            for at, writer in _in_other_form(self._state, lines, same, self._steps):
                 writers[at] = writer
                 open_lines.discard(at)
             self._note_gone(self._state, same)
-        if text in self._versions:  # it came back, and with it the writers of its lines
-            writers = list(self._versions[text])
+        if key in self._versions:  # it came back, and with it the writers of its lines
+            writers = list(self._versions[key])
         elif open_lines:
             self._explain(lines, writers, open_lines)
             self.unexplained = len(open_lines)
-        self._versions[text] = writers
+        self._versions[key] = writers
         self._leave(_State(text, lines, writers))
         return writers
 
@@ -218,25 +271,25 @@ class Replay:
 
         Such an edit was made on lines that a person wrote shortly before.
         """
-        fit: list[tuple[int, Edit]] = []
-        left: list[tuple[int, Edit]] = []
+        fit: list[_Floating] = []
+        left: list[_Floating] = []
         before = text
-        for number, edit in reversed(self._floating):
-            back = undone(_plain(edit))
-            made = None if back is None else after(back, before)
+        for floating in reversed(self._floating):
+            back = floating.back
+            made = None if back is None else after(back, before, self._steps)
             if made is None:
-                left.append((number, edit))
+                left.append(floating)
             else:
                 before = made
-                fit.append((number, edit))
+                fit.append(floating)
         if not fit:
             return
         self._floating = []
         self.see(before)
-        for number, edit in reversed(fit):
-            self.edit(number, edit)
+        for floating in reversed(fit):
+            self.edit(floating.number, floating.edit)
         self._floating += reversed(left)
-        self._floating.sort(key=lambda each: each[0])
+        self._floating.sort(key=lambda floating: floating.number)
 
     def _leave(self, state: _State) -> None:
         if self._state is not None and self._state.lines != state.lines:
@@ -247,6 +300,7 @@ class Replay:
     def _note_gone(self, state: _State, same: Sequence[Run]) -> None:
         """Note the lines of a state that are not in the next one, with those beside them."""
         lines = state.lines
+        self._steps.take(CHANGED_LINE * (len(lines) - sum(length for _, _, length in same)))
         for old, _ in _gaps(same, len(lines), 0):
             for at in old:
                 places = self._gone.setdefault(lines[at], [])
@@ -255,6 +309,7 @@ class Replay:
 
     def _explain(self, lines: Sequence[str], writers: Writers, open_lines: set[int]) -> None:
         """Give writers to lines that the last state does not have."""
+        self._steps.take(LINE * len(lines) + CHANGED_LINE * len(open_lines))
         for at in sorted(open_lines):
             beside = _at(lines, at - 1), _at(lines, at + 1)
             for gone in reversed(self._gone.get(lines[at], ())):
@@ -264,7 +319,9 @@ class Replay:
                     break
         kept = {writer.edit for writer in writers if writer is not None}
         for run in _runs({at for at in open_lines if lines[at] in self._gone}):
-            if not _is_known_by_itself([lines[at] for at in run]):
+            part = [lines[at] for at in run]
+            self._steps.take(LINE * sum(map(len, part)))
+            if not _is_known_by_itself(part):
                 continue
             for at in run:
                 writer = self._gone[lines[at]][-1].writer
@@ -277,12 +334,19 @@ class Replay:
         self, lines: Sequence[str], writers: Writers, open_lines: set[int]
     ) -> None:
         """Give lines to edits that did not fit, whole runs of which they are."""
-        for number, edit in reversed(self._floating):
-            own = _new_lines(edit)
+        if not self._floating:
+            return
+        self._steps.take(LINE * len(open_lines))
+        texts = {lines[at] for at in open_lines}
+        for floating in reversed(self._floating):
+            self._steps.take(LINE * min(len(texts), len(floating.texts)))
+            if texts.isdisjoint(floating.texts):
+                continue
+            self._steps.take(CHANGED_LINE * len(open_lines))
             for run in _runs(open_lines):
-                for part in _parts_in(run, lines, own):
+                for part in _parts_in(run, lines, floating, self._steps):
                     for at in part:
-                        writers[at] = Writer(number, "hunk")
+                        writers[at] = Writer(floating.number, "hunk")
                         open_lines.discard(at)
 
     def end(self) -> None:
@@ -295,27 +359,17 @@ class Replay:
         self._state = self._state._replace(writers=writers)
 
     def _lines(self, text: str) -> list[str]:
-        """The lines of a further content.
-
-        Raises:
-            TooMuchError: there were too many, as of a huge file that is edited very often.
-        """
-        lines = lines_of(text)
-        self._work += len(text) + _LINE * len(lines)
-        if self._work > MOST_WORK:
-            raise TooMuchError(
-                "the file is too large for the number of its edits; name fewer sessions, or a "
-                "later time to begin at"
-            )
-        return lines
+        """The lines of a further content."""
+        self._steps.take(len(text) + LINE * text.count("\n"))
+        return lines_of(text)
 
     def copy(self) -> Replay:
         """A replay that goes on from here by itself."""
-        made = Replay()
+        self._steps.take(CHANGED_LINE * len(self._gone))
+        made = Replay(self._steps)
         made._state, made._aside = self._state, list(self._aside)
         made._versions, made._floating = dict(self._versions), list(self._floating)
         made._starts, made._last = dict(self._starts), self._last
-        made._work = self._work
         made._gone = {line: list(places) for line, places in self._gone.items()}
         made.undone = set(self.undone)
         return made
@@ -336,6 +390,17 @@ def _plain(edit: Edit) -> Edit:
 def _state(text: str) -> _State:
     lines = lines_of(text)
     return _State(text, lines, [None] * len(lines))
+
+
+def _floating(number: int, edit: Edit) -> _Floating:
+    own = _new_lines(edit)
+    counts: Counter[str] = Counter()
+    starts: dict[tuple[str, str], list[int]] = {}
+    for index, pair in enumerate(pairwise(own)):
+        counts[pair[0]] += 1
+        if counts[pair[0]] <= _MOST_STARTS:
+            starts.setdefault(pair, []).append(index)
+    return _Floating(number, edit, undone(_plain(edit)), own, frozenset(own), starts)
 
 
 def _new_lines(edit: Edit) -> list[str]:
@@ -378,24 +443,26 @@ def _gaps(same: Sequence[Run], before: int, behind: int) -> Iterator[tuple[range
 
 
 def _in_other_form(
-    state: _State, lines: Sequence[str], same: Sequence[Run]
+    state: _State, lines: Sequence[str], same: Sequence[Run], steps: Steps
 ) -> Iterator[tuple[int, Writer | None]]:
     """The lines that a state has in another form, with their writers."""
     for old, new in _gaps(same, len(state.lines), len(lines)):
-        yield from _reformed(state, old, lines, new)
+        yield from _reformed(state, old, lines, new, steps)
 
 
 def _reformed(
-    state: _State, old: range, lines: Sequence[str], new: range
+    state: _State, old: range, lines: Sequence[str], new: range, steps: Steps
 ) -> Iterator[tuple[int, Writer | None]]:
     """The lines of a gap that are lines of the old gap in another form."""
     if not old or not new or len(old) * len(new) > _GAP:
         return
+    characters = sum(len(state.lines[at]) for at in old) + sum(len(lines[at]) for at in new)
+    steps.take(_REFORMED * characters + CHANGED_LINE * (len(old) + len(new)))
     before = [_normal(state.lines[at]) for at in old]
     behind = [_normal(lines[at]) for at in new]
     least = start = 0
     for one, other in [*_equal(before, behind), (len(before), len(behind))]:
-        for olds, news in _joined(before, range(least, one), behind, range(start, other)):
+        for olds, news in _joined(before, range(least, one), behind, range(start, other), steps):
             yield from _spread(state, old, before, olds, news, new)
         if other < len(behind):
             writer = state.writers[old[one]]
@@ -428,15 +495,24 @@ def _normal(line: str) -> str:
 
 
 def _joined(
-    before: Sequence[str], old: range, behind: Sequence[str], new: range
+    before: Sequence[str], old: range, behind: Sequence[str], new: range, steps: Steps
 ) -> Iterator[tuple[range, range]]:
     """Runs of lines that have the same text, broken into lines elsewhere."""
+    if not old or not new:
+        return
+    steps.take(LINE * len(old) * len(new))
+    lefts = {at: _bare(before[at]) for at in old}
+    rights = {at: _bare(behind[at]) for at in new}
     start = new.start
     for first in old:
         if not before[first]:
             continue
+        left = lefts[first]
         for other in range(start, new.stop):
-            ends = _same_text(before, first, old.stop, behind, other, new.stop)
+            right = rights[other]
+            if not (left.startswith(right) or right.startswith(left)):
+                continue
+            ends = _same_text(before, first, old.stop, behind, other, new.stop, steps)
             if ends is not None:
                 yield range(first, ends[0]), range(other, ends[1])
                 start = ends[1]
@@ -444,7 +520,13 @@ def _joined(
 
 
 def _same_text(
-    before: Sequence[str], one: int, last: int, behind: Sequence[str], other: int, end: int
+    before: Sequence[str],
+    one: int,
+    last: int,
+    behind: Sequence[str],
+    other: int,
+    end: int,
+    steps: Steps,
 ) -> tuple[int, int] | None:
     """Where runs that begin at two lines have the same text; None if nowhere."""
     first, second = before[one], behind[other]
@@ -452,6 +534,7 @@ def _same_text(
     while True:
         if max(len(first), len(second)) > _LONGEST_JOINED:
             return None
+        steps.take(CHANGED_LINE + _REFORMED * (len(first) + len(second)))
         left, right = _bare(first), _bare(second)
         if left == right and left:
             return one, other
@@ -501,16 +584,17 @@ def _is_known_by_itself(lines: Sequence[str]) -> bool:
     return sum(count > 2 for count in said) > 1 or max(said, default=0) >= _SUBSTANCE
 
 
-def _parts_in(run: range, lines: Sequence[str], own: Sequence[str]) -> Iterator[range]:
+def _parts_in(
+    run: range, lines: Sequence[str], floating: _Floating, steps: Steps
+) -> Iterator[range]:
     """The parts of a run that are runs of an edit's own lines, long enough to be known."""
-    places: dict[str, list[int]] = {}
-    for index, line in enumerate(own):
-        places.setdefault(line, []).append(index)
+    own = floating.own
     at = run.start
     while at < run.stop:
-        best = 0
-        for index in places.get(lines[at], ())[:100]:
-            length = 0
+        best = int(lines[at] in floating.texts)
+        pair = (lines[at], lines[at + 1]) if at + 1 < run.stop else None
+        for index in floating.starts.get(pair, ()) if pair is not None else ():
+            length = 2
             while (
                 at + length < run.stop
                 and index + length < len(own)
@@ -518,6 +602,7 @@ def _parts_in(run: range, lines: Sequence[str], own: Sequence[str]) -> Iterator[
             ):
                 length += 1
             best = max(best, length)
+            steps.take(2 * LINE * length)
         if best and _is_known_by_itself(lines[at : at + best]):
             yield range(at, at + best)
         at += max(best, 1)

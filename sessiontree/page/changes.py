@@ -11,8 +11,10 @@ from typing import Final
 
 import msgspec
 
-from sessiontree.core.edit_diff import Counts, counts_of, diff_of
+from sessiontree.core.edit_diff import Counts, diff_of
 from sessiontree.core.edits import Edit, after
+from sessiontree.core.steps import Steps
+from sessiontree.errors import TooMuchError
 
 _MOST_TEXT: Final = 400_000  # characters of a file whose states are kept
 
@@ -45,19 +47,19 @@ class ChangedFile(msgspec.Struct):
 
 
 class Changes:
-    """Collects the edits of a session, in order."""
+    """Collects the edits of a session of so many bytes, in order."""
 
-    def __init__(self, cwd: str | None) -> None:
+    def __init__(self, cwd: str | None, size: int) -> None:
         self._cwd = cwd
+        self._steps = Steps.of_command(size, "the files are too large for the number of edits")
         self.files: dict[str, ChangedFile] = {}
 
-    def take(self, edit: Edit, row: int) -> None:
-        """Take an edit that was done by the call of a row."""
+    def take(self, edit: Edit, counts: Counts, row: int) -> None:
+        """Take an edit that was done by the call of a row, with the lines that it changed."""
         path = posixpath.normpath(posixpath.join(self._cwd or "", edit.path))
         file = self.files.setdefault(path, ChangedFile(path))
         if not file.rows or file.rows[-1] != row:
             file.rows.append(row)
-        counts: Counts = counts_of(edit)
         file.added += counts.added
         file.removed += counts.removed
         word = "created" if edit.is_new else _WORDS.get(edit.kind, "edited")
@@ -71,11 +73,17 @@ class Changes:
         before = (
             edit.before if edit.before is not None else file.last if not is_first else file.first
         )
-        made = after(edit, before)
+        made = self._after(edit, before)
         file.is_known = file.is_known and file.first is not None and made is not None
         file.last = made if made is not None and len(made) <= _MOST_TEXT else None
         if file.last is None:
             file.is_known, file.first = False, None
+
+    def _after(self, edit: Edit, before: str | None) -> str | None:
+        try:
+            return after(edit, before, self._steps)
+        except TooMuchError:  # the page has the diff of each edit
+            return None
 
 
 _WORDS: Final = {"write": "written", "delete": "deleted", "move": "moved", "append": "appended to"}

@@ -104,7 +104,7 @@ class Document:
         self._templates = self._maker.templates
         self._chunks = Chunks()
         self._cwd = self._maker.cwd
-        self._changes = Changes(self._cwd)
+        self._changes = Changes(self._cwd, cursor.reader.view.size)
         self._commits: list[dict[str, str]] = []
         self._costs = Costs(functools.cache(load))
         self._rows = Index(self._maker.tree, self._text)
@@ -148,7 +148,7 @@ class Document:
         self._warnings += made.warnings
         if turn is None or turn.current or turn.subagent:
             for change in made.changes:
-                self._changes.take(change.edit, first + before + change.place)
+                self._changes.take(change.edit, change.counts, first + before + change.place)
             self._commits += (self._told_of(one, made) for one in made.commits)
         if turn is None:
             yield from self._take(made.rows, first_entry)

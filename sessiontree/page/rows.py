@@ -24,7 +24,7 @@ from sessiontree.core.activity import (
 )
 from sessiontree.core.commits import Commit, commits_told
 from sessiontree.core.display import one_line
-from sessiontree.core.edit_diff import counts_of, diff_of
+from sessiontree.core.edit_diff import Counts, counted_diff_of
 from sessiontree.core.edits import Edit, Told, edits_of, with_arguments
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES
 from sessiontree.core.media import IMAGES, base_type
@@ -106,10 +106,11 @@ class Row(msgspec.Struct, array_like=True, gc=False):
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
-    """An edit that was done, with the place of the row of its call."""
+    """An edit that was done, with the place of the row of its call, and the lines it changed."""
 
     place: int
     edit: Edit
+    counts: Counts
 
 
 class MadeCommit(msgspec.Struct, frozen=True, array_like=True):
@@ -458,14 +459,16 @@ class TurnRows:
             self.commits += (MadeCommit(waiting.place, commit) for commit in made)
 
     def _edits(self, call: Call, fields: Mapping[str, Any], id: str) -> list[Edit]:
-        if not edits_of(call, {}):
-            return []
-        return edits_of(call, self._told().of(fields, id))
+        edits = edits_of(call, {})
+        told = self._told().of(fields, id) if edits else {}
+        return edits_of(call, told) if told else edits
 
     def _close(self, waiting: _Open, ending: str, result: Markup, edits: list[Edit]) -> None:
         call, row = waiting.call, waiting.row
         chips: list[Markup] = []
-        added, removed = _lines_of(edits)
+        diffs = [counted_diff_of(edit) for edit in edits]
+        added = sum([counts.added for counts, _ in diffs])
+        removed = sum([counts.removed for counts, _ in diffs])
         if added or removed:
             chips.append(self._templates.lines(added, removed))
         if ending != "done":
@@ -477,15 +480,14 @@ class TurnRows:
         name = plain_line(call.name, 60) or "a tool"
         head = self._templates.call(name, waiting.target, chips)
         row.head = str(head)  # markup is a slower string
-        shown = [edit for edit in edits if edit.path]
-        diffs = [self._diff(edit) for edit in shown]
-        is_told = (
-            bool(diffs) and all(edit.kind != "change" for edit in shown) and (added or removed)
-        )
-        arguments = markup.joined(diffs) if is_told else self._arguments(call.arguments)
+        shown = [(edit, *diff) for edit, diff in zip(edits, diffs, strict=True) if edit.path]
+        if shown and all(edit.kind != "change" for edit, _, _ in shown) and (added or removed):
+            arguments = markup.joined([self._diff(edit, lines) for edit, _, lines in shown])
+        else:
+            arguments = self._arguments(call.arguments)
         row.body = f"{arguments}{result}"
-        for edit in shown if ending == "done" else ():
-            self.changes.append(FileChange(waiting.place, edit))
+        for edit, counts, _ in shown if ending == "done" else ():
+            self.changes.append(FileChange(waiting.place, edit, counts))
 
     def _took(self, began: str | None) -> str | None:
         if began == self._time:
@@ -495,8 +497,8 @@ class TurnRows:
             return None
         return lasting(seconds)
 
-    def _diff(self, edit: Edit) -> Markup:
-        return self._templates.edit(self._short(edit.path), edit.kind, markup.diff(diff_of(edit)))
+    def _diff(self, edit: Edit, lines: list[str]) -> Markup:
+        return self._templates.edit(self._short(edit.path), edit.kind, markup.diff(lines))
 
     def _short(self, path: str) -> str:
         if self._cwd and path.startswith(self._cwd):
@@ -545,12 +547,6 @@ class TurnRows:
                 return markup.remote_image(url)
         title = self._templates.note(plain_line(kind_of(part) or "something", 60), "", "item")
         return title + self._long(self._json(part))
-
-
-def _lines_of(edits: list[Edit]) -> tuple[int, int]:
-    """The lines that edits add, and those that they take away."""
-    counts = [counts_of(edit) for edit in edits]
-    return sum([count.added for count in counts]), sum([count.removed for count in counts])
 
 
 def image_in(part: Mapping[str, Any]) -> tuple[str, str] | None:

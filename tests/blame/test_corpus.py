@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.operations.recover import Content
 from tests.formats.conftest import CORPUS, NO_CORPUS
+from tests.support.enough import ENOUGH
 
 needs_corpus = pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)
 SESSIONS = (
@@ -80,7 +81,7 @@ def test_a_file_is_as_later_looks_show_it_or_was_changed_from_outside(name: str)
                 continue
             content = contents.setdefault(event.path, Content())
             before = content.text
-            content.take(change)
+            content.take(change, ENOUGH)
             if event.seen is not None and event.seen.is_whole and before is not None:
                 compared += 1
                 if before != event.seen.text:

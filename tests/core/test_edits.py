@@ -10,6 +10,7 @@ import pytest
 from sessiontree.core.edits import Edit, Swap, after, edits_of, paths_in
 from sessiontree.core.message import Call
 from sessiontree.core.patch import Hunk
+from tests.support.enough import ENOUGH
 
 PATCH: Final = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch"
 SWAP: Final = Edit("f", "edit", swaps=(Swap("a", "b"),))
@@ -109,19 +110,19 @@ def test_what_an_agent_keeps_of_an_edit_comes_before_the_arguments() -> None:
     told = {"originalFile": "a\n", "oldString": "a", "newString": "by the user"}
     (edit,) = edits_of(call, told)
     assert edit.before == "a\n"
-    assert after(edit, edit.before) == "by the user\n"
+    assert after(edit, edit.before, ENOUGH) == "by the user\n"
 
 
 def test_an_edit_of_a_text_that_is_not_there_once_makes_nothing() -> None:
-    assert after(SWAP, "a a") is None
-    assert after(SWAP, "c") is None
-    assert after(SWAP, None) is None
-    assert after(Edit("f", "edit", swaps=(Swap("a", "b", every=True),)), "a a") == "b b"
+    assert after(SWAP, "a a", ENOUGH) is None
+    assert after(SWAP, "c", ENOUGH) is None
+    assert after(SWAP, None, ENOUGH) is None
+    assert after(Edit("f", "edit", swaps=(Swap("a", "b", every=True),)), "a a", ENOUGH) == "b b"
 
 
 def test_an_edit_that_multiplies_a_text_is_not_applied() -> None:
     edit = Edit("f", "edit", swaps=(Swap("a", "a" * 1000, every=True),))
-    assert after(edit, "a" * 10_000) is None
+    assert after(edit, "a" * 10_000, ENOUGH) is None
 
 
 @pytest.mark.parametrize("deep", ['{"edits":' + "[" * 200_000, "[" * 200_000 + "]" * 200_000])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.core.edits import Edit, Swap, after, undone
+from tests.support.enough import ENOUGH
 
 LONG: Final = "a long line"
 AFTER: Final[dict[str, tuple[dict[str, Any], str | None, str | None]]] = {
@@ -36,7 +37,7 @@ AFTER: Final[dict[str, tuple[dict[str, Any], str | None, str | None]]] = {
 @pytest.mark.parametrize("name", AFTER)
 def test_what_an_edit_makes_of_a_text(name: str) -> None:
     fields, text, made = AFTER[name]
-    assert after(Edit(**{"path": "f", "kind": "edit", **fields}), text) == made
+    assert after(Edit(**{"path": "f", "kind": "edit", **fields}), text, ENOUGH) == made
 
 
 @given(st.lists(st.sampled_from([LONG, "another line", "a"])), st.integers(0, 3))
@@ -47,9 +48,9 @@ def test_an_edit_that_is_taken_back_gives_the_text_before_or_nothing(
     edit = Edit("f", "edit", swaps=(Swap("<old>", LONG),))
     lines.insert(place, "<old>")
     text = "\n".join(lines)
-    made, back = after(edit, text), undone(edit)
+    made, back = after(edit, text, ENOUGH), undone(edit)
     assert back is not None
-    assert after(back, made) == (text if LONG not in text else None)
+    assert after(back, made, ENOUGH) == (text if LONG not in text else None)
 
 
 @pytest.mark.parametrize(

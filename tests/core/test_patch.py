@@ -21,6 +21,7 @@ from sessiontree.core.patch import (
     parse_unified,
     structured_hunks,
 )
+from tests.support.enough import ENOUGH
 
 Text = list[str]
 
@@ -57,16 +58,16 @@ def test_a_unified_diff_makes_the_second_text_of_the_first(
     before: Text, after: Text, context: int
 ) -> None:
     hunks = parse_unified(unified(before, after, context))
-    assert applied(hunks, before) == after
+    assert applied(hunks, before, ENOUGH) == after
     backwards = parse_unified(unified(after, before, context))
-    assert applied(backwards, after) == before
+    assert applied(backwards, after, ENOUGH) == before
 
 
 @given(texts, texts, st.integers(0, 3))
 def test_the_hunks_that_claude_code_keeps_make_the_second_text_of_the_first(
     before: Text, after: Text, context: int
 ) -> None:
-    assert applied(structured_hunks(structured(before, after, context)), before) == after
+    assert applied(structured_hunks(structured(before, after, context)), before, ENOUGH) == after
 
 
 @given(texts, texts, texts, texts)
@@ -76,9 +77,9 @@ def test_a_hunk_with_numbers_fits_where_they_say(
     whole = ["a", "b", *above, "only", *before, "here", *below]
     made = ["a", "b", *above, "only", *after, "here", *below]
     hunk = Hunk(("only", *before, "here"), ("only", *after, "here"), len(above) + 3)
-    assert applied([hunk], whole) == made
+    assert applied([hunk], whole, ENOUGH) == made
     moved = ["new line", *whole]  # numbers that are a little wrong
-    assert applied([hunk], moved) == ["new line", *made]
+    assert applied([hunk], moved, ENOUGH) == ["new line", *made]
 
 
 names = st.text("ab c.é", min_size=1).map(str.strip).filter(bool)
@@ -108,7 +109,7 @@ def test_a_patch_of_codex_is_applied_to_the_lines_that_it_is_made_of(
     before = [text for mark, text in lines if mark != "+"]
     after = [text for mark, text in lines if mark != "-"]
     if before:
-        assert applied(found.hunks, [*before, "end", "z"]) == [*after, "end"]
+        assert applied(found.hunks, [*before, "end", "z"], ENOUGH) == [*after, "end"]
 
 
 def test_a_patch_of_codex_adds_deletes_moves_and_updates_files() -> None:
@@ -139,23 +140,32 @@ not of the patch
     (hunk,) = moved.hunks
     assert hunk.above == ("class A", "def f(self):")
     lines = ["class B", "def f(self):", "        return 1", "class A", "def f(self):"]
-    assert applied([hunk], [*lines, "        return 1"]) == [*lines, "        return 2"]
-    assert applied(last.hunks, ["last", "x", "last", ""]) == ["last", "x", "last", "line", ""]
+    assert applied([hunk], [*lines, "        return 1"], ENOUGH) == [*lines, "        return 2"]
+    assert applied(last.hunks, ["last", "x", "last", ""], ENOUGH) == [
+        "last",
+        "x",
+        "last",
+        "line",
+        "",
+    ]
     assert parse_patch("no patch") == []
     assert added_content(["+a", "no mark", "+"]) == "a\n\n"
 
 
 def test_a_hunk_is_found_without_regard_to_spaces_and_keeps_those_of_the_file() -> None:
     hunks = list(hunks_of([" \tdef f():", "-\treturn 1", "+\treturn 2"]))
-    assert applied(hunks, ["\tdef f():  ", "\treturn 1 "]) == ["\tdef f():  ", "\treturn 2"]
-    assert applied(hunks, ["    def f():", "    return 1"]) == ["    def f():", "\treturn 2"]
+    assert applied(hunks, ["\tdef f():  ", "\treturn 1 "], ENOUGH) == ["\tdef f():  ", "\treturn 2"]
+    assert applied(hunks, ["    def f():", "    return 1"], ENOUGH) == [
+        "    def f():",
+        "\treturn 2",
+    ]
 
 
 def test_a_hunk_that_does_not_fit_makes_nothing() -> None:
     fits, fails = Hunk(("a",), ("b",)), Hunk(("x",), ("y",))
-    assert applied([fits, fails], ["a"]) is None
-    assert applied([Hunk(("a",), ("b",), 1), Hunk(("a",), ("c",), 2)], ["a"]) is None
-    assert applied([Hunk(("a",), ("b",), above=("class A",))], ["a"]) is None
+    assert applied([fits, fails], ["a"], ENOUGH) is None
+    assert applied([Hunk(("a",), ("b",), 1), Hunk(("a",), ("c",), 2)], ["a"], ENOUGH) is None
+    assert applied([Hunk(("a",), ("b",), above=("class A",))], ["a"], ENOUGH) is None
 
 
 @pytest.mark.parametrize(

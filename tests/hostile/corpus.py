@@ -2010,3 +2010,303 @@ def reads_far_below(size: int) -> Iterator[Any]:
         numbers = {"startLine": i * 10**5 + 1, "numLines": 1, "totalLines": 10**15}
         shown = {"filePath": "a.py", "content": "line", **numbers}
         yield "Read", {"file_path": "a.py", "offset": 1}, {"file": shown}
+
+
+def _patch(body: str) -> str:
+    return f"*** Begin Patch\n*** Update File: a.py\n{body}*** End Patch"
+
+
+def _write(content: str) -> tuple[str, Any, None]:
+    return "Write", {"file_path": "a.py", "content": content}, None
+
+
+def _read(content: str) -> tuple[str, Any, Any]:
+    lines = content.count("\n")
+    numbers = {"startLine": 1, "numLines": lines, "totalLines": lines}
+    shown = {"filePath": "a.py", "content": content, **numbers}
+    return "Read", {"file_path": "a.py"}, {"file": shown}
+
+
+@edited
+def patches_of_many_lines_that_fit_nowhere(size: int) -> Iterator[Any]:
+    lines = size // 6
+    yield _write("a\n" * lines)
+    for _ in range(20):
+        yield "apply_patch", _patch("@@\n" + " a\n" * (lines // 25) + "-b\n+c\n"), None
+
+
+@edited
+def patches_of_few_lines_that_fit_nowhere(size: int) -> Iterator[Any]:
+    yield _write("a\n" * (size // 5))
+    for _ in range(count(size // 2, 450)):
+        yield "apply_patch", _patch("@@\n a\n-b\n+c\n a\n"), None
+
+
+@edited
+def patches_of_a_file_of_which_a_page_has_the_states(size: int) -> Iterator[Any]:
+    yield _write("ab\n" * min(size // 6, 130_000))
+    for i in range(count(size - 390_000, 450)):
+        yield "apply_patch", _patch(f"@@\n ab\n-{'ab' if i else 'b'}\n+ab\n ab\n"), None
+
+
+@edited
+def patches_below_heads(size: int) -> Iterator[Any]:
+    """Each head is found only without the spaces before it, and each hunk only at the end."""
+    yield _write("  x\n" * (size // 10) + "  y\n" * (size // 20))
+    heads = count(size // 5, 8)
+    yield "apply_patch", _patch("@@ x\n" * heads + "-  y\n+  z\n"), None
+    yield "apply_patch", _patch("@@ x\n-y\n+z\n" * (heads // 2)), None
+
+
+@edited
+def patches_of_other_spaces(size: int) -> Iterator[Any]:
+    each = size // 80
+    yield _write(" x\n y \n" * each * 2)
+    for _ in range(3):
+        yield "apply_patch", _patch("@@\n  x\n-y\n+  y\n" * each), None
+
+
+@edited
+def hunks_at_wrong_numbers(size: int) -> Iterator[Any]:
+    """Each hunk has two lines, which are far from the number of the hunk."""
+    each = count(size, 75)
+    hunks = [{"oldStart": 1, "lines": [" x", "-y", f"+z{i}"]} for i in range(each)]
+    before = "a\n" * each * 2 + "x\ny\n" * each
+    yield "Edit", _edit("nowhere", "b"), {"structuredPatch": hunks, "originalFile": before}
+
+
+@edited
+def hunks_of_alike_lines_at_wrong_numbers(size: int) -> Iterator[Any]:
+    each = size // 40
+    lines = [" a"] * each + ["-b", "+c"]
+    told = {"structuredPatch": [{"oldStart": 7, "lines": lines}], "originalFile": "a\n" * each * 4}
+    yield "Edit", _edit("nowhere", "b"), told
+    yield _write("a\n" * each * 4)
+    yield "Edit", _edit("nowhere", "b"), {"structuredPatch": told["structuredPatch"]}
+
+
+@edited
+def hunks_that_add_lines(size: int) -> Iterator[Any]:
+    each = count(size, 60)
+    hunks = [{"oldStart": 2 * i + 1, "lines": [" x", "+y", " x"]} for i in range(each)]
+    told = {"structuredPatch": hunks, "originalFile": "x\n" * each * 3}
+    yield "Edit", _edit("nowhere", "b"), told
+
+
+@edited
+def hunks_with_numbers_of_pi(size: int) -> Iterator[Any]:
+    shown = "".join(f"+{i} a\n...\n" for i in range(1, count(size, 16)))
+    yield "Edit", _edit("nowhere", "b"), {"diff": shown}
+
+
+@edited
+def swaps_of_each_line(size: int) -> Iterator[Any]:
+    yield _write("a\n" * (size // 100))
+    for i in range(count(size, 480)):
+        yield "Edit", _edit("ab"[i % 2], "ba"[i % 2], replace_all=True), None
+
+
+@edited
+def swaps_of_a_line_of_many(size: int) -> Iterator[Any]:
+    yield _write("b\n" * 60_000 + "a\n")
+    for i in range(count(size, 480)):
+        yield "Edit", _edit("ac"[i % 2], "ca"[i % 2]), None
+
+
+@edited
+def swaps_in_one_edit(size: int) -> Iterator[Any]:
+    swaps = [{"oldText": "ab"[i % 2], "newText": "ba"[i % 2]} for i in range(count(size // 2, 35))]
+    told = {"originalFile": "b" * (size // 2) + "a"}
+    yield "Edit", {"file_path": "a.py", "edits": swaps}, told
+    yield "Edit", {"file_path": "a.py", "edits": swaps[: len(swaps) // 4]}, None
+
+
+@edited
+def swaps_in_small_edits(size: int) -> Iterator[Any]:
+    """Many edits that each have a content and many swaps of it."""
+    swaps = [{"oldText": "ab"[i % 2], "newText": "ba"[i % 2]} for i in range(300)]
+    for _ in range(count(size, 30_600)):
+        yield "Edit", {"file_path": "a.py", "edits": swaps}, {"originalFile": "b" * 20_000 + "a"}
+
+
+@edited
+def swaps_in_a_text_that_repeats(size: int) -> Iterator[Any]:
+    """A search compares much of the text at each place."""
+    yield _write("a" * 29_000)
+    for _ in range(count(size, 550)):
+        yield "Edit", _edit("a" * 49 + "b" + "a" * 49, "c"), None
+
+
+@edited
+def swaps_in_a_long_text_that_repeats(size: int) -> Iterator[Any]:
+    yield _write("a" * (size // 4))
+    for _ in range(count(size // 2, 550)):
+        yield "Edit", _edit("a" * 49 + "b" + "a" * 49, "c"), None
+
+
+@edited
+def swaps_of_unknown_lines(size: int) -> Iterator[Any]:
+    """Lines of a few parts are known, and edits are looked for in them."""
+    lines = size // 16
+    for first in (1, lines, lines * 3):
+        shown = {"filePath": "a.py", "content": "a\n" * lines, "startLine": first}
+        numbers = {"numLines": lines, "totalLines": 10**6}
+        yield "Read", {"file_path": "a.py", "offset": first}, {"file": {**shown, **numbers}}
+    for i in range(count(size // 2, 480)):
+        yield "Edit", _edit(f"a\na\nb{i}", "c"), None
+
+
+@edited
+def writes_without_lines_that_stand_once(size: int) -> Iterator[Any]:
+    """Between lines that stand once are runs of a hundred lines that many others are like."""
+    for text in ("a\nb\n" * 25 + "b\na\n" * 25, "b\nb\na\n" * 33):
+        each = count(size // 3, len(text) + 12)
+        yield _write("".join(f"{text}only {i}\n" for i in range(each)))
+
+
+@edited
+def edits_without_lines_that_stand_once(size: int) -> Iterator[Any]:
+    for _ in range(count(size, 900)):
+        yield "Edit", _edit("b\nb\na\n" * 33, "a\nb\n" * 25 + "b\na\n" * 25), None
+
+
+@edited
+def writes_of_anchors_within_anchors(size: int) -> Iterator[Any]:
+    """Each line that stands once, when it is found, leaves another one beside it."""
+    lead = [f"u{i + 1}\nu{i}\nv{i}\n" for i in range(60)]
+    for mark in "xy":
+        between = f"{mark}\n"
+        yield _write(between.join(lead) + f"{mark}\na\n" * (size // 20) + "".join(lead))
+
+
+@edited
+def edits_of_anchors_within_anchors(size: int) -> Iterator[Any]:
+    one, other = (
+        f"{mark}\n".join(f"u{i + 1}\nu{i}\nv{i}\n" for i in range(60)) + f"{mark}\n" * 100
+        for mark in "xy"
+    )
+    for _ in range(count(size, len(one) + len(other) + 400)):
+        yield "Edit", _edit(one, other), None
+
+
+@edited
+def writes_in_another_form(size: int) -> Iterator[Any]:
+    """Between lines that stand once are lines that are the same without spaces, or none."""
+    each = count(size // 3, 700)
+    for lines in (["a ,"] * 180, [" a,a"] * 90 + [" "] * 90):
+        text = "".join(f"{line}\n" for line in lines)
+        yield _write("".join(f"{text}only {i}\n" for i in range(each)))
+
+
+@edited
+def edit_of_each_eighth_line(size: int) -> Iterator[Any]:
+    text = "".join(f"{i}\n" if i % 8 else "b\n" for i in range(size // 40))
+    yield "Edit", _edit("b", "c", replace_all=True), {"originalFile": text}
+    yield _write(text)
+    yield "Write", {"file_path": "a.py", "content": text.replace("b", "c")}, {"originalFile": text}
+
+
+@edited
+def reads_of_a_part_again(size: int) -> Iterator[Any]:
+    shown = {"filePath": "a.py", "content": "line", "startLine": 999_999}
+    numbers = {"numLines": 1, "totalLines": 10**15}
+    for _ in range(count(size, 480)):
+        yield "Read", {"file_path": "a.py", "offset": 9}, {"file": {**shown, **numbers}}
+
+
+@edited
+def reads_of_a_part_of_what_is_known(size: int) -> Iterator[Any]:
+    yield _write("a\n" * (size // 6))
+    shown = {"filePath": "a.py", "content": "a", "startLine": 9, "numLines": 1, "totalLines": 10**9}
+    for _ in range(count(size // 2, 480)):
+        yield "Read", {"file_path": "a.py", "offset": 9}, {"file": shown}
+
+
+@edited
+def reads_of_lines_of_edits_that_fit_nowhere(size: int) -> Iterator[Any]:
+    for i in range(100):
+        yield "Edit", _edit(f"nothing of the file {i}\n", "ab\n" * 100), None
+    for i in range(10):
+        yield _read("ab\n" * (size // 60) + "ac\n" * i)
+
+
+@edited
+def reads_between_large_edits_that_fit_nowhere(size: int) -> Iterator[Any]:
+    for i in range(50):
+        text = f"some substance of line {i}\n" * (size // 6000)
+        yield "Edit", _edit(f"nothing of the file {i}\n{text}", f"{text}more {i}\n"), None
+    for i in range(count(size // 4, 800)):
+        yield _read(f"a\nb\nsome other substance {i}\n" * 3)
+
+
+@edited
+def edits_that_were_there(size: int) -> Iterator[Any]:
+    """Each edit adds lines that the file has already."""
+    lines = "".join(f"a line of some substance {i}\n" for i in range(size // 90))
+    yield _write(lines + "end\n")
+    for i in range(count(size // 2, 520)):
+        line = f"a line of some substance {i % 900}\n"
+        yield "Edit", _edit(f"{i % 899}\n", f"{i % 899}\n{line}"), None
+
+
+@edited
+def writes_of_two_contents_in_turn(size: int) -> Iterator[Any]:
+    each = size // 100
+    for i in range(40):
+        yield _write(f"{'ab'[i % 2]} line {i}\n" * (each // 10))
+
+
+@edited
+def states_of_wide_characters(size: int) -> Iterator[Any]:
+    yield _write("\U0001f600" + "a\n" * 10_000 + "start -1\n")
+    for i in range(count(size, 480)):
+        yield "Edit", _edit(f"start {i - 1}\n", f"start {i}\n"), None
+
+
+@edited
+def moves_in_a_chain(size: int) -> Iterator[Any]:
+    each = count(size, 450) // 30
+    for move in range(30, 0, -1):
+        for i in range(each):
+            yield "Edit", {**_edit(f"old {i}", f"new {i}"), "file_path": f"a{move}.py"}, None
+        to = f"a{move - 1}.py" if move > 1 else "a.py"
+        yield "Bash", {"command": f"mv a{move}.py {to}"}, None
+
+
+@edited
+def paths_in_other_folders(size: int) -> Iterator[Any]:
+    for i in range(count(size, 430)):
+        yield "Edit", {**_edit("a", "b"), "file_path": f"/w{i}/../{i}/a.py"}, None
+
+
+@edited
+def scripts_of_long_words(size: int) -> Iterator[Any]:
+    line = f"echo '{'x' * 8000}' > a.py\n"
+    for _ in range(count(size, len(line) * 100)):
+        yield "Bash", {"command": line * 100}, None
+
+
+@edited
+def scripts_of_many_commands(size: int) -> Iterator[Any]:
+    script = "cat a.py\nrm b&&" + "mv a.py b;" * 190
+    for _ in range(count(size, len(script) + 380)):
+        yield "Bash", {"command": script}, None
+
+
+@own
+def calls_of_which_each_line_has_the_id(size: int) -> Iterator[bytes]:
+    """Calls that edit a.py and have no result, and ids that all lines have."""
+    call = {"type": "tool_use", "name": "Edit", "input": _edit("a", "b")}
+    calls = [{**call, "id": chr(code)} for code in range(ord("#"), ord("z"))]
+    yield entry("message", "c", "h", message={"role": "assistant", "content": calls})
+    yield from chain(count(size, _EACH), above="c")
+
+
+@foreign
+def codex_items_in_a_compaction(size: int) -> Iterable[bytes]:
+    """A line whose items would each hash the line."""
+    yield _CODEX
+    for _ in range(2):
+        text = [{"type": "input_text", "text": "x"}]
+        items = [{"type": "message", "role": "assistant", "content": text}] * count(size // 2, 85)
+        yield _codex("compacted", message="done so far", replacement_history=items)

@@ -14,6 +14,7 @@ from sessiontree.core.message import Call
 from sessiontree.core.patch import Hunk, parse_unified
 from sessiontree.operations.recover import Content, Gap
 from tests.core.test_patch import unified
+from tests.support.enough import ENOUGH
 
 words = st.sampled_from(["", "a", "b", "c d", "  a"])
 files = st.builds(
@@ -45,7 +46,7 @@ class Play:
         self.content = Content()
 
     def take(self, event: Edit | Seen) -> None:
-        self.content.take(event)
+        self.content.take(event, ENOUGH)
         told_truly(self.content, self.text)
 
     def see(self, given: dict[str, int], told: dict[str, Any], result: str) -> None:
@@ -79,7 +80,7 @@ class Play:
     def swap(self, old: str, new: str, every: bool) -> None:
         """An edit by texts, which agents refuse if the text is not there, or more than once."""
         edit = Edit("f", "edit", swaps=(Swap(old, new, every),))
-        made = after(edit, self.text)
+        made = after(edit, self.text, ENOUGH)
         if made is not None:
             self.text = made
             self.take(edit)
@@ -97,7 +98,7 @@ class Play:
 
     def insert(self, line: int, text: str) -> None:
         edit = Edit("f", "edit", content=text, line=line)
-        made = after(edit, self.text)
+        made = after(edit, self.text, ENOUGH)
         if made is not None:
             self.text = made
             self.take(edit)
@@ -143,38 +144,38 @@ def test_no_line_is_given_that_the_file_does_not_have(
 def test_lines_that_are_not_known_are_named() -> None:
     content = Content()
     assert content.gaps() == [Gap(1, None)]
-    content.take(Seen("f", "three\nfour", 3))
-    content.take(Seen("f", "seven", 7, total=7))
+    content.take(Seen("f", "three\nfour", 3), ENOUGH)
+    content.take(Seen("f", "seven", 7, total=7), ENOUGH)
     assert content.gaps() == [Gap(1, 2), Gap(5, 6)]
     assert [gap.as_text() for gap in content.gaps()] == ["lines 1 to 2", "lines 5 to 6"]
-    content.take(Edit("f", "edit", swaps=(Swap("three\n", "3\n3a\n"),)))
+    content.take(Edit("f", "edit", swaps=(Swap("three\n", "3\n3a\n"),)), ENOUGH)
     assert content.lines[2:5] == ["3", "3a", "four"]
     assert content.gaps() == [Gap(1, 2), Gap(6, 7)]
-    content.take(Edit("f", "edit", swaps=(Swap("not there", "x"),)))
+    content.take(Edit("f", "edit", swaps=(Swap("not there", "x"),)), ENOUGH)
     assert (content.gaps(), content.contradicted) == ([Gap(1, None)], True)
 
 
 def test_a_look_at_what_was_changed_elsewhere_leaves_only_what_it_shows() -> None:
     content = Content()
-    content.take(Edit("f", "write", content="one\ntwo\n"))
-    content.take(Seen("f", "zwei", 2))
+    content.take(Edit("f", "write", content="one\ntwo\n"), ENOUGH)
+    content.take(Seen("f", "zwei", 2), ENOUGH)
     assert (content.lines, content.contradicted) == ([None, "zwei"], True)
-    content.take(Seen("f", "vier", 4, total=4))
-    content.take(Seen("f", "fünf", 5))
+    content.take(Seen("f", "vier", 4, total=4), ENOUGH)
+    content.take(Seen("f", "fünf", 5), ENOUGH)
     assert content.gaps() == [Gap(1, 4), Gap(6, None)]
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
 def test_the_hunks_of_a_file_that_is_known_keep_its_line_ends(end: str) -> None:
     content = Content()
-    content.take(Edit("f", "write", content=f"one{end}two{end}"))
-    content.take(Edit("f", "edit", hunks=(Hunk(("two",), ("2", "3"), 2),)))
+    content.take(Edit("f", "write", content=f"one{end}two{end}"), ENOUGH)
+    content.take(Edit("f", "edit", hunks=(Hunk(("two",), ("2", "3"), 2),)), ENOUGH)
     assert content.text == f"one{end}2{end}3{end}"
 
 
 def test_a_file_that_was_deleted_is_not_there_until_it_is_written() -> None:
     content = Content()
-    content.take(Edit("f", "delete"))
+    content.take(Edit("f", "delete"), ENOUGH)
     assert (content.is_there, content.gaps(), content.known()) == (False, [], 0)
-    content.take(Edit("f", "write", content="x"))
+    content.take(Edit("f", "write", content="x"), ENOUGH)
     assert (content.is_there, content.text) == (True, "x")

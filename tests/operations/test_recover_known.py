@@ -9,6 +9,7 @@ import pytest
 from sessiontree.core.edits import Edit, Seen, Swap
 from sessiontree.core.patch import Hunk
 from sessiontree.operations.recover import Content, Gap
+from tests.support.enough import ENOUGH
 
 Event = Edit | Seen
 
@@ -85,7 +86,7 @@ WHOLE: Final[dict[str, tuple[list[Event], str, bool]]] = {
 def after_all(events: list[Event]) -> Content:
     content = Content()
     for event in events:
-        content.take(event)
+        content.take(event, ENOUGH)
     return content
 
 

@@ -13,6 +13,7 @@ from sessiontree.core.line_diff import lines_of
 from sessiontree.core.patch import parse_unified
 from sessiontree.operations.replay import Replay, Writer
 from tests.core.test_patch import unified
+from tests.support.enough import ENOUGH
 
 Line = tuple[str, int | None]
 """A line, and the number of the edit that wrote it; None for a person's."""
@@ -23,7 +24,7 @@ class Play:
 
     def __init__(self) -> None:
         self.lines: list[Line] = [(f"a line of a person {n}", None) for n in range(4)]
-        self.replay = Replay()
+        self.replay = Replay(ENOUGH)
         self.replay.see(self.text)
         self._edits = count()
         self._names = count(100)
@@ -93,14 +94,14 @@ def test_no_line_of_a_person_is_an_agents_and_each_line_of_an_agent_is_its_edits
 
 
 def test_an_edit_that_does_not_fit_explains_nothing_short() -> None:
-    replay = Replay()
+    replay = Replay(ENOUGH)
     replay.see("one\n")
     assert not replay.edit(0, Edit("f", "edit", swaps=(Swap("two", "2"),)))
     assert replay.see("one\n2\n") == [None, None]
 
 
 def test_content_that_comes_back_undoes_the_edits_between() -> None:
-    replay = Replay()
+    replay = Replay(ENOUGH)
     replay.see("one\n")
     replay.edit(0, Edit("f", "write", content="two\n"))
     replay.edit(1, Edit("f", "write", content="three\n"))

@@ -24,7 +24,7 @@ from msgspec.structs import replace
 
 from sessiontree.core.counts import Tally
 from sessiontree.core.message import kind_of
-from sessiontree.core.migrate import uuid_of_line
+from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
 from sessiontree.core.usage import mode_of
 from sessiontree.errors import TooMuchError
 from sessiontree.formats import base
@@ -158,6 +158,7 @@ class _Rollout:
         self._meta = meta
         self._name = name
         self._segment = lines.session_id
+        self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
         self._states: dict[End, _State] = {}
         self._repeated = 0
         self._provider = meta.text("model_provider")
@@ -226,8 +227,12 @@ class _Rollout:
 
     def _uuid(self, line: base.SourceLine, name: bytes = b"") -> str:
         """The uuid that a line has in each session with this segment's history."""
-        own = uuid_of_line(self._segment, line.place.number, line.text + name)
-        return self.lines.uuid(own, line, name)
+        if self._named is None or self._named[0] is not line:  # a line may have many items
+            named = name_of_line(self._segment, line.place.number, line.text)
+            self._named = line, named
+        named = self._named[1].copy()
+        named.update(name)
+        return self.lines.uuid(uuid_of_name(named.hexdigest()), line, name)
 
     def translated(
         self, line: base.SourceLine, found: base.Values | None

@@ -1,0 +1,9 @@
+"""Steps that no test uses up."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sessiontree.core.steps import Steps
+
+ENOUGH: Final = Steps(10**15, "a test took more steps than all of them need")
