@@ -11,7 +11,7 @@ from anyio.to_thread import run_sync
 
 from sessiontree.aio.iteration import Items
 from sessiontree.aio.session import Opening, opening
-from sessiontree.catalog.places import Reaches, every
+from sessiontree.catalog.listing import Reaches, every
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.store import PathLike, Store

@@ -90,9 +90,7 @@ def edits_of(
     return sorted(kept, key=lambda edit: (edit.seconds, edit.file))
 
 
-def _all_names(
-    target: Target, files: Sequence[str], edits: Iterable[SessionEdit]
-) -> Sequence[str]:
+def _all_names(target: Target, files: Sequence[str], edits: Iterable[SessionEdit]) -> Sequence[str]:
     """The names of a target, with those that moves in sessions tell, of which edits are known.
 
     A file may be moved twenty times. Each name is looked for alone, and quickly: the moves alone

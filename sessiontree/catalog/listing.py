@@ -46,7 +46,7 @@ from sessiontree.core.project import directory_of, id_of_name
 from sessiontree.engine.opening import Start, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
 from sessiontree.storage.files import LOCK, Report, chat_id_in, owner_in, problem_of, unreadable
-from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.fs import DISK, READ_PLAIN, Descriptor, FileSystem, LockDescriptor
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.storage.place import is_address
 from sessiontree.text.preview import shown, told
@@ -261,11 +261,8 @@ def reading(fs: FileSystem, file: str) -> FileSystem:
 def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:
     """What a function gives of a file that is open while it runs."""
     try:
-        fd = _open(fs, file)
-        try:
+        with Descriptor(fs, _open(fs, file)) as fd:
             return look(_Opened(fs, file, fd))
-        finally:
-            fs.close(fd)
     except SessionTreeError:
         raise
     except OSError as error:
@@ -414,11 +411,11 @@ def _writer(fs: FileSystem, file: str) -> str | None:
     try:
         if not fs.stat(lock).size:
             return None
-        fd = fs.open(lock, READ_PLAIN)
+        held = LockDescriptor(fs, fs.open(lock, READ_PLAIN))
     except OSError:
         return None
-    with closing_fd(fs, fd), suppress(OSError):
-        if fs.lock(fd):  # until it is closed
+    with held as fd, suppress(OSError):
+        if held.lock():  # until it is closed
             return None  # its owner died
         return owner_in(fs, fd) or "another writer"
     return "another writer"

@@ -31,7 +31,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.files import DELETING, TRASH, Report, chats_beside, path_in, session_files
-from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem
 from sessiontree.storage.move import (
     bring_sidecars,
     has_sidecars,
@@ -170,7 +170,7 @@ def _finish_all(fs: FileSystem, root: str) -> None:
 
 def _finish(fs: FileSystem, root: str, mark: str) -> None:
     """Bring the parts of a marked session together, where its file is, and remove the mark."""
-    with os_errors(mark, "read"), closing_fd(fs, fs.open(mark, READ_PLAIN)) as fd:
+    with os_errors(mark, "read"), Descriptor(fs, fs.open(mark, READ_PLAIN)) as fd:
         place = os.fsdecode(fs.read(fd, fs.size(fd), 0))
     parts = place.split(os.sep)
     trashed, file = path_in(os.path.join(root, TRASH), *parts), path_in(root, *parts[1:])

@@ -120,7 +120,8 @@ class Cursor:
         try:
             self.replace_log(log)
         except BaseException:
-            log.release()
+            if self.reader.log is not log:
+                log.release()
             raise
 
     def replace_log(self, log: Log) -> None:
@@ -137,8 +138,10 @@ class Cursor:
                 "one that this session saw; nothing was written: open it again",
                 log.name,
             )
-        self.reader.replace_log(log, fetch, view)
-        self.reset(leaf)
+        try:
+            self.reader.replace_log(log, fetch, view)
+        finally:
+            self.reset(leaf)
 
     @synchronized
     def entry(self, ref: Ref) -> Entry:

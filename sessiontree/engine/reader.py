@@ -127,9 +127,9 @@ class TreeReader:
 
     def replace_log(self, log: Log, fetch: BlobFetch, view: View) -> None:
         """Read another log of the same session from now on."""
-        self.log.release()
-        self.log, self.fetch, self.view = log, fetch, view
-        self._naming = None
+        old = self.log
+        self.log, self.fetch, self.view, self._naming = log, fetch, view, None
+        old.release()
 
     def leaf_of(self, lane: str | None) -> Entry:
         """Return the last entry of a lane in the log; for an empty lane, that of main."""

@@ -34,6 +34,7 @@ from sessiontree.handles.neighbors import Neighbors
 from sessiontree.handles.paths import branch_leaf, path_document
 from sessiontree.handles.registry import HandleSession, Resolver, Scope
 from sessiontree.handles.schema import HandleSchema, MetaField
+from sessiontree.storage.fs import DISK, Descriptor
 
 if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
@@ -107,8 +108,7 @@ class _Descent:
     def _open(self, waiting: list[str], opened: contextlib.ExitStack) -> int:
         """A descriptor of the file at the end of a path, whose parts are given last first."""
         root = os.open(self._root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        opened.callback(os.close, root)
-        folders = [root]
+        folders = [opened.enter_context(Descriptor(DISK, root))]
         while waiting:
             part = waiting.pop()
             if part == "..":  # of a link: up from its target, never by name
@@ -127,8 +127,7 @@ class _Descent:
             below = os.open(
                 part, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folders[-1]
             )
-            opened.callback(os.close, below)
-            folders.append(below)
+            folders.append(opened.enter_context(Descriptor(DISK, below)))
         return folders[-1]
 
     def _link_parts(self, link: str, folders: list[int]) -> list[str]:

@@ -40,7 +40,7 @@ from sessiontree.importing.importer import Importer, ImportResult
 from sessiontree.importing.stamps import Stamps, stamps_in
 from sessiontree.storage.files import LOCK as LOCK_SUFFIX
 from sessiontree.storage.files import problem_of
-from sessiontree.storage.fs import DISK, LOCK, FileSystem, closing_fd
+from sessiontree.storage.fs import DISK, LOCK, FileSystem, LockDescriptor
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import refused
 from sessiontree.storage.place import is_address, path_of, whole_path
@@ -448,10 +448,10 @@ def _alone(fs: FileSystem, root: str) -> Iterator[None]:
     make_folders(fs, root)
     path = os.path.join(root, _LOCK)
     with refused("lock", path):
-        fd = fs.open(path, LOCK)
-    with closing_fd(fs, fd):
+        lock = LockDescriptor(fs, fs.open(path, LOCK))
+    with lock:
         started = time.monotonic()
-        while not _locked(fs, fd, path):
+        while not _locked(lock, path):
             if time.monotonic() - started > PATIENCE_SECONDS:
                 raise SessionBusyError(
                     f"another backup into {root} has not ended for {PATIENCE_SECONDS:.0f} s; let "
@@ -462,6 +462,6 @@ def _alone(fs: FileSystem, root: str) -> Iterator[None]:
         yield
 
 
-def _locked(fs: FileSystem, fd: int, path: str) -> bool:
+def _locked(lock: LockDescriptor, path: str) -> bool:
     with refused("lock", path):
-        return fs.lock(fd)
+        return lock.lock()

@@ -17,6 +17,8 @@ import mcp_types as types
 from mcp.shared.message import SessionMessage
 from pydantic import ValidationError
 
+from sessiontree.storage.fs import DISK, Descriptor
+
 Read = SessionMessage | Exception
 
 _STANDARD_OUTPUT: Final = 1
@@ -38,15 +40,15 @@ class Exit:
 
     def __init__(self) -> None:
         self._poll = select.poll()
-        self._copy = -1
+        self._copy = Descriptor(DISK, -1)
 
     def __enter__(self) -> Self:
-        self._copy = os.dup(_STANDARD_OUTPUT)
-        self._poll.register(self._copy, 0)
+        self._copy = Descriptor(DISK, os.dup(_STANDARD_OUTPUT))
+        self._poll.register(self._copy.number, 0)
         return self
 
     def __exit__(self, *error: object) -> None:
-        os.close(self._copy)
+        self._copy.close()
 
     @property
     def is_closed(self) -> bool:

@@ -22,7 +22,7 @@ from sessiontree.core.media import IMAGES, TEXT, UNKNOWN_BYTES, is_text, media_t
 from sessiontree.core.message import Message, check_message
 from sessiontree.errors import BlobError, EntryError, SessionTreeError, StorageError, UsageError
 from sessiontree.storage.blobs import Blobs
-from sessiontree.storage.fs import READ, Disk
+from sessiontree.storage.fs import READ, Descriptor, Disk
 from sessiontree.storage.oserrors import real_path
 
 PathLike = str | os.PathLike[str]
@@ -98,14 +98,11 @@ def _blocks_of_file(path: str) -> Iterator[bytes]:
         if found.is_folder or found.is_stream:
             what = "a folder" if found.is_folder else "a pipe or a device"
             raise StorageError(f"cannot attach {path}: it is {what}; give a file or a stream", path)
-        fd = disk.open(path, READ)
-        try:
+        with Descriptor(disk, disk.open(path, READ)) as fd:
             offset = 0
             while block := disk.read(fd, _BLOCK, offset):
                 yield block
                 offset += len(block)
-        finally:
-            disk.close(fd)
     except SessionTreeError:
         raise
     except OSError as error:

@@ -276,9 +276,9 @@ class _Follower:
                     f"{old.name} was replaced by another session; follow that one", old.name
                 )
             file = _Lines(log, self._options)
-        old.close()
         self.file = file
         self._seen = before
+        old.close()
 
 
 class _Lines:

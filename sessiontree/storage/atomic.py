@@ -17,7 +17,7 @@ from itertools import zip_longest
 from typing import Final
 
 from sessiontree.errors import SessionExistsError
-from sessiontree.storage.fs import CREATE, READ, FileSystem, closing_fd, write_all
+from sessiontree.storage.fs import CREATE, READ, Descriptor, FileSystem, write_all
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.oserrors import os_errors, real_path
 
@@ -93,9 +93,9 @@ def _name(fs: FileSystem, beside: str, target: str) -> None:
     """Give a finished file its name, unless it is taken."""
     if link(fs, beside, target):
         return
-    fd = fs.open(target, CREATE)  # takes the name, or fails where it is taken
+    taken = Descriptor(fs, fs.open(target, CREATE))  # fails where the name is taken
     with unlinked_on_failure(fs, target):
-        fs.close(fd)
+        taken.close()
         fs.replace(beside, target)
 
 
@@ -166,7 +166,7 @@ def _keep(fs: FileSystem, target: str, kept: str) -> None:
             f"{message} and try again: both were left as they are", kept
         ) from None
     if not is_linked:
-        with closing_fd(fs, fs.open(target, READ)) as fd:
+        with Descriptor(fs, fs.open(target, READ)) as fd:
             create_file(fs, kept, blocks_of(fs, fd))
 
 
@@ -196,7 +196,7 @@ def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
     if fs.stat(one).identity == fs.stat(other).identity:
         return True
     with contextlib.ExitStack() as opened:
-        fds = [opened.enter_context(closing_fd(fs, fs.open(path, READ))) for path in (one, other)]
+        fds = [opened.enter_context(Descriptor(fs, fs.open(path, READ))) for path in (one, other)]
         return all(
             first == second for first, second in zip_longest(*(blocks_of(fs, fd) for fd in fds))
         )
@@ -205,8 +205,8 @@ def _same_bytes(fs: FileSystem, one: str, other: str) -> bool:
 def _write_beside(fs: FileSystem, path: str, target: str, blocks: Iterator[bytes]) -> str:
     beside = f"{target}.{os.getpid()}-{os.urandom(4).hex()}{UNFINISHED}"
     with os_errors(path, "make"):
-        fd = fs.open(beside, CREATE)
-    with unlinked_on_failure(fs, beside), os_errors(path, "write"), closing_fd(fs, fd):
+        file = Descriptor(fs, fs.open(beside, CREATE))
+    with unlinked_on_failure(fs, beside), os_errors(path, "write"), file as fd:
         for block in _gathered(blocks):
             write_all(fs, fd, block)
         fs.sync(fd)

@@ -46,11 +46,11 @@ from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import (
     CREATE,
     READ_PLAIN,
+    Descriptor,
     Durability,
     ElsewhereError,
     FileSystem,
     Stat,
-    closing_fd,
     write_all,
 )
 from sessiontree.storage.oserrors import refused
@@ -209,9 +209,10 @@ class Blobs:
         """
         path = self._path(sha256)
         try:
-            fd = self._fs.open(path, READ_PLAIN)
+            file = Descriptor(self._fs, self._fs.open(path, READ_PLAIN))
         except OSError as error:
             raise self._not_opened(sha256, error, explains) from error
+        fd = file.number
         try:
             try:
                 found = self._fs.stat(fd)
@@ -228,7 +229,7 @@ class Blobs:
             yield fd, found.size
         finally:
             with contextlib.suppress(OSError):
-                self._fs.close(fd)
+                file.close()
 
     def _not_opened(self, sha256: str, error: OSError, explains: bool) -> BlobError:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
@@ -375,30 +376,30 @@ class Blobs:
 
     def _written_beside(self, blocks: Iterable[bytes]) -> tuple[str, int]:
         """The path and the size of a synced file of the blocks, under a temporary name."""
-        path, fd = self._new_file()
+        path, file = self._new_file()
         size = 0
         with unlinked_on_failure(self._fs, path):
             try:
                 for block in filter(None, blocks):
                     with refused("write", self.folder):
-                        write_all(self._fs, fd, block)
+                        write_all(self._fs, file.number, block)
                     size += len(block)
                 if self._syncs:
                     with refused("sync", self.folder):
-                        self._fs.sync(fd)
+                        self._fs.sync(file.number)
             finally:
                 with refused("close", self.folder):
-                    self._fs.close(fd)
+                    file.close()
         return path, size
 
-    def _new_file(self) -> tuple[str, int]:
+    def _new_file(self) -> tuple[str, Descriptor]:
         path = os.path.join(self.folder, f"{os.getpid()}-{os.urandom(8).hex()}{UNFINISHED}")
         with refused("make a file in", self.folder):
             if self._is_made:
                 with contextlib.suppress(FileNotFoundError):
-                    return path, self._fs.open(path, CREATE)
+                    return path, Descriptor(self._fs, self._fs.open(path, CREATE))
             self._make_folder()
-            return path, self._fs.open(path, CREATE)
+            return path, Descriptor(self._fs, self._fs.open(path, CREATE))
 
     def _make_folder(self) -> None:
         with contextlib.suppress(FileExistsError):
@@ -415,8 +416,8 @@ class Blobs:
             if link(self._fs, path, aside):
                 return
             with (
-                closing_fd(self._fs, self._fs.open(path, READ_PLAIN)) as source,
-                closing_fd(self._fs, self._fs.open(aside, CREATE)) as target,
+                Descriptor(self._fs, self._fs.open(path, READ_PLAIN)) as source,
+                Descriptor(self._fs, self._fs.open(aside, CREATE)) as target,
             ):
                 for block in blocks_of(self._fs, source):
                     write_all(self._fs, target, block)

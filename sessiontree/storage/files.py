@@ -18,7 +18,7 @@ from typing import Final
 import orjson
 
 from sessiontree.errors import SessionNotFoundError, SessionTreeError, StorageError, fault
-from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem
 
 SUFFIX: Final = ".jsonl"
 COMPRESSED: Final = ".jsonl.zst"
@@ -204,7 +204,7 @@ def _regular_files(top: str, not_links: Iterable[str], report: Report) -> Iterat
 
 def read_side_file(fs: FileSystem, path: str, largest: int = LARGEST_RESULT) -> bytes | None:
     """The content of a regular file; None if it is another thing, too large, or not readable."""
-    with suppress(OSError), closing_fd(fs, fs.open(path, READ_PLAIN)) as fd:
+    with suppress(OSError), Descriptor(fs, fs.open(path, READ_PLAIN)) as fd:
         found = fs.stat(fd)
         if not (found.is_folder or found.is_stream or found.size > largest):
             return fs.read(fd, found.size, 0)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Final, TypeVar
 
 from sessiontree.storage.atomic import blocks_of, swap_file
-from sessiontree.storage.fs import DISK, READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.fs import DISK, READ_PLAIN, Descriptor, FileSystem
 from sessiontree.storage.move import make_folders
 from sessiontree.storage.oserrors import os_errors
 from sessiontree.storage.place import Content
@@ -60,10 +60,10 @@ class FolderContents:
     def read(self, key: str, offset: int, size: int) -> bytes:
         path = self._path(key)
         try:
-            fd = self._fs.open(path, READ_PLAIN)
+            file = Descriptor(self._fs, self._fs.open(path, READ_PLAIN))
         except NotADirectoryError as error:
             raise FileNotFoundError(key) from error
-        with closing_fd(self._fs, fd):
+        with file as fd:
             return self._fs.read(fd, size, offset) if size > 0 else b""
 
     def keys(self, prefix: str) -> Iterator[str]:
@@ -87,7 +87,7 @@ class FolderContents:
 
     def copy(self, source: str, target: str) -> None:
         def copy() -> None:
-            with closing_fd(self._fs, self._fs.open(self._path(source), READ_PLAIN)) as fd:
+            with Descriptor(self._fs, self._fs.open(self._path(source), READ_PLAIN)) as fd:
                 self._write(target, blocks_of(self._fs, fd))
 
         if self.look(source) is None:

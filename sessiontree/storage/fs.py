@@ -16,9 +16,9 @@ import errno
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from stat import S_IFREG, S_ISDIR, S_ISREG
-from typing import Final, Literal, Protocol
+from typing import Final, Literal, NoReturn, Protocol
 
 import msgspec
 
@@ -170,11 +170,8 @@ class Disk:
             os.fdatasync(fd)
 
     def sync_folder(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
+        with Descriptor(self, os.open(path, os.O_RDONLY | os.O_DIRECTORY)) as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def size(self, fd: int) -> int:
         return os.lseek(fd, 0, os.SEEK_END)
@@ -242,13 +239,73 @@ def write_all(fs: FileSystem, fd: int, block: bytes) -> None:
         written += more
 
 
-@contextlib.contextmanager
-def closing_fd(fs: FileSystem, fd: int) -> Iterator[int]:
-    """Close a descriptor at the end of the block."""
-    try:
-        yield fd
-    finally:
-        fs.close(fd)
+class Descriptor:
+    """The one owner of an open descriptor; as a context it gives the number, and closes it.
+
+    Invariants: the number is given up before it is closed, as from then on it may be another
+    file's. So whatever interrupts its owner, it is closed once, or never. Nothing copies an
+    owner, and one that is dropped closes its descriptor.
+
+    Attributes:
+        number: the number of the descriptor; -1 after `close`.
+    """
+
+    __slots__ = ("_fs", "number")
+
+    def __init__(self, fs: FileSystem, number: int) -> None:
+        self.number = number
+        self._fs = fs
+
+    def close(self) -> None:
+        """Give up the number and close the descriptor; a second call does nothing."""
+        number, self.number = self.number, -1
+        if number >= 0:
+            self._fs.close(number)
+
+    def __enter__(self) -> int:
+        return self.number
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        """Close a descriptor that was dropped without `close`."""
+        if getattr(self, "number", -1) >= 0:
+            with contextlib.suppress(Exception):  # at the end of the process all may be gone
+                self.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a descriptor has one owner, which cannot be copied")
+
+
+class LockDescriptor(Descriptor):
+    """The owner of a descriptor that may be locked: it is unlocked before it is given up.
+
+    A forked child has its parent's lock on the same descriptor, and only closes it.
+
+    Attributes:
+        is_locked: True if it may be locked.
+    """
+
+    __slots__ = ("_process", "is_locked")
+
+    def __init__(self, fs: FileSystem, number: int) -> None:
+        self._process = os.getpid()
+        self.is_locked = False
+        super().__init__(fs, number)
+
+    def lock(self) -> bool:
+        """Try to take the exclusive lock; return True if it was free."""
+        self.is_locked = True  # first: an interrupt may hide the answer
+        self.is_locked = self._fs.lock(self.number)
+        return self.is_locked
+
+    def close(self) -> None:
+        if self.is_locked and self._process == os.getpid():
+            with contextlib.suppress(OSError):  # closing unlocks as well
+                self._fs.unlock(self.number)
+        self.is_locked = False
+        super().close()
 
 
 class _File:

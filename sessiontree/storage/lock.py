@@ -37,6 +37,7 @@ from collections.abc import Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
+from weakref import ref
 
 import orjson
 
@@ -47,9 +48,10 @@ from sessiontree.storage.fs import (
     LOCK,
     OVERWRITE,
     READ,
+    Descriptor,
     FileSystem,
+    LockDescriptor,
     Stat,
-    closing_fd,
     write_all,
 )
 
@@ -74,7 +76,7 @@ class Surroundings:
         self._times = 0.0, 0.0  # of the settled folder
         self._settles = 0.0
         self._number = 0
-        self._fd = -1  # of the settled folder
+        self._open = Descriptor(fs, -1)  # of the settled folder
         self._trusted = 0.0  # until when this folder is believed to be at its path
         self.is_repeated = False
 
@@ -84,10 +86,10 @@ class Surroundings:
             now = time.monotonic()
             self.is_repeated = now < self._trusted
             if self.is_repeated:
-                if self._fs.times(self._fd) == self._times:
+                if self._fs.times(self._open.number) == self._times:
                     return self._number
             elif self._settled is not None and self._fs.stat(self._folder) == self._settled:
-                if self._fd >= 0:
+                if self._open.number >= 0:
                     self._trusted = now + TRUSTED_SECONDS
                 return self._number
         except OSError:
@@ -113,22 +115,14 @@ class Surroundings:
         self._settled = found
         self._times = found.times
         with contextlib.suppress(OSError):  # each look is at the path then
-            self._fd = self._fs.open(self._folder, FOLDER)
+            self._open = Descriptor(self._fs, self._fs.open(self._folder, FOLDER))
 
     def close(self) -> None:
         """Rely on nothing seen so far, and close the descriptor of the folder."""
         self._settled = None
         self._trusted = 0.0
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):
-                self._fs.close(self._fd)
-            self._fd = -1
-
-    def __del__(self) -> None:
-        """Close the descriptor of a lock that was dropped without `close`."""
-        if getattr(self, "_fd", -1) >= 0:
-            with contextlib.suppress(Exception):  # at the end of the process all may be gone
-                self.close()
+        with contextlib.suppress(OSError):
+            self._open.close()
 
 
 POLL_SECONDS: Final = 0.001
@@ -169,14 +163,23 @@ class ThreadLock:
 
     Attributes:
         lock: the lock itself.
-        block: the block that holds it across calls, if one does.
+        blocks: the blocks that hold it across calls, the outermost first. One whose end was
+            interrupted may still be here, and counts no more.
     """
 
     def __init__(self, name: str) -> None:
         self._name = name
         self.lock = threading.RLock()
-        self.block: object = None
-        self._thread = 0
+        self.blocks: tuple[ref[Block], ...] = ()
+
+    @property
+    def depth(self) -> int:
+        """How many blocks of the thread that holds the lock are not over."""
+        return len(self.running()) if self.blocks else 0
+
+    def running(self) -> tuple[ref[Block], ...]:
+        """Return the blocks that are not over."""
+        return tuple(each for each in self.blocks if (block := each()) and not block.is_over)
 
     def check(self) -> None:
         """Check that the thread may wait for the block that holds the lock.
@@ -184,41 +187,90 @@ class ThreadLock:
         Raises:
             UsageError: the thread was started inside the block, which may wait for it.
         """
-        if self._thread != threading.get_ident() and self.block in _BLOCKS.get():
+        around, thread = _BLOCKS.get(), threading.get_ident()
+        blocks = (each() for each in self.running() if each in around)
+        if any(block is not None and block.thread != thread for block in blocks):
             raise UsageError(
                 f"this thread was started inside a batch or a locked block of {self._name}, and "
                 "would wait for the block, which may wait for the thread; write in the block's "
                 "own thread, or start the thread after the block"
             )
 
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """Note that the block holds the lock, for threads that are started in it."""
-        if self.block is not None:
-            yield
-            return
-        before = _BLOCKS.get()
-        self._thread = threading.get_ident()
-        self.block = object()
-        _BLOCKS.set((*before, self.block))
-        try:
-            yield
-        finally:
-            _BLOCKS.set(before)
-            self.block = None
+    def inside(self) -> Block:
+        """Make a block that holds the lock, for threads that are started in it."""
+        return Block(self)
 
 
-_BLOCKS: Final[ContextVar[tuple[object, ...]]] = ContextVar("blocks that hold a lock", default=())
+class Block:
+    """A block of code that holds a lock across calls, in the thread that is alone.
+
+    Invariant: it is over as soon as its end begins, or nothing refers to it any more. So an
+    interrupted end leaves nothing behind that later calls go by.
+
+    Attributes:
+        thread: the thread that runs it.
+        is_over: True if it holds the lock no more.
+    """
+
+    __slots__ = ("__weakref__", "_threads", "is_over", "thread")
+
+    def __init__(self, threads: ThreadLock) -> None:
+        self._threads = threads
+        self.thread = threading.get_ident()
+        self.is_over = False
+
+    def __enter__(self) -> None:
+        threads, me = self._threads, ref(self)
+        outer = threads.running()
+        threads.blocks = (*outer, me)
+        if not outer:
+            _BLOCKS.set((*_BLOCKS.get(), me))
+
+    def __exit__(self, *raised: object) -> None:
+        self.is_over = True
+        threads, me = self._threads, ref(self)
+        threads.blocks = threads.running()
+        around = _BLOCKS.get()
+        if me in around:
+            _BLOCKS.set(tuple(each for each in around if each is not me))
+
+
+_BLOCKS: Final[ContextVar[tuple[ref[Block], ...]]] = ContextVar(
+    "blocks that hold a lock", default=()
+)
 """The blocks that the calling code is inside of; `asyncio.to_thread` passes them on."""
+
+
+class _LockFile(LockDescriptor):
+    """The lock file that is open.
+
+    Attributes:
+        identity: tells it from another file at its path.
+        stood: the number of the surroundings in which it was seen at its path.
+    """
+
+    __slots__ = ("identity", "stood")
+
+    def __init__(self, fs: FileSystem, number: int) -> None:
+        self.identity = (-1, -1)
+        self.stood = -1
+        super().__init__(fs, number)
+
+    def close(self) -> None:
+        self.identity, self.stood = (-1, -1), -1
+        super().close()
 
 
 class WriterLock:
     """The lock of one session file; `path` is the lock file's.
 
-    Taking it again in the thread that holds it is allowed and counted.
+    Taking it again in a block that holds it is allowed.
+
+    Invariant: a lock that is held without a block, and is not kept, belongs to the call that runs.
+    So if Ctrl-C interrupts the end of a call, the next call, or `close`, lets go of it.
 
     Attributes:
-        depth: how often the thread that is `alone` has taken it.
+        threads: keeps the threads of this process apart.
         written: where the last write under it ended, by any session of this process that
             goes by it.
         seen: the number of what surrounded it when it was last taken; see `Surroundings`.
@@ -227,27 +279,30 @@ class WriterLock:
     def __init__(self, fs: FileSystem, path: str) -> None:
         self.path = path
         self._fs = fs
-        self._fd = -1
+        self._lock_file = _LockFile(fs, -1)
         self._process = _process
-        self._identity = (-1, -1)
         self._surroundings = Surroundings(fs, os.path.dirname(path))
-        self._stood = -1  # the number of the surroundings in which it was seen at its path
         self.seen = 0
-        self._threads = ThreadLock(self._file)
-        self.depth = 0
+        self.threads = ThreadLock(self.file)
         self.written = 0
         self._kept = False
 
     @property
-    def _file(self) -> str:
+    def file(self) -> str:
+        """The path of the session file."""
         return self.path.removesuffix(".lock")
+
+    @property
+    def depth(self) -> int:
+        """How many blocks of the thread that is `alone` hold it."""
+        return self.threads.depth
 
     def alone(self) -> threading.RLock:
         """The lock that keeps out the other threads of this process that share the session."""
         if self._process != _process:
             self._start_anew()
-        threads = self._threads
-        if threads.block is not None:
+        threads = self.threads
+        if threads.blocks:
             threads.check()
         return threads.lock
 
@@ -255,44 +310,55 @@ class WriterLock:
     def held(self) -> Iterator[None]:
         """Hold the lock; raises SessionBusyError if an exclusive writer, or a slow one, has it."""
         with self.alone():
-            outer = self.depth
+            block = self.threads.inside()
             try:
                 self.take()
-                with self._threads.inside():
+                with block:
                     yield
             finally:
-                self.give_back(outer)
+                block.is_over = True  # also if its own end was interrupted
+                self.let_go()
 
     def take(self) -> None:
         """Take the lock for a thread that is `alone`; raises as `held` does.
 
-        Give it back whatever happens, also after Ctrl-C in the middle of this call.
+        Let go of it whatever happens, also after Ctrl-C in the middle of this call.
         """
-        if self.depth:
+        if self.threads.blocks and self.depth:
             self.seen = self._surroundings.look()
         elif not (self._kept and self._is_in_place()):
             self._acquire()
             if self._kept:
                 self._name_owner()
-        self.depth += 1
 
-    def give_back(self, outer: int) -> None:
-        """Hold the lock as often as before it was taken: `outer` was the depth then."""
+    def let_go(self) -> None:
+        """Let go of the lock, unless an outer block holds it, or it is kept."""
+        try:
+            self._unlock()
+        except BaseException:
+            self._unlock()  # Ctrl-C came in the middle
+            raise
+
+    def _unlock(self) -> None:
+        lock_file = self._lock_file
+        if not lock_file.is_locked or self._kept or (self.threads.blocks and self.depth):
+            return
         if self._process != _process:
             return  # a child that was forked meanwhile: the lock is its parent's
-        self.depth = outer
-        if outer or self._kept or self._fd < 0:
-            return
         try:
-            self._fs.unlock(self._fd)
+            self._fs.unlock(lock_file.number)
+            lock_file.is_locked = False
         except OSError:
             self._forget()  # closing lets go as well
 
     def keep(self) -> None:
         """Take the lock for life, and leave the owner's name in the file."""
         with self.alone():
-            self._acquire()
-            self._kept = True
+            try:
+                self._acquire()
+                self._kept = True
+            finally:
+                self.let_go()
             self._name_owner()
 
     def close(self) -> None:
@@ -301,27 +367,25 @@ class WriterLock:
             if self._kept and self._is_in_place():
                 self._write_owner(b"")
             self._kept = False
-            self.depth = 0
+            self.threads.blocks = ()
             self._forget()
             self._surroundings.close()
 
     def __del__(self) -> None:
-        """Let go of the lock of a session that was dropped without `close`.
+        """Remove the owner's name of a session that was dropped without `close`.
 
-        In a forked child this closes the shared descriptor and releases nothing.
+        The lock file closes itself; in a forked child that releases nothing.
         """
-        if getattr(self, "_fd", -1) < 0:
+        if not getattr(self, "_kept", False) or self._process != _process:
             return
         with contextlib.suppress(Exception):  # at the end of the process all may be gone
-            if self._kept and self._process == _process and self._is_in_place():
+            if self._is_in_place():
                 self._write_owner(b"")
-            self._forget()
 
     def _start_anew(self) -> None:
         """Start over in a forked child: it shares the descriptor, and so the lock."""
         self._forget()
-        self._threads = ThreadLock(self._file)
-        self.depth = 0
+        self.threads = ThreadLock(self.file)
         self._kept = False
         self._process = _process
 
@@ -340,15 +404,15 @@ class WriterLock:
             owner = self._owner() if waited > OWNER_GRACE_SECONDS else ""
             if owner:
                 raise SessionBusyError(
-                    f"{self._file} is held by {owner}; "
+                    f"{self.file} is held by {owner}; "
                     "close that session or end that process; reading is possible meanwhile",
-                    self._file,
+                    self.file,
                 )
             if waited > PATIENCE_SECONDS:
                 raise SessionBusyError(
-                    f"{self._file}: another writer has held {self.path} for "
+                    f"{self.file}: another writer has held {self.path} for "
                     f"{PATIENCE_SECONDS:.0f} s; look for a process that hangs",
-                    self._file,
+                    self.file,
                 )
             eagerness = 1 + waited / EAGER_AFTER_SECONDS
             time.sleep(max(POLL_SECONDS / eagerness, EAGER_POLL_SECONDS))
@@ -356,26 +420,25 @@ class WriterLock:
     def _try(self) -> bool:
         """Try once to take the lock file that is now at the path."""
         try:
-            if self._fd < 0:
-                self._fd = self._fs.open(self.path, LOCK)
-                found = self._fs.stat(self._fd)
-                self._identity = found.identity
-                if found.is_folder or found.is_stream:
-                    raise OSError(errno.EINVAL, "it is not a file")
-            if not self._fs.lock(self._fd):
+            if self._lock_file.number < 0:
+                self._open()
+            lock_file = self._lock_file
+            lock_file.is_locked = True  # first: Ctrl-C may hide the answer
+            lock_file.is_locked = self._fs.lock(lock_file.number)
+            if not lock_file.is_locked:
                 return False
             self.seen = self._surroundings.look()
-            if self.seen == self._stood and self._surroundings.is_repeated:
+            if self.seen == lock_file.stood and self._surroundings.is_repeated:
                 return True  # an owner that died since then is noticed in a millisecond
-            is_there = self.seen == self._stood or self._is_at_path()
-            named = is_there and self._fs.size(self._fd)
-            if named and not is_owner_record(self._fs, self._fd):
+            is_there = self.seen == lock_file.stood or self._is_at_path()
+            named = is_there and self._fs.size(lock_file.number)
+            if named and not is_owner_record(self._fs, lock_file.number):
                 raise OSError(errno.EEXIST, "it holds something else than a writer's name")
         except FileNotFoundError as error:
             raise SessionNotFoundError(
-                f"{self._file} vanished with its folder while it was open; nothing was written. "
+                f"{self.file} vanished with its folder while it was open; nothing was written. "
                 "Put it back, or export from this session to a new file",
-                self._file,
+                self.file,
             ) from error
         except OSError as error:
             self._forget()
@@ -392,10 +455,22 @@ class WriterLock:
             self._write_owner(b"")  # its owner is gone, or we would not hold the lock
         return True
 
+    def _open(self) -> None:
+        lock_file = _LockFile(self._fs, self._fs.open(self.path, LOCK))
+        try:
+            found = self._fs.stat(lock_file.number)
+            if found.is_folder or found.is_stream:
+                raise OSError(errno.EINVAL, "it is not a file")
+        except BaseException:
+            lock_file.close()
+            raise
+        lock_file.identity = found.identity
+        self._lock_file = lock_file
+
     def _is_in_place(self) -> bool:
         self.seen = self._surroundings.look()
         with contextlib.suppress(OSError):  # taking it again tells what is wrong
-            return self.seen == self._stood or self._is_at_path()
+            return self.seen == self._lock_file.stood or self._is_at_path()
         return False
 
     def _is_at_path(self) -> bool:
@@ -404,9 +479,9 @@ class WriterLock:
             found = self._fs.stat(self.path)
         except FileNotFoundError:
             return False
-        if found.identity != self._identity:
+        if found.identity != self._lock_file.identity:
             return False
-        self._stood = self.seen
+        self._lock_file.stood = self.seen
         return True
 
     def _name_owner(self) -> None:
@@ -420,24 +495,20 @@ class WriterLock:
     def _owner(self) -> str:
         """The exclusive writer, in words; empty if the lock file does not name it."""
         try:
-            fd = self._fs.open(self.path, READ)
+            file = Descriptor(self._fs, self._fs.open(self.path, READ))
         except OSError:
             return ""
-        with closing_fd(self._fs, fd):
+        with file as fd:
             return owner_in(self._fs, fd)
 
     def _write_owner(self, owner: bytes) -> None:
         with (
             contextlib.suppress(OSError),  # the name is a courtesy, the lock holds without it
-            closing_fd(self._fs, self._fs.open(self.path, OVERWRITE)) as fd,
+            Descriptor(self._fs, self._fs.open(self.path, OVERWRITE)) as fd,
         ):
             if owner:
                 write_all(self._fs, fd, owner)
 
     def _forget(self) -> None:
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):
-                self._fs.close(self._fd)
-            self._fd = -1
-        self._identity = (-1, -1)
-        self._stood = -1
+        with contextlib.suppress(OSError):
+            self._lock_file.close()

@@ -37,6 +37,7 @@ from sessiontree.storage.atomic import replace_file, swap_file
 from sessiontree.storage.fs import (
     APPEND,
     READ,
+    Descriptor,
     Durability,
     FileSystem,
     Memory,
@@ -279,6 +280,25 @@ def check_allowed(log: Log) -> None:
         )
 
 
+class _OpenFile(Descriptor):
+    """The file that a log has open, with what is known of it.
+
+    Attributes:
+        identity: tells it from another file at its path.
+        ended: where the last write ended a line; -1: not known.
+        trusted: until when it is believed that it still does.
+        folder_seen: `WriterLock.seen` when the file was last found at its path; -1: never.
+    """
+
+    __slots__ = ("ended", "folder_seen", "identity", "trusted")
+
+    def __init__(self, fs: FileSystem, number: int) -> None:
+        self.identity = (-1, -1)
+        self.ended = self.folder_seen = -1
+        self.trusted = 0.0
+        super().__init__(fs, number)
+
+
 class FileLog:
     """A file under its writer's lock; see `Log`.
 
@@ -291,41 +311,44 @@ class FileLog:
     lines_with: Final = None
 
     def __init__(
-        self, fs: FileSystem, path: str, *, readonly: bool = False, durability: Durability = "fsync"
+        self,
+        fs: FileSystem,
+        path: str,
+        *,
+        readonly: bool = False,
+        durability: Durability = "fsync",
+        lock: WriterLock | None = None,
     ) -> None:
         self.fs = fs
         self.path = self.name = path
         self.blobs = BlobPlace(fs, path, durability)
         self.readonly = readonly
         self.durability = durability
-        self._real_path = real_path(path)
-        self.lock = WriterLock(fs, self._real_path + ".lock")
+        self.lock = lock or WriterLock(fs, real_path(path) + ".lock")
+        self._real_path = self.lock.file
         self.alone = self.lock.alone
         self._owns_lock = True
         self.ended = ""
         self._failed = ""
-        self._ended = -1  # where the last write of this log ended a line
-        self._trusted = 0.0  # until when it is believed that it still does
-        self._folder_seen = -1  # `lock.seen` when the file was last found at its path
-        self._fd = -1
-        self.reopen()
+        self._file = self._opened()
 
     def reopen(self) -> None:
+        old, self._file = self._file, self._opened()
+        with contextlib.suppress(OSError):
+            old.close()
+
+    def _opened(self) -> _OpenFile:
+        """Open the file that is now at the path; raises as `reopen`."""
         flags = READ if self.readonly else APPEND
         with os_errors(self.path, "open"):
             found = self._found()
             if found.is_folder or found.is_stream:
                 what = "a folder" if found.is_folder else "a device or a pipe"
                 raise NotASessionError(f"{self.path} is {what}; give a session file", self.path)
-            fd = self.fs.open(self._real_path, flags)
-            try:
-                self._identity = self.fs.stat(fd).identity
-            except BaseException:
-                self.fs.close(fd)
-                raise
-        self.release()
-        self._fd = fd
-        self._ended = self._folder_seen = -1
+            file = _OpenFile(self.fs, self.fs.open(self._real_path, flags))
+            with closed_on_failure(file):
+                file.identity = self.fs.stat(file.number).identity
+        return file
 
     def _found(self) -> Stat:
         """Look at the file at the path. A pipe such as /dev/stdin has no other real path."""
@@ -335,30 +358,26 @@ class FileLog:
             return self.fs.stat(self.path)
 
     def successor(self) -> FileLog:
-        log = copy.copy(self)
-        log._fd = -1
-        log.reopen()
+        log = FileLog(
+            *(self.fs, self.path),
+            readonly=self.readonly,
+            durability=self.durability,
+            lock=self.lock,
+        )
+        log._owns_lock, log.ended, log._failed = self._owns_lock, self.ended, self._failed
         return log
 
     def release(self) -> None:
-        if self._fd >= 0:
-            with contextlib.suppress(OSError):
-                self.fs.close(self._fd)
-        self._fd = -1
-
-    def __del__(self) -> None:
-        """Close the file of a session that was dropped without `close`."""
-        if getattr(self, "_fd", -1) >= 0:
-            with contextlib.suppress(Exception):  # modules may be gone at the end of the process
-                self.release()
+        with contextlib.suppress(OSError):
+            self._file.close()
 
     @property
     def identity(self) -> tuple[int, int]:
-        return self._identity
+        return self._file.identity
 
     @property
     def closed(self) -> bool:
-        return self._fd < 0
+        return self._file.number < 0
 
     def beside(self) -> FileLog:
         log = self.successor()
@@ -373,10 +392,11 @@ class FileLog:
             self.release()
 
     def read(self, offset: int, size: int) -> bytes:
-        if self._fd < 0:
+        fd = self._file.number
+        if fd < 0:
             raise closed_error(self)
         try:
-            return self.fs.read(self._fd, size, offset)
+            return self.fs.read(fd, size, offset)
         except OSError as error:
             raise StorageError(
                 f"cannot read {self.path} at byte {offset}: {error.strerror or error}; "
@@ -385,10 +405,11 @@ class FileLog:
             ) from error
 
     def size(self) -> int:
-        if self._fd < 0:
+        fd = self._file.number
+        if fd < 0:
             raise closed_error(self)
         with os_errors(self.path, "read"):
-            return self.fs.size(self._fd)
+            return self.fs.size(fd)
 
     @property
     def written(self) -> int:
@@ -411,7 +432,7 @@ class FileLog:
 
     def was_replaced(self) -> bool:
         try:
-            return self.fs.stat(self._real_path).identity != self._identity
+            return self.fs.stat(self._real_path).identity != self._file.identity
         except OSError as error:
             raise self._stat_failed(error) from error
 
@@ -420,17 +441,18 @@ class FileLog:
             found = self.fs.stat(self._real_path)
         except OSError as error:
             raise self._stat_failed(error) from error
-        return found.size == size and found.identity == self._identity
+        return found.size == size and found.identity == self._file.identity
 
     def still_ends_at(self, size: int) -> bool:
         """See `Log`; does not look at the path if no name in the folder changed."""
-        if self._folder_seen != self.lock.seen:
+        file = self._file
+        if file.folder_seen != self.lock.seen:
             if not self.ends_at(size):
                 return False
-            self._folder_seen = self.lock.seen
+            file.folder_seen = self.lock.seen
             return True
         try:
-            return self.fs.size(self._fd) == size
+            return self.fs.size(file.number) == size
         except OSError as error:
             raise self._stat_failed(error) from error
 
@@ -453,10 +475,10 @@ class FileLog:
 
     def append(self, block: bytes, at: int) -> int:
         """See `Log.append`; what a program without the lock appends comes before the block."""
-        if self._fd < 0 or self.ended or self.readonly or self._failed:
+        if self._file.number < 0 or self.ended or self.readonly or self._failed:
             self.check_writable()
         lock = self.lock
-        if lock.depth:  # this thread looked at the path when it took the lock
+        if lock.threads.blocks and lock.depth:  # a block looked at the path when it took it
             if self.size() != at:
                 raise Moved
             return self._put(block, at)
@@ -466,16 +488,17 @@ class FileLog:
                 raise Moved
             return self._put(block, at)
         finally:
-            lock.give_back(0)
+            lock.let_go()
 
     def _put(self, block: bytes, end: int) -> int:
         ended = 0
         now = monotonic()
-        is_known = end == self._ended and now < self._trusted
+        file = self._file
+        is_known = end == file.ended and now < file.trusted
         if not is_known and end and self.read(end - 1, 1) != b"\n":
             block = b"\n" + block
             ended = 1
-        fs, fd = self.fs, self._fd
+        fs, fd = self.fs, file.number
         stop = end + len(block)
         try:
             if (written := fs.write(fd, block)) != len(block):
@@ -492,8 +515,8 @@ class FileLog:
                 "remove the cause (space, medium) and open the session again to see"
             )
             raise WriteFailedError(self._failed, self.path) from error
-        self._ended = self.lock.written = stop
-        self._trusted = now + TRUSTED_SECONDS
+        file.ended = self.lock.written = stop
+        file.trusted = now + TRUSTED_SECONDS
         return end + ended
 
     def _start_of(self, block: bytes, end: int, size: int) -> int:
@@ -502,7 +525,7 @@ class FileLog:
         Raises:
             WriteFailedError: it does not start a line.
         """
-        added = self.fs.read(self._fd, size - end, end)
+        added = self.fs.read(self._file.number, size - end, end)
         before = added.find(block)
         if before == 0 or (before > 0 and b"\n" in (added[before - 1 : before], block[:1])):
             return end + before
@@ -657,7 +680,7 @@ class MemoryLog:
         return start
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        if self._sharing.threads.block is not None:
+        if self._sharing.threads.blocks:
             self._sharing.threads.check()
         return self._sharing.threads.lock
 
@@ -665,7 +688,7 @@ class MemoryLog:
     def _writing(self) -> Iterator[None]:
         """Keep out threads that write by another log of these bytes; they read meanwhile."""
         threads = self._shared.threads
-        if threads.block is not None:
+        if threads.blocks:
             threads.check()
         with threads.lock:
             if self._shared.keeper() not in (None, self._sharing):

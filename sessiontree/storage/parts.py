@@ -15,7 +15,7 @@ from typing import Final, Protocol
 
 from sessiontree.errors import SessionExistsError
 from sessiontree.storage.atomic import blocks_of, create_file, refuse_link, swap_file
-from sessiontree.storage.fs import READ_PLAIN, FileSystem, closing_fd
+from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem
 
 _BLOCK: Final = 256 * 1024
 
@@ -124,7 +124,7 @@ class FileParts:
 
     def read(self, suffix: str) -> Iterator[bytes]:
         refuse_link(self.name(suffix))
-        with closing_fd(self._fs, self._fs.open(self.name(suffix), READ_PLAIN)) as fd:
+        with Descriptor(self._fs, self._fs.open(self.name(suffix), READ_PLAIN)) as fd:
             yield from blocks_of(self._fs, fd)
 
     def write(self, suffix: str, blocks: Iterator[bytes]) -> None:

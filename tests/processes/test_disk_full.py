@@ -210,6 +210,14 @@ def append_until_full(session: Session, message: dict[str, str]) -> list[str]:
     return acknowledged
 
 
+def kept_of(acknowledged: list[str], path: Path) -> list[str]:
+    """Return the entries of a file: what was acknowledged, and perhaps the one that failed."""
+    kept = uuids_in(path)[0][1:]
+    assert kept[: len(acknowledged)] == acknowledged
+    assert len(kept) <= len(acknowledged) + 1
+    return kept
+
+
 linux_only = pytest.mark.skipif(sys.platform != "linux", reason="mounts a tmpfs, as Linux has it")
 
 
@@ -225,18 +233,45 @@ def test_a_session_goes_on_once_a_full_disk_has_space_again(small_disk: Path, le
     left = path.read_bytes()
     assert [entry.uuid for entry in session.entries()][1:] == acknowledged
     session.close()
-    assert uuids_in(path)[0][1:] == acknowledged
+    kept = kept_of(acknowledged, path)
     with Session.open(path) as session:
-        acknowledged += append_until_full(session, message)
+        kept += append_until_full(session, message)
+    kept = kept_of(kept, path)
     ballast.unlink()
     with Session.open(path) as session:
         last = session.append_message(user("space again"))
-        assert last.parent_uuid == (acknowledged or [session.header.uuid])[-1]
-        acknowledged.append(last.uuid)
+        assert last.parent_uuid == (kept or [session.header.uuid])[-1]
+        kept.append(last.uuid)
     assert path.read_bytes().startswith(left)
     uuids, damage = uuids_in(path)
-    assert uuids[1:] == acknowledged
+    assert uuids[1:] == kept
     assert {found.kind for found in damage} <= {"json", "torn"}
+
+
+@linux_only
+def test_a_line_that_fitted_but_for_its_newline_is_an_entry_once_there_is_space_again(
+    small_disk: Path,
+) -> None:
+    path = small_disk / "chat.jsonl"
+    ballast = small_disk / "ballast"
+    ballast.write_bytes(b"x" * 8192)
+    session = Session.create(path, spill_over=None)
+    header = path.stat().st_size
+    acknowledged = [session.append_message(user("")).uuid]
+    size = path.stat().st_size
+    disk = os.statvfs(small_disk)
+    room = disk.f_bavail * disk.f_frsize + -size % disk.f_frsize
+    with pytest.raises(WriteFailedError, match="No space left on device"):
+        session.append_message(user("x" * (room + 1 - (size - header))))
+    session.close()
+    assert path.read_bytes().endswith(b"}")
+    kept = kept_of(acknowledged, path)
+    assert len(kept) == len(acknowledged) + 1
+    ballast.unlink()
+    with Session.open(path) as session:
+        last = session.append_message(user("space again"))
+    assert last.parent_uuid == kept[-1]
+    assert uuids_in(path) == ([session.header.uuid, *kept, last.uuid], [])
 
 
 @linux_only

@@ -10,7 +10,7 @@ import socket
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -163,8 +163,9 @@ def test_a_forked_child_and_its_parent_exclude_each_other(path: Path, lock: Writ
 
 @can_fork
 def test_a_child_forked_under_the_lock_does_not_let_go_of_it(path: Path, lock: WriterLock) -> None:
-    with lock.held():
-        together(lambda: lock.give_back(0))  # as where a child goes on with what its parent was in
+    with ExitStack() as block:
+        block.enter_context(lock.held())
+        together(block.close)  # as where a child goes on with what its parent was in
         with Session.open(path) as session, pytest.raises(TimeoutError), lock_given_up():
             session.append_message(HELLO)
 

@@ -152,8 +152,12 @@ class Alone:
 
     def __enter__(self) -> None:
         self._settled.acquire()
-        while self._is_waiting():
-            self._settled.wait()
+        try:
+            while self._is_waiting():
+                self._settled.wait()
+        except BaseException:
+            self._settled.release()
+            raise
 
     def __exit__(self, *raised: object) -> None:
         self._settled.release()

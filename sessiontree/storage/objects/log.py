@@ -285,13 +285,13 @@ class ObjectLog:
         if self._is_grouped:  # with the other logs of this process, as they append together
             self._check_threads()
             return Alone(self._session.groups, lambda: self._is_waiting)
-        if self._sharing.threads.block is not None:
+        if self._sharing.threads.blocks:
             self._sharing.threads.check()
         return self._sharing.threads.lock
 
     def _check_threads(self) -> None:
         threads = self._session.threads
-        if threads.block is not None:
+        if threads.blocks:
             threads.check()
 
     @contextlib.contextmanager
@@ -308,22 +308,22 @@ class ObjectLog:
         with self.alone(), self._writing():
             if session.depth == 0:
                 session.groups.wait()
-            with self._sharing.threads.inside(), session.threads.inside():
-                self.check_writable()
-                self._check_keeper()
-                if session.depth == 0:
-                    session.held_end = self._generation.end
-                session.depth += 1
-                session.holder = threading.get_ident()
-                try:
-                    # At once, so that programs that hold two logs in one order never wait for
-                    # each other.
-                    if session.depth == 1 and session.keeper is None and not self._is_over():
-                        self._claim_end()
+            block = session.threads.inside()
+            try:
+                with self._sharing.threads.inside(), block:
+                    self.check_writable()
+                    self._check_keeper()
+                    session.holder = threading.get_ident()
+                    if session.depth == 1:
+                        session.held_end = self._generation.end
+                        # At once, so that programs that hold two logs in one order never wait for
+                        # each other.
+                        if session.keeper is None and not self._is_over():
+                            self._claim_end()
                     yield
-                finally:
-                    session.depth -= 1
-                    self._held()
+            finally:
+                block.is_over = True  # also if its own end was interrupted
+                self._held()
 
     def _held(self) -> None:
         """Hold on after an inner block, and let go after the outermost one."""

@@ -21,8 +21,7 @@ class ObjectSession:
     Attributes:
         threads: keeps the threads apart.
         groups: puts together what they append.
-        depth: how often the thread that is alone holds the session.
-        holder: that thread.
+        holder: the thread whose blocks hold the session, if any do.
         held_end: the end that it knows; what others add behind it, it has not read.
         keeper: the group of logs that keeps it until they close; None if none does.
         claims: writes at its end, and what holds the end for this process.
@@ -34,7 +33,6 @@ class ObjectSession:
         self.path = path
         self.threads = ThreadLock(self.path)
         self.groups = Groups(self.threads.lock)
-        self.depth = 0
         self.holder = 0
         self.held_end = 0
         self.keeper: object = None
@@ -42,6 +40,11 @@ class ObjectSession:
         self.changed = threading.Condition()
         self._opening = threading.Lock()
         self._generations: WeakValueDictionary[str, Generation] = WeakValueDictionary()
+
+    @property
+    def depth(self) -> int:
+        """How many blocks of the thread that is alone hold the session."""
+        return self.threads.depth
 
     def generation(self, id: str, first: bytes) -> Generation:
         """What is known of a generation, shared by its logs."""

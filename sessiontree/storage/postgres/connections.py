@@ -327,8 +327,10 @@ class Connections:
 
     def give_back_held(self, connection: ServerConnection) -> None:
         """Give back the connection of a lock; a transaction that is not over is undone."""
-        self._give_back(connection)
-        self._free_held.give(None)
+        try:
+            self._give_back(connection)
+        finally:
+            self._free_held.give(None)
 
     def _take(self) -> ServerConnection:
         try:

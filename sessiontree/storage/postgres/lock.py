@@ -60,7 +60,6 @@ class Guard:
 
     Attributes:
         threads: keeps the threads of this process apart.
-        depth: how often the thread that is `alone` holds the session.
         written: where the last write by any of them ended.
         held: the log in force, while the session is held; None: there is none.
         kept: whether the session is held until the log is closed.
@@ -76,7 +75,6 @@ class Guard:
     def _start(self) -> None:
         self._process = os.getpid()
         self.threads = ThreadLock(self._name)
-        self.depth = 0
         self.written = 0
         self.held: Held | None = None
         self.kept = False
@@ -88,6 +86,11 @@ class Guard:
             self._connections.check_process()
             _PARENTS.append(self._holder)
             self._start()
+
+    @property
+    def depth(self) -> int:
+        """How many blocks of the thread that is `alone` hold the session."""
+        return self.threads.depth
 
     @property
     def is_held(self) -> bool:
@@ -163,11 +166,26 @@ class Guard:
     def let_go(self) -> None:
         """Let others write."""
         holder, self._holder, self.held = self._holder, None, None
-        if holder is not None:
+        if holder is None:
+            return
+        try:
             with contextlib.suppress(psycopg.Error):
                 if not holder.closed:
                     holder.execute(b"COMMIT")
+        finally:
             self._connections.give_back_held(holder)
+
+    def let_go_if_free(self) -> None:
+        """Let others write, unless a block holds the session, or it is kept."""
+        if self._holder is not None and not self.kept and not self.depth:
+            self.let_go()
+
+    def __del__(self) -> None:
+        """Let go of the lock of a session that was dropped without `close`."""
+        if getattr(self, "_holder", None) is not None:
+            with contextlib.suppress(Exception):  # at the end of the process all may be gone
+                self.check_process()
+                self.let_go()
 
 
 _PARENTS: Final[list[object]] = []

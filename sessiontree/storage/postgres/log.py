@@ -230,6 +230,7 @@ class PostgresLog:
         guard = self._guard
         if at < 0:
             raise Moved
+        guard.let_go_if_free()  # what an interrupted call left
         if guard.is_held and not guard.is_alive():
             self._take_again()
         if guard.depth and (at != self._known.size or guard.held != self._known):
@@ -400,7 +401,7 @@ class PostgresLog:
     def alone(self) -> contextlib.AbstractContextManager[object]:
         self._guard.check_process()
         threads = self._guard.threads
-        if threads.block is not None:
+        if threads.blocks:
             threads.check()
         return threads.lock
 
@@ -409,20 +410,18 @@ class PostgresLog:
         self.check_writable()
         guard = self._guard
         with self.alone():
-            outer = guard.depth
             process = os.getpid()
+            block = guard.threads.inside()
             try:
-                if not outer:
+                if not guard.depth:
                     self._take()
-                guard.depth += 1
-                with guard.threads.inside():
+                with block:
                     self.check_writable()  # again: another thread may have closed it
                     yield
             finally:
+                block.is_over = True  # also if its own end was interrupted
                 if process == os.getpid():  # in a child that was forked meanwhile it is none's
-                    guard.depth = outer
-                    if not outer and not guard.kept:
-                        guard.let_go()
+                    guard.let_go_if_free()
 
     def keep(self) -> None:
         guard = self._guard
@@ -514,14 +513,6 @@ class PostgresLog:
                 guard.kept = False
                 guard.let_go()
             self.release()
-
-    def __del__(self) -> None:
-        """Let go of the lock of a session that was dropped without `close`."""
-        guard = getattr(self, "_guard", None)
-        if guard is not None and self._owns_guard and guard.kept and self._is_open:
-            with contextlib.suppress(Exception):  # at the end of the process all may be gone
-                guard.check_process()
-                guard.let_go()
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
         """See `Log.changes`; the server wakes a follower, who also looks now and then."""

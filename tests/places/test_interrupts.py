@@ -1,0 +1,86 @@
+"""Ctrl-C at any line of a log at an address leaves nothing that keeps other writers out."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sessiontree import Session
+from tests.places.kinds import opened
+from tests.support.conversation import user
+from tests.support.interrupts import Interrupt, Work
+
+LOGS = (
+    "storage/log.py",
+    "storage/lock.py",
+    "objects/log.py",
+    "postgres/log.py",
+    "postgres/lock.py",
+)
+"""What holds a session at an address: the modules of its log and of its lock."""
+
+SAMPLE = 25
+"""How many of their lines are interrupted where each takes requests."""
+
+
+def locked(session: Session) -> Work:
+    yield
+    with session.locked():
+        session.append_message(user("one"))
+        session.append_message(user("two"))
+
+
+def label(session: Session) -> Work:
+    yield
+    session.label(session.leaf.uuid, "here")
+
+
+def keep(session: Session) -> Work:
+    with session.scratch() as trial:
+        trial.append_message(user("trial"))
+        yield
+        trial.keep()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["memory", "postgres", "objects"])
+@pytest.mark.parametrize("operation", [locked, label, keep])
+def test_after_an_interrupt_others_write_and_so_does_the_session(
+    operation: Callable[[Session], Work],
+    kind: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.unraisablehook", lambda _: None)  # of an interrupted finalizer
+    if kind == "postgres":
+        monkeypatch.setattr("sessiontree.storage.postgres.lock.PATIENCE_SECONDS", 1.0)
+
+    with opened(kind, tmp_path) as (_, url):
+
+        def interrupted(name: str, interrupt: Interrupt) -> None:
+            place, mark, options = url.partition("?")
+            file = f"{place}/{name}.jsonl{mark}{options}"
+            with Session.create(file, cwd="/project", durability="os") as session:
+                kept = [session.append_message(user("first")).uuid]
+                work = operation(session)
+                next(work)
+                interrupt.run(work)
+                work.close()
+                del work
+                gc.collect()
+                kept.append(session.append_message(user("after")).uuid)
+                with Session.open(file) as other, other.locked():
+                    kept.append(other.append_message(user("other")).uuid)
+            with Session.open(file, readonly=True) as session:
+                assert set(kept) <= {entry.uuid for entry in session.entries()}, interrupt.place
+
+        interrupted("first", Interrupt(-1))
+        whole = Interrupt(-1)
+        interrupted("whole", whole)
+        first = {moment: at for at, moment in reversed(list(enumerate(whole.moments)))}
+        chosen = sorted(at for (path, _), at in first.items() if path.endswith(LOGS))
+        for at in chosen[:: 1 if kind == "memory" else len(chosen) // SAMPLE + 1]:
+            interrupted(str(at), Interrupt(at))
