@@ -398,15 +398,18 @@ def test_damage_that_is_added_is_told_once_and_kept(path: Path) -> None:
     with Session.open(path, readonly=True) as session:
         entries = session.follow(told.append)
         of_windows = line("u1", "one").replace(b"\n", b"\r\n")
-        write_raw(path, b"\n" + b'{"torn":\n' + of_windows + line("u2", "two"))
+        header = session.header.line + b"\n"
+        write_raw(path, b"\n" + b'{"torn":\n' + of_windows + header + line("u2", "two"))
         assert [next(entries).uuid, next(entries).uuid] == ["u1", "u2"]
-        expected = [("blank", 4), ("json", 5), ("crlf", 6)]
+        expected = [("blank", 4), ("json", 5), ("crlf", 6), ("second header", 7)]
         assert kinds_in(told) == expected
         assert kinds_in(session.damage) == [("json", 3), *expected]
         session.refresh()
         list(session.entries())
         assert kinds_in(session.damage) == [("json", 3), *expected]
-        assert [path.read_bytes()[found.offset :][:1] for found in told] == [b"\n", b"{", b"{"]
+        assert [path.read_bytes()[found.offset :][:1] for found in told] == [
+            *(b"\n", b"{", b"{", b"{")
+        ]
 
 
 def test_damage_of_a_version_1_file_is_told_only_where_it_was_added(old: Path) -> None:
