@@ -28,7 +28,8 @@ _COLUMN: Final = re.compile(  # the end of a cell of a header, in lower case
 _BREAK: Final = re.compile(r"(?:\\r)?\\n|\r?\n")
 _RULER: Final = re.compile(r"[\s|│┃+:=_─━┄┼├┤┿╪╞╡-]*")
 _SIGNS: Final = ("│", "┃", "|", "\t", "\\t", ";", ",")
-_OF_PEOPLE: Final = ("", "│", "┃", "|")  # of tables to read, in which a word may describe
+_FRAMED: Final = ("│", "┃", "|")
+_CODE: Final = re.compile(r"[()\[\]{}]|=[ \"']")
 _ALIGNED: Final = re.compile(r"\S+(?: \S+)*")  # cells that two blanks keep apart
 _NAME: Final = re.compile(
     "[A-Za-z][A-Za-z0-9_/#-]{0,30}(?: [A-Za-z0-9_/#-]{1,30}){0,2}"
@@ -98,7 +99,9 @@ def secrets(text: str) -> Iterator[tuple[int, int]]:
         sign = _sign_of(text[header.start : header.end])
         cells = _cells(text, header, sign)
         names = _names(text, cells)
-        if not names or len(cells) < 2 or (not sign and not _is_header(text, cells, names)):
+        if not names or len(cells) < 2 or (sign not in _FRAMED and not _is_header(text, cells)):
+            continue
+        if not sign and 0 in names:
             continue
         yield from _beside(text, cells, names, sign)
         for line in _rows(text, header, cells, sign):
@@ -115,9 +118,9 @@ def _names(text: str, cells: list[_Cell]) -> dict[int, str]:
     return names
 
 
-def _is_header(text: str, cells: list[_Cell], names: dict[int, str]) -> bool:
-    """True if the cells of a line that only blanks keep apart are names of columns."""
-    return 0 not in names and all(_NAME.fullmatch(text, *cell) for cell in cells)
+def _is_header(text: str, cells: list[_Cell]) -> bool:
+    """True if all cells of a line are names of columns, so that the line is not one of code."""
+    return all(_NAME.fullmatch(text, *cell) for cell in cells)
 
 
 def _rows(text: str, header: _Line, cells: list[_Cell], sign: str) -> Iterator[_Line]:
@@ -131,6 +134,8 @@ def _rows(text: str, header: _Line, cells: list[_Cell], sign: str) -> Iterator[_
         count = len(_cells(text, line, sign))
         if not is_ruler and (count != len(cells) if sign else count < 2):
             return
+        if sign not in _FRAMED and _CODE.search(text, line.start, line.end):
+            return
         yield line
 
 
@@ -142,7 +147,7 @@ def _of_row(
         if cell is None:
             continue
         value = text[slice(*cell)]
-        if _is_secret(name, value) and (sign not in _OF_PEOPLE or _is_random(value)):
+        if _is_secret(name, value) and ((sign and sign not in _FRAMED) or _is_random(value)):
             yield cell
 
 

@@ -175,6 +175,8 @@ def is_telling(name: str) -> bool:
     kind = _kind_of_key(name)
     if kind is not None:
         return kind.endswith(KINDS_OF_KEY)
+    if name.lower().startswith("_session"):
+        return False
     return is_foreign(name) or not (_OTHER.search(name) or _CODE_NAME.search(name))
 
 
