@@ -45,7 +45,7 @@ class Found(NamedTuple):
 
 def oracle_entries(content: bytes) -> list[Found]:
     """Every line decoded whole, by the standard library, without second headers."""
-    found = []
+    found: list[Found] = []
     offset = 0
     for line in content.split(b"\n"):
         bare = line.strip(b"\0").removeprefix(b"\xef\xbb\xbf")
@@ -55,8 +55,8 @@ def oracle_entries(content: bytes) -> list[Found]:
             value = None
         keys = value if isinstance(value, dict) else {}
         kind, uuid = keys.get("type"), keys.get("uuid")
-        is_entry = isinstance(kind, str) and isinstance(uuid, str) and uuid
-        if is_entry and not (kind == "session" and found):
+        is_second = kind == "session" and bool(found)
+        if isinstance(kind, str) and isinstance(uuid, str) and uuid and not is_second:
             parent, lane = keys.get("parentUuid"), keys.get("lane")
             lane = None if lane == "main" else lane
             found.append(Found(offset, kind, uuid, parent, lane, f'"{uuid}"'.encode() in line))
