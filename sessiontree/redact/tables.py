@@ -120,7 +120,9 @@ def _names(text: str, cells: list[_Cell]) -> dict[int, str]:
 
 def _is_header(text: str, cells: list[_Cell]) -> bool:
     """True if all cells of a line are names of columns, so that the line is not one of code."""
-    return all(_NAME.fullmatch(text, *cell) for cell in cells)
+    (start, end), *others = cells
+    start = max(start, text.rfind('"', start, end) + 1)  # of a quoted table
+    return all(_NAME.fullmatch(text, *cell) for cell in ((start, end), *others))
 
 
 def _rows(text: str, header: _Line, cells: list[_Cell], sign: str) -> Iterator[_Line]:
