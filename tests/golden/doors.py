@@ -88,10 +88,11 @@ def viewed(pages: Sequence[str]) -> Texts:
         address = urlsplit(process.stdout.readline().decode().strip())
         assert address.port
 
-        def get(path: str, cookie: str = "") -> tuple[str, str, str]:
-            headers = {"Cookie": cookie} if cookie else {}
+        token = address.path.strip("/").partition("/")[0]
+
+        def get(path: str) -> tuple[str, str]:
             with closing(HTTPConnection("127.0.0.1", address.port, timeout=_PATIENCE)) as client:
-                client.request("GET", path, headers=headers)
+                client.request("GET", f"/{token}{path}")
                 with client.getresponse() as answer:
                     body = answer.read()
                     sent = {name.lower(): value for name, value in answer.getheaders()}
@@ -99,15 +100,17 @@ def viewed(pages: Sequence[str]) -> Texts:
                 body = zlib.decompress(body)
             facts = [f"{k}: {v}" for k, v in sorted(sent.items()) if k not in _VARYING]
             text = body.decode("utf-8", "backslashreplace")
-            whole = "\n".join([f"{answer.status} {path}", *facts, text])
-            return sent.get("set-cookie", "").split(";")[0], text, whole
+            return text, "\n".join([f"{answer.status} {path}", *facts, text])
 
-        cookie = get(f"{address.path}?{address.query}")[0]
-        rows = json.loads(get("/sessions", cookie)[1])["sessions"]
+        rows = json.loads(get("/sessions")[0])["sessions"]
         (id,) = (row["id"] for row in rows if row["title"].startswith("Mixed"))
         asked = [page.replace("ID", id) for page in pages]
-        made = {path: get(path, cookie)[2] for path in ("/", *asked)}
-    return {path: re.sub(rf":{address.port}\b", ":PORT", text) for path, text in made.items()}
+        made = {path: get(path)[1] for path in ("/", *asked)}
+    hidden = {f":{address.port}": ":PORT", token: "TOKEN"}
+    return {
+        path: re.sub("|".join(map(re.escape, hidden)), lambda found: hidden[found[0]], text)
+        for path, text in made.items()
+    }
 
 
 _VARYING: Final = ("date", "content-length")

@@ -23,7 +23,7 @@ LOGS = (
 """What holds a session at an address: the modules of its log and of its lock."""
 
 SAMPLE = 25
-"""How many of their lines are interrupted where each takes requests."""
+"""How many of their lines are interrupted."""
 
 
 def locked(session: Session) -> Work:
@@ -82,5 +82,5 @@ def test_after_an_interrupt_others_write_and_so_does_the_session(
         interrupted("whole", whole)
         first = {moment: at for at, moment in reversed(list(enumerate(whole.moments)))}
         chosen = sorted(at for (path, _), at in first.items() if path.endswith(LOGS))
-        for at in chosen[:: 1 if kind == "memory" else len(chosen) // SAMPLE + 1]:
+        for at in chosen[:: len(chosen) // SAMPLE + 1]:
             interrupted(str(at), Interrupt(at))
