@@ -33,7 +33,7 @@ import errno
 import os
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Final
@@ -179,7 +179,7 @@ class ThreadLock:
 
     def running(self) -> tuple[ref[Block], ...]:
         """Return the blocks that are not over."""
-        return tuple(each for each in self.blocks if (block := each()) and not block.is_over)
+        return _running(self.blocks)
 
     def check(self) -> None:
         """Check that the thread may wait for the block that holds the lock.
@@ -224,15 +224,16 @@ class Block:
         outer = threads.running()
         threads.blocks = (*outer, me)
         if not outer:
-            _BLOCKS.set((*_BLOCKS.get(), me))
+            _BLOCKS.set((*_running(_BLOCKS.get()), me))
 
     def __exit__(self, *raised: object) -> None:
         self.is_over = True
-        threads, me = self._threads, ref(self)
-        threads.blocks = threads.running()
-        around = _BLOCKS.get()
-        if me in around:
-            _BLOCKS.set(tuple(each for each in around if each is not me))
+        self._threads.blocks = self._threads.running()
+        _BLOCKS.set(_running(_BLOCKS.get()))
+
+
+def _running(blocks: Iterable[ref[Block]]) -> tuple[ref[Block], ...]:
+    return tuple(each for each in blocks if (block := each()) and not block.is_over)
 
 
 _BLOCKS: Final[ContextVar[tuple[ref[Block], ...]]] = ContextVar(

@@ -14,6 +14,7 @@ import pytest
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.engine.translated import history_files
+from sessiontree.storage.fs import Descriptor
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.faultydisk import Fault, FaultyDisk
@@ -120,7 +121,7 @@ def attempt(disk: FaultyDisk, file: Path, step: Step, *, readonly: bool) -> Base
 def test_an_attempt_that_fails_at_any_call_leaves_no_file_open(
     step: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FileLog, "__del__", lambda _: None)  # which does not run in all Pythons
+    monkeypatch.setattr(Descriptor, "__del__", lambda _: None)  # which does not run in all Pythons
     make, readonly = KINDS[kind]
     file = tmp_path / "s.jsonl"
     make(file)
@@ -148,7 +149,7 @@ def test_a_log_that_is_dropped_closes_its_file(tmp_path: Path) -> None:
 def test_the_files_of_a_session_of_codex_are_told_and_left_closed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(FileLog, "__del__", lambda _: None)
+    monkeypatch.setattr(Descriptor, "__del__", lambda _: None)
     file = tmp_path / "rollout-2026-02-10T22-11-00-01a204ba-0000-7000-8000-000000000002.jsonl"
     of_several_files(file)
     older = next(path for path in tmp_path.iterdir() if path != file and path.suffix == ".jsonl")
