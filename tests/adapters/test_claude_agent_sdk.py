@@ -527,7 +527,7 @@ def test_all_that_works_on_sessions_works_on_it(
     )
     large = said("x" * 300_000, 2, 1)
     append(store, large)
-    (hit,) = Store(tmp_path).search("needle")
+    (hit,) = Store(tmp_path).search("needle", ignore_case=False)
     assert hit.file == str(session_file)
     (info,) = Store(tmp_path).list()
     assert (info.name, info.made_by, info.id, info.cwd) == (

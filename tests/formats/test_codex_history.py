@@ -228,7 +228,7 @@ def test_a_search_finds_what_is_in_older_segments_once(home: Home) -> None:
     home.add(THREAD, *turns("one", "needle"))
     path = home.add(SECOND, *turns("new"), base=(THREAD, 3))
     fork = home.add(FORK, *turns("other"), thread=FORK, base=(SECOND, 6))
-    found = [(hit.file, hit.ref) for hit in Store(home.root).search("needle")]
+    found = [(hit.file, hit.ref) for hit in Store(home.root).search("needle", ignore_case=False)]
     with Session.open(path, readonly=True) as session:
         assert [file for file, _ in found] == [str(path)]  # the fork is not of that branch
         assert session.entry(found[0][1]).type == "message"
