@@ -98,12 +98,9 @@ def test_context_as_text_shows_each_role_and_its_message(forked: Path) -> None:
 def test_tree_json_lists_all_entries_in_file_order(forked: Path) -> None:
     done("label", forked, "@", "here")
     rows = printed_json("tree", forked)
-    keys = (
-        *("uuid", "parentUuid", "type", "role", "preview", "handle"),
-        *("lane", "label", "depth", "current"),
-    )
-    more = ("time", "turn", "prompt", "tools", "usage", "model", "cost", "agent", "outcome")
-    assert {tuple(row) for row in rows} == {(*keys, *more)}
+    keys = ("uuid", "parentUuid", "type", "role", "preview", "lane", "label", "depth", "current")
+    more = ("time", "turn", "prompt", "tools", "usage", "model", "cost", "agent")
+    assert {tuple(row) for row in rows} == {(*keys, *more, "handle", "outcome")}
     stored = [json.loads(line) for line in lines(forked)]
     assert [row["uuid"] for row in rows] == [entry["uuid"] for entry in stored]
     assert [row["parentUuid"] for row in rows] == [entry["parentUuid"] for entry in stored]

@@ -164,7 +164,7 @@ class Drawing(msgspec.Struct, omit_defaults=True):
 def render(call: Call, given: Render) -> Drawing:
     """Draw the tree of a session, to see where it branches.
 
-    Each entry is a row; a handle is its preview or its text, and is not resolved.
+    Each entry is a row; a handle is its preview or its text.
 
     For what was said, use session.outline. Long runs between branches are folded, but for the
     40 recent rows at the leaf; `all` draws every entry.
@@ -185,7 +185,7 @@ class Get(PagedOfSession):
 def get(call: Call, given: Get) -> Page[TreeRow]:
     """Read every entry of a session in the order of its file, each as a row with a preview.
 
-    A row of a handle names the handle, which is not resolved; see handle.resolve.
+    Handles are named, not resolved; see handle.resolve.
 
     To read a conversation, use session.outline and then session.turn.
     """
