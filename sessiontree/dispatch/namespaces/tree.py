@@ -164,7 +164,7 @@ class Drawing(msgspec.Struct, omit_defaults=True):
 def render(call: Call, given: Render) -> Drawing:
     """Draw the tree of a session, to see where it branches.
 
-    Each entry is a row; a handle is its preview or its text.
+    Each entry is a row; handles are not resolved.
 
     For what was said, use session.outline. Long runs between branches are folded, but for the
     40 recent rows at the leaf; `all` draws every entry.
