@@ -13,7 +13,7 @@ IS_EMPTY = "frame.f_locals['self'].__cache__ == {}"
 @pytest.mark.parametrize(
     ("module", "act", "shown"),
     [
-        ("page import markup", "markup.prose('# A')", "<h1>A</h1>\n"),
+        ("page import markup", "markup.prose('# A', markup.Colours())", "<h1>A</h1>\n"),
         ("text import markdown", "markdown.prose('<b>\\n\\n    <b>')", "\\<b>\n\n    <b>"),
     ],
 )
