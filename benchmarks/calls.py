@@ -28,7 +28,8 @@ from time import perf_counter
 from typing import Any
 
 from benchmarks.finding import make_sessions, processor_seconds
-from sessiontree.dispatch import Data, Dispatcher, Event, Scope
+from sessiontree.calls.dispatcher import Data, Dispatcher, Event
+from sessiontree.calls.scope import Scope
 
 PROGRAM = (sys.executable, "-m", "sessiontree")
 METHOD = "session.search"

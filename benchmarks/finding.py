@@ -24,9 +24,10 @@ from time import perf_counter
 
 from benchmarks import corpus
 from sessiontree import Store
-from sessiontree.catalog.search import Wanted, search
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
 from sessiontree.operations.workers import available
-from sessiontree.storage.files import session_files
+from sessiontree.storage.names import session_files
 from sessiontree.text.pattern import Pattern
 
 BLOCK = 256 * 1024

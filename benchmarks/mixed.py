@@ -27,8 +27,9 @@ from benchmarks import corpus
 from benchmarks.finding import processor_seconds
 from benchmarks.peers.shapes import ClaudeLines, PiLines, openai_items
 from sessiontree import Store
-from sessiontree.catalog.search import Wanted, search
-from sessiontree.storage.files import session_files
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
+from sessiontree.storage.names import session_files
 from sessiontree.text.pattern import Pattern
 
 Fields = dict[str, Any]

@@ -174,7 +174,7 @@ def _repeating(lines: Iterator[bytes]) -> Iterator[bytes]:
     from sessiontree.core.codec import crc32, encode
     from sessiontree.engine.marks import MARKS, Marks, Tail, mark_of, marks_to_repeat
     from sessiontree.engine.naming import STATE
-    from sessiontree.operations.branch import PUSH
+    from sessiontree.operations.moves import PUSH
 
     end, last, tail, block = 0, b"", Tail(0, 0, bytearray()), b""
     repeated: list[tuple[int, Marks]] = []  # the place and the marks of each

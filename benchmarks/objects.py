@@ -26,10 +26,10 @@ from unittest.mock import patch
 import obstore
 
 from sessiontree import Session, Store
-from sessiontree.storage import backends
-from sessiontree.storage.backends import place_of
+from sessiontree.storage import places
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
+from sessiontree.storage.places import place_of
 from tests.places import servers
 
 _MESSAGE: Final = {"role": "user", "content": "x" * 300}
@@ -83,7 +83,7 @@ def _unknown(url: str) -> Iterator[None]:
     """Know nothing of what is stored, but stay connected."""
     before = _place(url)
     fresh = ObjectPlace(Bucket(before.url, before.bucket._store))
-    with patch.dict(backends._places, {(before.url, ()): fresh}):
+    with patch.dict(places._places, {(before.url, ()): fresh}):
         yield
 
 

@@ -36,8 +36,8 @@ from typing import Any, Final
 import psycopg
 
 from sessiontree import Session, Store
-from sessiontree.catalog.copies import copy
-from sessiontree.storage.backends import place_of
+from sessiontree.library.copies import copy
+from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres.connections import ServerConnection
 
 _TEXT: Final = "x" * 300

@@ -38,8 +38,8 @@ from typing import Any, Final, NamedTuple
 
 from benchmarks.day import APPENDS, Call, Day, Demand, calls_of, demand_of
 from sessiontree import Session, Store
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.log import Log
+from sessiontree.storage.places import place_of
 
 _ENVELOPE: Final = 300
 """Bytes of a line around its text, about."""

@@ -24,7 +24,7 @@ from statistics import median
 from typing import Any, Final
 
 from sessiontree import Session
-from sessiontree.catalog.listing import facts_of
+from sessiontree.library.listing import facts_of
 
 _FLAGS: Final = [
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync"),

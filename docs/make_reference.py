@@ -6,11 +6,13 @@ with 1 when a page is not current.
 
 from __future__ import annotations
 
+import ast
 import inspect
 import json
 import re
 import sys
 import textwrap
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -19,10 +21,12 @@ import click
 
 import sessiontree
 from sessiontree import cli
-from sessiontree.dispatch.namespace import Method
-from sessiontree.dispatch.namespaces import OWN
+from sessiontree.ops import OWN
+from sessiontree.ops.operation import Method
 
 FOLDER = Path(__file__).parent / "reference"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "sessiontree"
 MADE = "<!-- Made by docs/make_reference.py: change the help or the docstrings, then run it. -->"
 
 
@@ -46,6 +50,10 @@ Names in the signatures:
 METHODS = """\
 `sessiontree call NAMESPACE.METHOD` calls these methods ([methods by name](../guide/methods.md)).
 `sessiontree call --schema` prints their JSON schemas, with the types that this page names only."""
+
+MODULES = """\
+The rooms from top to bottom, as `pyproject.toml` orders them: a room imports only rooms below it.
+[Architecture](../architecture.md) explains them."""
 
 EFFECTS = {
     "read": "*{}. It changes nothing.*",
@@ -301,7 +309,36 @@ def _kind(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any value"))
 
 
-PAGES = {"commands.md": commands_page, "python.md": python_page, "methods.md": methods_page}
+def modules_page() -> str:
+    """Return the page of the rooms and their modules, from the first lines of their docstrings."""
+    layers = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    order = layers["tool"]["importlinter"]["contracts"][0]["layers"]
+    rooms = [room.strip() for layer in order for room in layer.split("|")]
+    text = f"# The rooms and their modules\n\n{MADE}\n\n{MODULES}\n"
+    for room in rooms:
+        folder = PACKAGE / room
+        if not folder.is_dir():
+            text += f"\n## {room}.py\n\n{_first_line(folder.with_suffix('.py'))}\n"
+            continue
+        text += f"\n## {room}/\n\n{_first_line(folder / '__init__.py')}\n\n"
+        for file in sorted(folder.rglob("*.py")):
+            name = file.relative_to(folder).as_posix()
+            if name != "__init__.py":
+                text += f"- `{name}`: {_first_line(file)}\n"
+    return text
+
+
+def _first_line(file: Path) -> str:
+    doc = ast.get_docstring(ast.parse(file.read_text(encoding="utf-8"))) or ""
+    return " ".join(doc.partition("\n\n")[0].split())
+
+
+PAGES = {
+    "commands.md": commands_page,
+    "python.md": python_page,
+    "methods.md": methods_page,
+    "modules.md": modules_page,
+}
 
 
 def main() -> None:

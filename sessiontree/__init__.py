@@ -9,101 +9,101 @@ from typing import TYPE_CHECKING, Any
 from sessiontree import errors
 
 if TYPE_CHECKING:  # `as` marks a name as public for type checkers
-    from sessiontree.aio.recorder import AsyncStreamAccumulator as AsyncStreamAccumulator
     from sessiontree.aio.session import AsyncSession as AsyncSession
     from sessiontree.aio.store import AsyncStore as AsyncStore
-    from sessiontree.catalog.copies import CopyResult as CopyResult
-    from sessiontree.catalog.copies import copy as copy
-    from sessiontree.catalog.listing import SessionInfo as SessionInfo
-    from sessiontree.catalog.search_file import SearchHit as SearchHit
-    from sessiontree.catalog.union import SyncResult as SyncResult
-    from sessiontree.catalog.union import sync as sync
+    from sessiontree.aio.store import AsyncStreamAccumulator as AsyncStreamAccumulator
+    from sessiontree.context.compaction import Summarized as Summarized
     from sessiontree.context.compaction import estimate_tokens as estimate_tokens
+    from sessiontree.context.compaction import summarize as summarize
     from sessiontree.context.context import Context as Context
     from sessiontree.context.resolved import ResolvedHandle as ResolvedHandle
-    from sessiontree.context.summary import Summarized as Summarized
-    from sessiontree.context.summary import summarize as summarize
     from sessiontree.core.damage import Damage as Damage
+    from sessiontree.core.damage import Note as Note
     from sessiontree.core.entry import Entry as Entry
     from sessiontree.core.handle import Handle as Handle
     from sessiontree.core.index import Branch as Branch
-    from sessiontree.core.notes import Note as Note
     from sessiontree.core.usage import Usage as Usage
     from sessiontree.engine.hooks import Hook as Hook
     from sessiontree.engine.repair import RepairResult as RepairResult
     from sessiontree.errors import *  # noqa: F403
+    from sessiontree.handles.registry import HandleSchema as HandleSchema
+    from sessiontree.handles.registry import MetaField as MetaField
     from sessiontree.handles.registry import Registry as Registry
     from sessiontree.handles.registry import Resolver as Resolver
-    from sessiontree.handles.schema import HandleSchema as HandleSchema
-    from sessiontree.handles.schema import MetaField as MetaField
-    from sessiontree.importing import ImportResult as ImportResult
-    from sessiontree.importing import import_session as import_session
     from sessiontree.importing.backup import BackupResult as BackupResult
+    from sessiontree.importing.importer import ImportResult as ImportResult
+    from sessiontree.importing.importer import import_session as import_session
+    from sessiontree.library.copies import CopyResult as CopyResult
+    from sessiontree.library.copies import SyncResult as SyncResult
+    from sessiontree.library.copies import copy as copy
+    from sessiontree.library.copies import sync as sync
+    from sessiontree.library.listing import SessionInfo as SessionInfo
+    from sessiontree.library.search_file import SearchHit as SearchHit
     from sessiontree.operations.compact import CompactionPlan as CompactionPlan
-    from sessiontree.operations.compare import Comparison as Comparison
-    from sessiontree.operations.compare import Side as Side
     from sessiontree.operations.copy import CopiedSession as CopiedSession
-    from sessiontree.operations.labels import Label as Label
-    from sessiontree.operations.rows import TreeRow as TreeRow
-    from sessiontree.operations.stats import Stats as Stats
     from sessiontree.operations.sync import SyncedSession as SyncedSession
-    from sessiontree.operations.turns import SessionOutline as SessionOutline
-    from sessiontree.operations.turns import Subagent as Subagent
-    from sessiontree.operations.turns import Turn as Turn
-    from sessiontree.operations.work import TurnEvent as TurnEvent
-    from sessiontree.operations.work import Work as Work
     from sessiontree.recording.recorder import StreamAccumulator as StreamAccumulator
     from sessiontree.recording.stream import MessageStream as MessageStream
     from sessiontree.redact.redaction import Redaction as Redaction
     from sessiontree.session import Session as Session
     from sessiontree.session import repair_file as repair_file
     from sessiontree.store import Store as Store
+    from sessiontree.views.compare import Comparison as Comparison
+    from sessiontree.views.compare import Side as Side
+    from sessiontree.views.costs import Stats as Stats
+    from sessiontree.views.rows import TreeRow as TreeRow
+    from sessiontree.views.tree import Label as Label
+    from sessiontree.views.turns import SessionOutline as SessionOutline
+    from sessiontree.views.turns import Subagent as Subagent
+    from sessiontree.views.turns import Turn as Turn
+    from sessiontree.views.work import TurnEvent as TurnEvent
+    from sessiontree.views.work import Work as Work
 
 __version__ = "0.2.0"
 
 _HOMES = {
     "AsyncSession": "aio.session",
-    "AsyncStreamAccumulator": "aio.recorder",
+    "AsyncStreamAccumulator": "aio.store",
     "AsyncStore": "aio.store",
-    "CopyResult": "catalog.copies",
-    "copy": "catalog.copies",
-    "SessionInfo": "catalog.listing",
-    "SearchHit": "catalog.search_file",
-    "SyncResult": "catalog.union",
-    "sync": "catalog.union",
+    "CopyResult": "library.copies",
+    "copy": "library.copies",
+    "SessionInfo": "library.listing",
+    "SearchHit": "library.search_file",
+    "SyncResult": "library.copies",
+    "sync": "library.copies",
     "estimate_tokens": "context.compaction",
     "Context": "context.context",
     "ResolvedHandle": "context.resolved",
-    "Summarized": "context.summary",
-    "summarize": "context.summary",
+    "Summarized": "context.compaction",
+    "summarize": "context.compaction",
     "Damage": "core.damage",
     "Entry": "core.entry",
     "Handle": "core.handle",
     "Branch": "core.index",
-    "Note": "core.notes",
+    "Note": "core.damage",
     "Usage": "core.usage",
     "Hook": "engine.hooks",
     "RepairResult": "engine.repair",
     "Registry": "handles.registry",
     "Resolver": "handles.registry",
-    "HandleSchema": "handles.schema",
-    "MetaField": "handles.schema",
+    "HandleSchema": "handles.registry",
+    "MetaField": "handles.registry",
     "BackupResult": "importing.backup",
     "ImportResult": "importing",
     "import_session": "importing",
     "CompactionPlan": "operations.compact",
-    "Comparison": "operations.compare",
-    "Side": "operations.compare",
+    "Comparison": "views.compare",
+    "Side": "views.compare",
     "CopiedSession": "operations.copy",
-    "Label": "operations.labels",
-    "TreeRow": "operations.rows",
-    "Stats": "operations.stats",
+    "Label": "views.tree",
+    "TreeRow": "views.rows",
+    "Stats": "views.costs",
     "SyncedSession": "operations.sync",
-    "SessionOutline": "operations.turns",
-    "Subagent": "operations.turns",
-    "Turn": "operations.turns",
-    "TurnEvent": "operations.turns",
-    "Work": "operations.turns",
+    "SessionOutline": "views.turns",
+    "Subagent": "views.turns",
+    "Turn": "views.turns",
+    "TurnEvent": "views.turns",
+    "Work": "views.turns",
     "StreamAccumulator": "recording.recorder",
     "MessageStream": "recording.stream",
     "Redaction": "redact.redaction",

@@ -14,31 +14,31 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NoReturn, Self
 
-from sessiontree.context.compaction import TokenCounter, estimate_tokens
+from sessiontree.context.compaction import Summary, TokenCounter, estimate_tokens, summarize
 from sessiontree.context.context import Context
-from sessiontree.context.summary import Summary, summarize
 from sessiontree.core.blocks import Resolution
 from sessiontree.core.callback import check_never_awaited
 from sessiontree.core.codec import FORMAT, VERSION, encode
-from sessiontree.core.damage import Damage
+from sessiontree.core.damage import Damage, Note
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry, check_fields, check_session_name
 from sessiontree.core.header import LANE_KEY
 from sessiontree.core.index import Branch
 from sessiontree.core.jsonbytes import Dumpable
 from sessiontree.core.message import Message
-from sessiontree.core.notes import Note
-from sessiontree.engine import opening, refs
+from sessiontree.engine import names as refs
+from sessiontree.engine import opening
 from sessiontree.engine.cursor import Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
 from sessiontree.errors import EntryError, UsageError
-from sessiontree.operations import branch as moves
 from sessiontree.operations import compact as compaction
-from sessiontree.operations import lanes, merge, outline
+from sessiontree.operations import lanes, moves
+from sessiontree.operations import moves as merge
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.recording.stream import Granularity, MessageStream
-from sessiontree.storage.backends import check_durability, check_new_address, create_log, open_log
 from sessiontree.storage.fs import DISK, Durability, FileSystem
 from sessiontree.storage.log import Log, MemoryLog, closed_on_failure
+from sessiontree.storage.places import check_durability, check_new_address, create_log, open_log
+from sessiontree.views import tree as outline
 
 if TYPE_CHECKING:
     from sessiontree.context.providers.values import Request
@@ -46,21 +46,21 @@ if TYPE_CHECKING:
     from sessiontree.core.handle import Handle, Kind
     from sessiontree.engine.gc import GcResult
     from sessiontree.engine.repair import Progress, RepairResult
-    from sessiontree.handles.entries import ResolvedEntry
+    from sessiontree.handles.builtin import ResolvedEntry
     from sessiontree.handles.registry import Registry
     from sessiontree.handles.registry import Resolution as HandleResolution
     from sessiontree.handles.resolve import HandleScope
-    from sessiontree.operations.compare import Comparison
+    from sessiontree.history.edits import FileEvent
     from sessiontree.operations.convert import ConversionResult
-    from sessiontree.operations.edits import FileEvent
     from sessiontree.operations.export import Original
-    from sessiontree.operations.labels import Label
-    from sessiontree.operations.rows import TreeRow
-    from sessiontree.operations.stats import Stats
-    from sessiontree.operations.turns import SessionOutline, Turn
     from sessiontree.recording.events import Event
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.blobs import Blobs
+    from sessiontree.views.compare import Comparison
+    from sessiontree.views.costs import Stats
+    from sessiontree.views.rows import TreeRow
+    from sessiontree.views.tree import Label
+    from sessiontree.views.turns import SessionOutline, Turn
 
 PathLike = str | os.PathLike[str]
 
@@ -198,7 +198,7 @@ class Session:
         """Open a session.
 
         A version 1 file is migrated on disk. With `readonly`, the file is migrated in memory. A
-        file of another agent can only be read; it is translated in memory (`sessiontree.formats`).
+        file of another agent can only be read; it is translated in memory (`sessiontree.agents`).
 
         Args:
             file: the path of the session file, or the address of the session, such as
@@ -415,7 +415,7 @@ class Session:
         Raises:
             UsageError: neither `type` nor `tool_call_id` is given.
         """
-        from sessiontree.operations.find import find  # few sessions are searched
+        from sessiontree.views.messages import find  # few sessions are searched
 
         return find(self.cursor, type, tool_call_id)
 
@@ -481,7 +481,7 @@ class Session:
 
         No handle is resolved. Each handle of a message with the role `user` counts as a prompt.
         """
-        from sessiontree.operations.rows import rows  # few sessions are read as rows
+        from sessiontree.views.rows import rows  # few sessions are read as rows
 
         return rows(self.cursor)
 
@@ -491,7 +491,7 @@ class Session:
         The whole file is read once. `sessiontree tree` draws this outline. No handle is resolved.
         Each handle of a message with the role `user` counts as a prompt.
         """
-        from sessiontree.operations.turns import outline  # few sessions are outlined
+        from sessiontree.views.turns import outline  # few sessions are outlined
 
         return outline(self.cursor)
 
@@ -500,7 +500,7 @@ class Session:
 
         `other` is by default the leaf.
         """
-        from sessiontree.operations.compare import compare  # few sessions are compared
+        from sessiontree.views.compare import compare  # few sessions are compared
 
         return compare(
             self.cursor, self.entry(one), self.entry(refs.LEAF if other is None else other)
@@ -508,13 +508,13 @@ class Session:
 
     def labels(self) -> list[Label]:
         """Return the labels with the entries that they name, in the order of the entries."""
-        from sessiontree.operations.labels import labels  # few programs list them
+        from sessiontree.views.tree import labels  # few programs list them
 
         return labels(self.cursor)
 
     def turn(self, turn: Turn) -> list[Entry]:
         """Return the entries of a turn of `outline`, from its first to its last."""
-        from sessiontree.operations.turns import entries_of
+        from sessiontree.views.turns import entries_of
 
         return entries_of(self.cursor, turn)
 
@@ -557,7 +557,7 @@ class Session:
         Handles that may be answers are resolved. If one cannot be resolved, a SessionTreeWarning
         says so.
         """
-        from sessiontree.operations.stats import stats  # few sessions are ever counted
+        from sessiontree.views.costs import stats  # few sessions are ever counted
 
         with self.reader.alone():
             size = self.reader.whole().size if self._file.is_current else self._file.size
@@ -572,7 +572,7 @@ class Session:
             names: only events of calls that have one of these names in their arguments; all
                 events if empty.
         """
-        from sessiontree.operations.edits import file_events  # few sessions are asked for it
+        from sessiontree.history.edits import file_events  # few sessions are asked for it
 
         return file_events(self.cursor, self._file.original_line, names)
 
@@ -1250,7 +1250,7 @@ class Session:
             TooMuchError: the messages have more than 200,000 content blocks and calls, and more
                 than one for each 100 bytes of the session.
         """
-        from sessiontree.operations.transcript import transcript  # few sessions are printed
+        from sessiontree.views.markdown import transcript  # few sessions are printed
 
         leaf = self.leaf if ref is None else self.entry(ref)
         return transcript(self.cursor, leaf, redact, beside, remote_images=remote_images)
@@ -1277,8 +1277,10 @@ class Session:
             TooMuchError: the session has more than 50,000 turns; or its messages have more than
                 200,000 content blocks and calls, and more than one for each 100 bytes.
         """
-        from sessiontree.page.document import document  # few sessions become a page
-        from sessiontree.page.images import Images
+        from sessiontree.page.document import (
+            Images,
+            document,  # few sessions become a page
+        )
 
         opened = None if at is None else self.entry(at)
         beside = None if images is None else Images(os.path.abspath(images))
@@ -1394,8 +1396,10 @@ class Session:
             processes: the number of processes that check the checksums of a large file. Extra
                 processes are forked. None: chosen automatically.
         """
-        from sessiontree.operations.verify import verify  # few sessions are ever verified
-        from sessiontree.operations.workers import available
+        from sessiontree.operations.workers import (
+            available,
+            verify,  # few sessions are ever verified
+        )
 
         check_never_awaited("progress", progress)
         self.reader.ready()

@@ -1,7 +1,7 @@
 """Store: a folder of sessions, with a folder in it for each project; or the same at an address.
 
 A session is `<root>/<project>/<timestamp>_<id>.jsonl`. The project's folder is its
-working directory, encoded (`core.project`). There is no index: a file dropped in by hand
+working directory, encoded (`core.header`). There is no index: a file dropped in by hand
 is found at once, whatever its name, and belongs to the project whose folder it is in.
 
 Invariants: nothing is ever overwritten; a session is removed only by `empty_trash`; what cannot be
@@ -18,12 +18,8 @@ from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from sessiontree.catalog import lookup
-from sessiontree.catalog.listing import Reaches, SessionInfo, by_time, every, facts_of
-from sessiontree.catalog.location import catalog_at
-from sessiontree.catalog.root import default_root, file_name, for_names
 from sessiontree.core.callback import check_never_awaited
-from sessiontree.core.project import id_in_name
+from sessiontree.core.header import id_in_name
 from sessiontree.errors import (
     ContentLostWarning,
     MigrationRefusedError,
@@ -33,20 +29,24 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
-from sessiontree.storage.backends import shown
-from sessiontree.storage.files import SUFFIX, Report
+from sessiontree.library import lookup
+from sessiontree.library.catalogs import catalog_at
+from sessiontree.library.listing import Reaches, SessionInfo, by_time, every, facts_of
+from sessiontree.library.root import default_root, file_name, for_names
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.names import SUFFIX, Report
 from sessiontree.storage.place import is_address, path_of, whole_path
+from sessiontree.storage.places import shown
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from sessiontree.catalog.empty import RemovedSession
-    from sessiontree.catalog.search_file import SearchHit
     from sessiontree.engine.cursor import Ref
     from sessiontree.engine.gc import GcResult
     from sessiontree.importing.backup import BackupResult
     from sessiontree.importing.importer import ImportResult
+    from sessiontree.library.moving import RemovedSession
+    from sessiontree.library.search_file import SearchHit
     from sessiontree.session import Session
 
 PathLike = str | os.PathLike[str]
@@ -130,7 +130,7 @@ class Store:
         except MigrationRefusedError:
             if options.get("migrate", True) is False:
                 raise
-        from sessiontree.catalog.homes import check_not_of_agent  # few files are of version 1
+        from sessiontree.library.homes import check_not_of_agent  # few files are of version 1
 
         check_not_of_agent(file)
         return Session.open(file, fs=self._fs, **options)
@@ -245,7 +245,7 @@ class Store:
 
         The newest sessions are searched first, by the time in the file name. Each hit comes as
         soon as it is found. Files of other agents in the store are searched too. Types, roles,
-        ids and images are not searched; `sessiontree.text.searchable` has the details.
+        ids and images are not searched; `sessiontree.text.preview` has the details.
 
         Args:
             pattern: words, and phrases in quotes, which must all be in the text of an entry
@@ -271,7 +271,8 @@ class Store:
             StorageError: the root is not a folder, or cannot be read.
         """
         # slow to import, and a list needs none of it
-        from sessiontree.catalog.search import Wanted, search
+        from sessiontree.library.search import search
+        from sessiontree.library.search_file import Wanted
         from sessiontree.text.pattern import query
 
         report = report or warn
@@ -318,7 +319,7 @@ class Store:
             UsageError: the time has no time zone.
             StorageError: the root is not a folder, or cannot be read.
         """
-        from sessiontree.catalog.garbage import collected  # few programs remove garbage
+        from sessiontree.library.one import collected  # few programs remove garbage
 
         check_never_awaited("each", each)
         report = report or warn
@@ -360,8 +361,8 @@ class Store:
             StorageError: the store cannot be written.
         """
         # slow to import, and few programs make backups
-        from sessiontree.catalog.counts import cache_folder
         from sessiontree.importing.backup import Backup
+        from sessiontree.library.counts import cache_folder
 
         check_never_awaited("each", each)
         folder = cache_folder() if cache is None else os.fspath(cache)
@@ -435,8 +436,8 @@ class Store:
             SessionExistsError: another file now has the old path.
             StorageError: the operating system reported an error.
         """
-        from sessiontree.operations.stats import lost_blobs  # few programs use the trash
         from sessiontree.session import Session
+        from sessiontree.views.costs import lost_blobs  # few programs use the trash
 
         restored = path_of_ref(ref) or self.find_trashed(ref)
         file = self._catalog.restore(restored)

@@ -26,22 +26,19 @@ FLOORS: Final = (
         "testing",
         "tui",
         "web",
-        "dispatch",
+        "calls",
+        "ops",
         "__init__",
         "aio",
         "store",
-        "importing",
-        "catalog",
-        "session",
-        "page",
-        "recording",
-        "operations",
     ),
-    *("handles", "engine", "storage", "formats", "text", "context", "redact", "core", "errors"),
+    *("importing", "library", "session", "page", "recording", "operations", "history", "views"),
+    *("handles", "engine", "storage", "agents", "text", "context", "edits", "redact", "core"),
+    "errors",
 )
 """The rooms, each above those that it may import."""
 
-PURE: Final = ("core", "redact", "context", "text", "formats")
+PURE: Final = ("core", "redact", "edits", "context", "text", "agents")
 """Rooms that read and write nothing."""
 
 IO_MODULES: Final = {
@@ -137,15 +134,6 @@ def test_imports_make_no_circle() -> None:
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the circle
 
 
-def late_imports() -> set[tuple[str, str]]:
-    return {(found.importer, found.imported) for found in IMPORTS if found.kind == "late"}
-
-
-def test_each_late_import_is_on_the_list_with_its_reason() -> None:
-    listed = {(importer, imported) for importer, row in LATE.items() for imported in row}
-    assert late_imports() == listed
-
-
 def test_pure_rooms_do_no_input_or_output() -> None:
     found = []
     for name, tree in TREES.items():
@@ -231,207 +219,4 @@ def test_a_session_is_one_class() -> None:
     assert Session.__mro__ == (Session, object)
 
 
-LATE: Final = {
-    "__main__": {
-        "cli": "most of the time of a short command",
-    },
-    "catalog.about": {
-        "catalog.homes": "few files are of version 1",
-    },
-    "catalog.counts": {
-        "operations.outline": "heavy, and seldom asked for",
-        "session": "slow to import, and a list needs none of it",
-    },
-    "catalog.folder": {
-        "catalog.empty": "few programs remove sessions",
-        "catalog.move": "few programs move projects",
-        "storage.move": "few programs move sessions",
-    },
-    "catalog.listing": {
-        "catalog.homes": "few files are of version 1",
-        "engine.translated": "slow to import, few need it",
-        "formats": "slow to import, and few files are another agent's",
-        "storage.logs": "few sessions have an address",
-    },
-    "catalog.location": {
-        "catalog.remote": "few stores have an address",
-        "storage.backends": "few sessions have an address",
-        "storage.move": "a store needs none of it",
-    },
-    "catalog.open": {
-        "catalog.homes": "few files are of version 1",
-    },
-    "catalog.changes": {
-        "catalog.remote": "few stores have an address",
-    },
-    "catalog.places": {
-        "catalog.remote": "few stores have an address",
-    },
-    "catalog.remote": {
-        "catalog.empty": "few programs remove sessions",
-    },
-    "catalog.search": {
-        "catalog.search_turns": "slow to import, few need it",
-    },
-    "catalog.search_file": {
-        "catalog.search_foreign": "slow to import, few need it",
-        "engine.translated": "slow to import, few need it",
-        "formats.gemini.layout": "slow to import, few need it",
-        "session": "slow to import, few searches need it",
-        "storage.backends": "few searches need it",
-    },
-    "cli.arguments": {
-        "cli.lookup": "heavy, and not needed for a path",
-    },
-    "cli": {
-        "storage.place": "few words are addresses",
-        "tui.frame": "only a command line without a command needs it",
-    },
-    "cli.browse": {
-        "catalog.listing": "slow to import, and a frame is shown before",
-        "cli.resume": "only a resume needs it",
-        "catalog.places": "slow to import, and a frame is shown before",
-        "cli.lookup": "slow to import, and a frame is shown before",
-        "tui.app": "its package is an extra, and slow to import",
-        "tui.first": "slow to import, and a frame is shown before",
-        "tui.last": "slow to import, and a frame is shown before",
-    },
-    "cli.view": {
-        "web.door": "its packages are an extra",
-        "web.server": "its packages are an extra",
-        "web.sessions": "slow to import, and not needed to tell what to install",
-    },
-    "cli.copy": {
-        "cli.lookup": "heavy, and only a copy in the store needs it",
-        "operations.own_rules": "slow: it compiles all rules",
-        "redact.redaction": "slow: it compiles all rules",
-        "redact.rules": "slow: it compiles all rules",
-    },
-    "cli.maintenance": {
-        "cli.lookup": "heavy, and only the garbage of a store needs it",
-    },
-    "cli.mcp": {
-        "mcp.server": "its package is an extra",
-        "mcp.transport": "its package is an extra",
-    },
-    "cli.write": {
-        "cli.lookup": "heavy, and only a new session in the store needs it",
-    },
-    "cli.opening": {
-        "cli.screen": "slow to import, and few files are damaged",
-        "text.columns": "slow to import, and few files are damaged",
-    },
-    "context.context": {
-        "context.providers.anthropic": "a program speaks to one provider",
-        "context.providers.chat": "a program speaks to one provider",
-        "context.providers.responses": "a program speaks to one provider",
-    },
-    "dispatch.dispatcher": {
-        "redact.redaction": "slow: it compiles all rules",
-    },
-    "dispatch.namespaces.tree": {
-        "redact.redaction": "slow: it compiles all rules",
-    },
-    "dispatch.scope": {
-        "handles.builtin": "slow to import, few calls resolve handles",
-        "handles.registry": "slow to import, few calls resolve handles",
-    },
-    "tui.outline": {
-        "tui.hits": "slow to import, few need it",
-        "tui.places": "few need it",
-        "tui.reading": "not needed for the outline",
-    },
-    "tui.picker": {
-        "tui.hits": "slow to import, few need it",
-        "tui.outline": "slow to import, and not needed for the list",
-        "tui.spending": "few need it",
-    },
-    "engine.header": {
-        "core.salvage": "few headers share their line",
-    },
-    "engine.opening": {
-        "core.entry": "few headers are ever lost",
-        "core.salvage": "few headers are ever lost",
-        "engine.headless": "few headers are ever lost",
-        "engine.migrated": "few files are of version 1",
-        "engine.translated": "few files are another agent's",
-        "formats": "slow to import, and few files are another agent's",
-    },
-    "engine.reader": {
-        "engine.naming": "slow to import, a context needs none",
-    },
-    "engine.writer": {
-        "core.handle": "most entries are small",
-        "core.spill": "most entries are small",
-    },
-    "operations.compact": {
-        "text.dialogue": "few compactions ask a model",
-    },
-    "operations.messages": {
-        "text.dialogue": "few summaries ask a model",
-    },
-    "operations.convert": {
-        "formats.atif": "a run needs one of the writers",
-        "formats.claude_code.writer": "a run needs one of the writers",
-        "formats.codex.writer": "a run needs one of the writers",
-        "formats.gemini.writer": "a run needs one of the writers",
-        "formats.pi.writer": "a run needs one of the writers",
-    },
-    "recording.stream": {
-        "recording.provider": "few streams are fed raw events",
-    },
-    "recording": {
-        "recording.recorder": "few sessions are recorded",
-    },
-    "session": {
-        "engine.gc": "seldom called",
-        "engine.repair": "few sessions are ever repaired",
-        "handles.resolve": "many sessions have no handles",
-        "operations.attach": "few sessions have attachments",
-        "operations.convert": "few sessions are converted",
-        "operations.edits": "few sessions are asked for it",
-        "operations.export": "few sessions are copied",
-        "operations.find": "few sessions are searched",
-        "operations.follow": "few sessions are followed",
-        "operations.requests": "few sessions have records of requests",
-        "operations.compare": "few sessions are compared with themselves",
-        "operations.labels": "few programs list the labels",
-        "operations.rows": "few sessions are read as rows",
-        "operations.stats": "few sessions are ever counted",
-        "operations.transcript": "few sessions are printed",
-        "page.document": "few sessions become a page",
-        "page.images": "few sessions become a page",
-        "operations.turns": "few sessions are outlined",
-        "operations.verify": "few sessions are ever verified",
-        "operations.workers": "few sessions are ever verified",
-        "recording.replay": "few sessions are taken apart",
-    },
-    "storage.backends": {
-        "storage.blobs": "many sessions have none",
-        "storage.place": "few sessions have an address",
-        "storage.beside": "few addresses say where blobs are",
-        "storage.folder": "few addresses say where blobs are",
-        "storage.memory": "few sessions have an address",
-        "storage.objects.place": "few sessions have an address",
-        "storage.postgres.place": "few sessions are in a database",
-    },
-    "storage.log": {
-        "storage.blobs": "many sessions have none",
-        "storage.parts": "few sessions have parts",
-    },
-    "storage.scanner": {
-        "storage.backends": "few sessions have an address",
-    },
-    "store": {
-        "catalog.counts": "few programs make backups",
-        "importing.backup": "few programs make backups",
-        "catalog.homes": "few files are of version 1",
-        "catalog.search": "a list needs none of it",
-        "catalog.garbage": "few programs remove garbage",
-        "engine.writer": "slow to import, and a list needs none of it",
-        "operations.stats": "few programs use the trash",
-        "session": "slow to import, and a list needs none of it",
-        "text.pattern": "a list needs none of it",
-    },
-}
 """The imports inside functions, with their reasons: all are for the time that a start takes."""

@@ -26,6 +26,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from anyio.to_thread import run_sync
 
+from sessiontree.adapters.base import CLAUDE_AGENT_SDK, Place, check_sound, loses_content
 from sessiontree.adapters.claude_lines import (
     STARTS,
     Given,
@@ -36,18 +37,15 @@ from sessiontree.adapters.claude_lines import (
     made,
     restored,
 )
-from sessiontree.adapters.place import Place
-from sessiontree.adapters.sdk import CLAUDE_AGENT_SDK
-from sessiontree.adapters.sound import check_sound, loses_content
+from sessiontree.agents.base import lane_name
 from sessiontree.core.codec import lines_in
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import Entry, seconds_of
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import blocks_of
 from sessiontree.core.migrate import uuid_of_line
-from sessiontree.core.moment import seconds_of
-from sessiontree.engine.collector import gc_paused
+from sessiontree.engine.walk import gc_paused
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import (
     NotASessionError,
@@ -57,8 +55,7 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
-from sessiontree.formats.base import lane_name
-from sessiontree.importing.entries import SourceEntry
+from sessiontree.importing.source import SourceEntry
 from sessiontree.importing.target import BlobHandles
 from sessiontree.session import Session
 from sessiontree.storage.lines import whole_lines

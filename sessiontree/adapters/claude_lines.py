@@ -1,6 +1,6 @@
 """The lines of Claude Code as entries of a session, one by one as they come, and back.
 
-The reader of `formats.claude_code` sees a transcript as a whole. Here a line is placed by what is
+The reader of `agents.claude_code` sees a transcript as a whole. Here a line is placed by what is
 above it alone. A message becomes a message with its uuid, below its parent; the summary of a
 compaction becomes a `compaction`; every other line becomes a `custom` entry that holds it. What a
 message has no place for is in the entry's key `original`, as an import has it, and `lacks` names
@@ -27,6 +27,9 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
+from sessiontree.agents.base import START, Values, values
+from sessiontree.agents.claude_code.lines import message_of, metadata_of, new_costs, session_cost
+from sessiontree.agents.claude_code.threads import Node, node_of
 from sessiontree.core.codec import check_seal
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
 from sessiontree.core.index import NO_ROW, TreeIndex
@@ -36,11 +39,7 @@ from sessiontree.core.migrate import uuid_of_line
 from sessiontree.engine.reader import TreeReader
 from sessiontree.engine.writer import now
 from sessiontree.errors import EntryError
-from sessiontree.formats.base import START, Values, values
-from sessiontree.formats.claude_code.counts import new_costs, session_cost
-from sessiontree.formats.claude_code.lines import message_of, metadata_of
-from sessiontree.formats.claude_code.threads import Node, node_of
-from sessiontree.importing.entries import ORIGINAL, SourceEntry
+from sessiontree.importing.source import ORIGINAL, SourceEntry
 
 LACKS: Final = "lacks"
 """The key of an entry with the names of its keys that its line does not have."""

@@ -28,11 +28,9 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 from anyio.to_thread import run_sync
 
 from sessiontree.adapters import langgraph_checkpoints as checkpoints
-from sessiontree.adapters import langgraph_values as kept
+from sessiontree.adapters import langgraph_checkpoints as kept
+from sessiontree.adapters.base import LANGGRAPH, Place, check_sound
 from sessiontree.adapters.langgraph_checkpoints import KEY, Above, Found, Name, about_of
-from sessiontree.adapters.place import Place
-from sessiontree.adapters.sdk import LANGGRAPH
-from sessiontree.adapters.sound import check_sound
 from sessiontree.core.entry import Entry
 from sessiontree.errors import (
     NothingToDoError,

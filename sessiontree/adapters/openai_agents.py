@@ -24,9 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.place import Place
-from sessiontree.adapters.sdk import OPENAI_AGENTS
-from sessiontree.adapters.sound import check_sound, up
+from sessiontree.adapters.base import OPENAI_AGENTS, Place, check_sound, up
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, check_fields
 from sessiontree.core.message import block_text, blocks_of

@@ -5,8 +5,7 @@ hold, `stream`, `following` and `blocks` are what a session gives them, `recorde
 stream.
 """
 
-from sessiontree.aio.recorder import AsyncStreamAccumulator
 from sessiontree.aio.session import AsyncSession
-from sessiontree.aio.store import AsyncStore
+from sessiontree.aio.store import AsyncStore, AsyncStreamAccumulator
 
 __all__ = ["AsyncSession", "AsyncStore", "AsyncStreamAccumulator"]

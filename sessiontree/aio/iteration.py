@@ -1,15 +1,31 @@
-"""Iteration: what a session or a store yields, read in a worker piece by piece."""
+"""Asynchronous iterators: what a session yields, the entries that it follows, streamed messages.
+
+Iteration: what a session or a store yields, read in a worker piece by piece.
+
+Following: the entries that any writer adds, as an asynchronous iterator. A thread of its own waits
+for each entry, as a plain `follow` does. It ends with the iterator, with the session, with the
+event loop or with the process.
+
+Streaming: a message that is written while it arrives; see `recording.stream`.
+"""
 
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import suppress
+from contextvars import Context
+from functools import partial
 from itertools import islice
-from typing import Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Final, Generic, Protocol, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
+
+from sessiontree.aio.worker import RUNNING, Job, Notice, Patience, Worker
+from sessiontree.core.entry import Entry
+from sessiontree.recording.stream import MessageStream
 
 T = TypeVar("T")
 
@@ -80,3 +96,203 @@ class Items(Generic[T]):
             close = getattr(self._iterator, "close", None)
             if close is not None:
                 close()
+
+
+MOST: Final = 256
+"""How many entries wait to be asked for; then the thread waits."""
+
+LOOK_SECONDS: Final = 0.5
+
+Start = Callable[[threading.Event], Iterator[Entry]]
+
+
+class Following:
+    """New entries of a session, as they come. `AsyncSession.follow` returns one.
+
+    `async for` takes the entries; leaving `async with`, or `aclose`, ends the following.
+    """
+
+    def __init__(self, worker: Worker, start: Start, session: object) -> None:
+        self._session = session  # which is closed when nothing holds it
+        self._pump = _Pump()
+        self._start: Job[None] | None = worker.submit(lambda: self._pump.start(start))
+        weakref.finalize(self, self._pump.end)
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Entry:
+        await checkpoint()
+        if self._start is not None:
+            await self._start.wait()
+            start, self._start = self._start, None
+            start.result()
+        return await self._pump.next()
+
+    async def aclose(self) -> None:
+        """End the following."""
+        self._pump.end()
+        await checkpoint()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        self._pump.end()
+
+
+class _Pump:
+    """The thread that waits for entries, and the entries that were not asked for yet."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self._changed = threading.Condition()
+        self._entries: deque[Entry] = deque()
+        self._notices: list[Notice] = []
+        self._error: BaseException | None = None
+        self._is_over = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, start: Start) -> None:
+        """Fix the place from which entries are new, and begin to wait for them."""
+        entries = Context().run(start, self._stop)  # it does not end with the task that began it
+        self._thread = threading.Thread(
+            target=self._run, args=(entries,), name="sessiontree-follow", daemon=True
+        )
+        self._thread.start()
+        RUNNING.add(self)
+
+    def end(self) -> None:
+        """End the thread, without waiting for it."""
+        self._stop.set()
+        with self._changed:
+            self._is_over = True
+            self._entries.clear()
+            self._tell()
+
+    def join(self, patience: Patience) -> None:
+        """Wait for the end of the thread."""
+        if self._thread is not None:
+            self._thread.join(patience.seconds())
+
+    async def next(self) -> Entry:
+        """Wait for the next entry."""
+        while True:
+            with self._changed:
+                if self._entries:
+                    self._changed.notify_all()
+                    return self._entries.popleft()
+                if self._is_over:
+                    error, self._error = self._error, None
+                    raise error or StopAsyncIteration
+                notice = Notice()
+                self._notices.append(notice)
+            await notice.wait()
+
+    def _run(self, entries: Iterator[Entry]) -> None:
+        error: BaseException | None = None
+        try:
+            for entry in entries:
+                with self._changed:
+                    while len(self._entries) >= MOST and not self._stop.is_set():
+                        self._changed.wait(LOOK_SECONDS)
+                    if self._stop.is_set():
+                        break
+                    self._entries.append(entry)
+                    self._tell()
+        except BaseException as raised:
+            error = raised
+        finally:
+            del entries  # closes the file
+            with self._changed:
+                self._error, self._is_over = error, True
+                self._tell()
+            RUNNING.discard(self)
+
+    def _tell(self) -> None:
+        notices, self._notices = self._notices, []
+        for notice in notices:
+            notice.give()
+        self._changed.notify_all()
+
+
+class AsyncMessageStream:
+    """A message that is being written; the words of `MessageStream`, awaited.
+
+    `AsyncSession.stream_message` returns it for `async with`. If the block is left by an error or
+    is cancelled, what arrived is stored, with the stop reason `aborted`.
+    """
+
+    def __init__(self, worker: Worker, stream: MessageStream, session: object) -> None:
+        self._worker = worker
+        self._session = session  # which is closed when nothing holds it
+        self._stream = stream
+        self._is_settled = True
+
+    @property
+    def uuid(self) -> str:
+        """See `MessageStream`."""
+        return self._stream.uuid
+
+    @property
+    def entries(self) -> list[Entry]:
+        """The entries written so far."""
+        return self._stream.entries
+
+    @property
+    def blocks(self) -> dict[int, dict[str, Any]]:
+        """The blocks of the message, by index."""
+        return self._stream.blocks
+
+    async def start(self, type: str, **fields: Any) -> None:
+        """Begin a block; see `MessageStream.start`."""
+        await self._in_memory(partial(self._stream.start, type, **fields))
+
+    async def delta(self, text: str) -> None:
+        """Add text, or a piece of JSON, to the open block; see `MessageStream.delta`."""
+        await self._in_memory(partial(self._stream.delta, text))
+
+    async def stop(self, **fields: Any) -> Entry | None:
+        """End the open block; see `MessageStream.stop`."""
+        return await self._run(partial(self._stream.stop, **fields))
+
+    async def add(
+        self,
+        block: Mapping[str, Any],
+        index: int | None = None,
+        *,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Entry | None:
+        """Add a complete block; see `MessageStream.add`."""
+        return await self._run(partial(self._stream.add, block, index, metadata=metadata))
+
+    async def feed(self, event: Mapping[str, Any]) -> list[Entry]:
+        """Take a stream event of a provider; see `MessageStream.feed`."""
+        return await self._run(partial(self._stream.feed, event))
+
+    async def end(self, **facts: Any) -> Entry | None:
+        """End the message; see `MessageStream.end`."""
+        return await self._run(partial(self._stream.end, **facts))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        await self._worker.run(partial(self._stream.__exit__, kind, error, trace), always=True)
+
+    async def _in_memory(self, act: Callable[[], object]) -> None:
+        """Do what writes nothing: at once, unless a cancelled call may still be running."""
+        if self._is_settled:
+            act()
+        else:
+            await self._run(act)
+
+    async def _run(self, act: Callable[[], T]) -> T:
+        settled, self._is_settled = self._is_settled, False
+        try:
+            result = await self._worker.run(act)
+        except Exception:  # no cancellation: the call has ended
+            self._is_settled = settled
+            raise
+        self._is_settled = settled
+        return result

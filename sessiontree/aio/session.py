@@ -10,23 +10,19 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
 
-from sessiontree.aio.blocks import Block
-from sessiontree.aio.following import Following
-from sessiontree.aio.iteration import Items
-from sessiontree.aio.stream import AsyncMessageStream
-from sessiontree.aio.worker import Worker
+from sessiontree.aio.iteration import AsyncMessageStream, Following, Items
+from sessiontree.aio.worker import Block, Worker
 from sessiontree.context.context import Context
 from sessiontree.context.resolved import ResolvedHandle
-from sessiontree.core.damage import Damage
+from sessiontree.core.damage import Damage, Note
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
-from sessiontree.core.notes import Note
 from sessiontree.engine.reader import PathSlice
 from sessiontree.errors import ReadOnlyError, UsageError
 from sessiontree.handles.registry import Resolution, Scope
-from sessiontree.operations.messages import WithMessages
 from sessiontree.recording.stream import MessageStream
 from sessiontree.session import Session
+from sessiontree.views.messages import WithMessages
 
 P = ParamSpec("P")
 T = TypeVar("T")

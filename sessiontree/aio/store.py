@@ -1,17 +1,27 @@
-"""AsyncStore: a folder of sessions for asyncio and trio, with the words of `Store`, awaited."""
+"""AsyncStore and the recorder for asyncio and trio, derived from the plain ones.
+
+AsyncStore: a folder of sessions for asyncio and trio, with the words of `Store`, awaited.
+
+The recorder for asyncio and trio: a running agent's stream, kept as it arrives.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from functools import partial
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+import anyio
 from anyio.to_thread import run_sync
 
 from sessiontree.aio.iteration import Items
-from sessiontree.aio.session import Opening, opening
-from sessiontree.catalog.listing import Reaches, every
+from sessiontree.aio.session import AsyncSession, Opening, opening
+from sessiontree.core.entry import Entry
+from sessiontree.library.listing import Reaches, every
+from sessiontree.recording.events import Event
+from sessiontree.recording.recorder import StreamAccumulator
+from sessiontree.recording.stream import Granularity
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.store import PathLike, Store
@@ -101,3 +111,61 @@ class AsyncStore:
     restore = _awaited(Store.restore)
     empty_trash = _awaited(Store.empty_trash)
     find_trashed = _awaited(Store.find_trashed)
+
+
+class AsyncStreamAccumulator:
+    """A `StreamAccumulator` for an `AsyncSession`, with the same methods to await.
+
+    Args:
+        session, granularity, prompt: as for `StreamAccumulator`.
+    """
+
+    def __init__(
+        self,
+        session: AsyncSession,
+        *,
+        granularity: Granularity = "block",
+        prompt: str | None = None,
+    ) -> None:
+        self._session = session
+        self._make = partial(StreamAccumulator, granularity=granularity, prompt=prompt)
+        self._made: StreamAccumulator | None = None
+
+    @property
+    def recognized(self) -> int:
+        """The number of events that the recorder knows; see `StreamAccumulator`."""
+        return 0 if self._made is None else self._made.recognized
+
+    @property
+    def head(self) -> Coroutine[Any, Any, Entry]:
+        """The last entry that is no annotation, as of `StreamAccumulator`: `await … .head`."""
+        return self._run(lambda plain: plain.head)
+
+    async def feed(self, chunk: bytes | str) -> list[Event]:
+        """Take the next piece of the stream; see `StreamAccumulator.feed`."""
+        return await self._run(lambda plain: plain.feed(chunk))
+
+    async def take(self, event: Mapping[str, Any]) -> list[Event]:
+        """Take a decoded event; see `StreamAccumulator.take`."""
+        return await self._run(lambda plain: plain.take(event))
+
+    async def close(self) -> list[Event]:
+        """Take the rest of the stream, and end open messages, also in a cancelled scope."""
+        events: list[Event] = []
+        with anyio.CancelScope(shield=True):
+            events += await self._run(lambda plain: plain.close())
+        return events
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *error: object) -> None:
+        await self.close()
+
+    async def _run(self, act: Callable[[StreamAccumulator], T]) -> T:
+        def work(session: Session) -> T:
+            if self._made is None:
+                self._made = self._make(session)
+            return act(self._made)
+
+        return await self._session.run(work)

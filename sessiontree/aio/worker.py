@@ -1,16 +1,17 @@
-"""The worker: the thread that runs the calls of a session and of its lanes, one after another.
+"""The thread that runs the calls of a session, and the blocks that hold its lock.
 
-Invariants:
+The worker: the thread that runs the calls of a session and of its lanes, one after another.
 
-- Calls run in the order in which tasks make them.
-- A call whose task is cancelled before the call starts never runs. A call that has started runs
-  to its end; its task gets the cancellation at once.
-- A coroutine function that a call needs (a hook, a summarizer, a resolver) runs in the task that
-  made the call, and is cancelled with it. Meanwhile the worker runs the calls of this function and
-  of the tasks that it starts, so that none waits for itself. It also runs the calls of other tasks,
-  unless the call is in the middle of a step.
-- The thread ends when its sessions are closed, when the event loop ends, or when the process ends.
-  Then the sessions are closed, and an open batch is written.
+Blocks: a batch or a locked block of a session, entered with `async with`.
+
+Invariants: Calls run in the order in which tasks make them; A call whose task is cancelled before
+the call starts never runs. A call that has started runs to its end; its task gets the cancellation
+at once; A coroutine function that a call needs (a hook, a summarizer, a resolver) runs in the task
+that made the call, and is cancelled with it. Meanwhile the worker runs the calls of this function
+and of the tasks that it starts, so that none waits for itself. It also runs the calls of other
+tasks, unless the call is in the middle of a step; The thread ends when its sessions are closed,
+when the event loop ends, or when the process ends. Then the sessions are closed, and an open batch
+is written.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import warnings
 import weakref
 from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from contextvars import ContextVar, copy_context
 from functools import partial
 from time import monotonic
@@ -508,3 +509,44 @@ def _is_inside(worker: Worker) -> bool:
 
 def _closed() -> ReadOnlyError:
     return ReadOnlyError("the session is closed; open the session again")
+
+
+class Block:
+    """A block during which a session holds its lock.
+
+    A second task that enters a block of the session waits for the end of the first block.
+    """
+
+    def __init__(self, worker: Worker, make: Callable[[], AbstractContextManager[None]]) -> None:
+        self._worker = worker
+        self._make = make
+        self._manager: AbstractContextManager[None] | None = None
+
+    async def __aenter__(self) -> None:
+        await self._worker.turn.take()
+        try:
+            await self._worker.run(self._enter)
+        except BaseException:
+            with suppress(ReadOnlyError):  # the worker has ended, and left its blocks
+                self._worker.submit(self.leave)  # the cancelled call may have entered it
+            self._worker.turn.give_back()
+            raise
+
+    async def __aexit__(self, *error: object) -> None:
+        try:
+            await self._worker.run(self.leave, always=True)
+        finally:
+            self._worker.turn.give_back()
+
+    def _enter(self) -> None:
+        manager = self._make()
+        manager.__enter__()
+        self._manager = manager
+        self._worker.entered(self)
+
+    def leave(self) -> None:
+        """Leave the block, in the worker."""
+        manager, self._manager = self._manager, None
+        if manager is not None:
+            self._worker.left(self)
+            manager.__exit__(None, None, None)

@@ -21,13 +21,7 @@ import click
 from sessiontree import __version__
 from sessiontree.cli import terminal
 from sessiontree.core.display import in_quotes
-from sessiontree.errors import (
-    ContentLostWarning,
-    SessionTreeError,
-    SessionTreeWarning,
-    Step,
-    fault,
-)
+from sessiontree.errors import ContentLostWarning, SessionTreeError, SessionTreeWarning, Step, fault
 
 _SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer, before one
 
@@ -35,32 +29,32 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write": {
         "new": ("write:new", "Create a session."),
         "append": ("write:append", "Append a message, a file or a handle."),
-        "record": ("record:record", "Record a coding agent's output while it runs."),
-        "import": ("import_sessions:import_", "Import the sessions of other agents."),
-        "backup": ("backup:backup", "Keep what is new in the sessions of all agents."),
+        "record": ("agents:record", "Record a coding agent's output while it runs."),
+        "import": ("copy:import_", "Import the sessions of other agents."),
+        "backup": ("agents:backup", "Keep what is new in the sessions of all agents."),
         "keep": ("write:keep", "Join a lane to the main lane."),
         "label": ("write:label", "Give an entry a label, or remove the label."),
         "rename": ("write:rename", "Give the session a name."),
         "edit-context": ("write:edit_context", "Drop or replace an entry in the context."),
     },
     "Look": {
-        "browse": ("browse:browse", "Browse all sessions in the terminal."),
-        "view": ("view:view", "View all sessions in the browser, live."),
-        "show": ("inspect:show", "Show facts about a session, or one entry."),
-        "tree": ("tree:tree", "Outline the turns of all branches."),
-        "diff": ("tree:diff", "Compare what two branches did since they separated."),
-        "labels": ("tree:labels", "List the labels."),
-        "branches": ("inspect:branches", "List the branches."),
-        "path": ("inspect:path", "List the entries from the header to an entry."),
-        "context": ("inspect:context", "Print the messages that a model gets."),
-        "follow": ("inspect:follow", "Print new entries while they are written."),
-        "handle": ("content:handle", "Resolve handles and list the supported forms."),
+        "browse": ("doors:browse", "Browse all sessions in the terminal."),
+        "view": ("doors:view", "View all sessions in the browser, live."),
+        "show": ("look:show", "Show facts about a session, or one entry."),
+        "tree": ("outline:tree", "Outline the turns of all branches."),
+        "diff": ("outline:diff", "Compare what two branches did since they separated."),
+        "labels": ("outline:labels", "List the labels."),
+        "branches": ("look:branches", "List the branches."),
+        "path": ("look:path", "List the entries from the header to an entry."),
+        "context": ("look:context", "Print the messages that a model gets."),
+        "follow": ("look:follow", "Print new entries while they are written."),
+        "handle": ("look:handle", "Resolve handles and list the supported forms."),
         "stats": ("stats:stats", "Count entries, bytes, tokens and cost."),
-        "blob": ("content:blob", "List, print and verify the blobs of a session."),
+        "blob": ("look:blob", "List, print and verify the blobs of a session."),
     },
     "Find": {
-        "ls": ("store:ls", "List sessions."),
-        "search": ("search:search", "Search the text of all branches of all sessions."),
+        "ls": ("lists:ls", "List sessions."),
+        "search": ("lists:search", "Search the text of all branches of all sessions."),
         "blame": ("files:blame", "Tell which turn of which agent wrote each line of a file."),
         "history": ("files:history", "List every edit of a file by all agents."),
         "recover": ("files:recover", "Bring back a file as a session had it."),
@@ -81,15 +75,15 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "fork": ("copy:fork", "Copy an entry and all entries above it into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Write a session for people to read: Markdown, or a page."),
-        "resume": ("resume:resume", "Continue a session in its agent, or in another agent."),
+        "resume": ("agents:resume", "Continue a session in its agent, or in another agent."),
         "convert": ("copy:convert_command", "Write a file that another program can open."),
-        "copy": ("unite:copy", "Copy sessions to another place, byte for byte."),
-        "sync": ("unite:sync", "Unite two copies of a session that both went on."),
+        "copy": ("copy:copy", "Copy sessions to another place, byte for byte."),
+        "sync": ("copy:sync", "Unite two copies of a session that both went on."),
     },
     "Manage sessions": {
-        "trash": ("store:trash", "Move sessions to the trash, or empty the trash."),
-        "restore": ("store:restore", "Restore sessions from the trash, or list the trash."),
-        "move-project": ("store:move_project", "Move the sessions of a renamed directory."),
+        "trash": ("lists:trash", "Move sessions to the trash, or empty the trash."),
+        "restore": ("lists:restore", "Restore sessions from the trash, or list the trash."),
+        "move-project": ("lists:move_project", "Move the sessions of a renamed directory."),
     },
     "Maintenance": {
         "verify": ("maintenance:verify", "Check the whole file and report damage."),
@@ -98,7 +92,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "migrate": ("maintenance:migrate", "Upgrade an old file to the current version."),
     },
     "For agents": {
-        "mcp": ("mcp:mcp", "Serve sessions to agents over the Model Context Protocol."),
+        "mcp": ("doors:mcp", "Serve sessions to agents over the Model Context Protocol."),
         "call": ("call:call", "Call a method by its name, as agents do."),
     },
     "More": {"demo": ("demo:demo", "Run an example session and explain each step.")},

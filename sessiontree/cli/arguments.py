@@ -12,13 +12,13 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from sessiontree.catalog.root import naming_store
 from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
-from sessiontree.core.moment import moment_given
+from sessiontree.core.entry import moment_given
 from sessiontree.errors import UsageError
-from sessiontree.storage.backends import shown
+from sessiontree.library.root import naming_store
 from sessiontree.storage.place import is_address, is_url, without_secret
+from sessiontree.storage.places import shown
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 Decorator = Callable[[Callable[..., Any]], click.Command]

@@ -17,17 +17,16 @@ import click
 import msgspec
 from click.shell_completion import CompletionItem
 
+from sessiontree.calls.dispatcher import Data, Dispatcher, Error, Event, Guidance
+from sessiontree.calls.dispatcher import Progress as Step
+from sessiontree.calls.scope import Scope
 from sessiontree.cli import COMMANDS, arguments
 from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import for_people, out_json, out_json_indented
 from sessiontree.cli.terminal import Progress, as_line, out, tell, tell_each
 from sessiontree.core.display import one_line
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Error, Event, Guidance
-from sessiontree.dispatch.event import Progress as Step
-from sessiontree.dispatch.namespace import Method
-from sessiontree.dispatch.scope import Scope
 from sessiontree.errors import SessionTreeError
+from sessiontree.ops.operation import Method
 
 Schema = Mapping[str, Any]
 

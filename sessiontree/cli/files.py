@@ -11,24 +11,22 @@ from typing import Final, TypeVar
 
 import click
 
-from sessiontree.catalog.blame import BlamedLine
-from sessiontree.catalog.blame import blame as blamed_lines
-from sessiontree.catalog.history import FileEdit
-from sessiontree.catalog.history import history as edits_in_history
-from sessiontree.catalog.listing import facts_of
-from sessiontree.catalog.places import Selection, files_to_search
-from sessiontree.catalog.reason import Reason
-from sessiontree.catalog.recover import FileState, state_at, states
 from sessiontree.cli import arguments
 from sessiontree.cli.lookup import places_at
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.terminal import Progress, out_bytes, tell, tell_each, write
 from sessiontree.core.display import one_line, printable
-from sessiontree.core.line_diff import lines_of
-from sessiontree.core.moment import moment_of
+from sessiontree.core.entry import moment_of
+from sessiontree.edits.diff import lines_of
 from sessiontree.errors import NotASessionError, SessionExistsError, SessionTreeError
-from sessiontree.operations.files import files_of
+from sessiontree.history.edits import files_of
+from sessiontree.library.file_edits import Reason
+from sessiontree.library.file_history import BlamedLine, FileEdit, FileState, state_at, states
+from sessiontree.library.file_history import blame as blamed_lines
+from sessiontree.library.file_history import history as edits_in_history
+from sessiontree.library.listing import facts_of
+from sessiontree.library.places import Selection, files_to_search
 from sessiontree.storage.atomic import create_file, swap_file
 from sessiontree.storage.fs import DISK
 

@@ -7,18 +7,18 @@ import shlex
 import stat
 from collections.abc import Iterator, Sequence
 
-from sessiontree.catalog.counts import Counter, cache_folder
-from sessiontree.catalog.find import find_session
-from sessiontree.catalog.homes import agent_folders
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.catalog.root import named_store, naming_variable, store_of_command
 from sessiontree.cli.terminal import Progress, tell
-from sessiontree.core.counts import Counts
+from sessiontree.core.usage import Counts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
-from sessiontree.storage.backends import shown
-from sessiontree.storage.files import Report, unreadable
+from sessiontree.library.counts import Counter, cache_folder
+from sessiontree.library.homes import agent_folders
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.lookup import find_session
+from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.root import named_store, naming_variable, store_of_command
+from sessiontree.storage.names import Report, unreadable
 from sessiontree.storage.place import is_address, is_session_address, path_of, without_secret
+from sessiontree.storage.places import shown
 from sessiontree.store import Store
 
 

@@ -8,19 +8,18 @@ from datetime import datetime
 
 import click
 
-from sessiontree.catalog.upkeep import repaired, verified
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PLACE
 from sessiontree.cli.opening import open_migrated, reading, tell_migrated, writing
 from sessiontree.cli.output import out_findings, out_json, out_json_list
 from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
-from sessiontree.core.damage import Damage, damage_row
+from sessiontree.core.damage import Damage, damage_row, in_short
 from sessiontree.core.display import one_line
-from sessiontree.core.notes import in_short
 from sessiontree.engine.gc import GcResult
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.one import repaired, verified
 from sessiontree.session import Session
-from sessiontree.storage.files import BLOBS
+from sessiontree.storage.names import BLOBS
 
 _MOST_SHOWN = 20
 _DEFAULT_STORE = ""

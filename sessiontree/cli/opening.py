@@ -12,16 +12,16 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from sessiontree.catalog.open import open_to_write
 from sessiontree.cli import output, terminal
 from sessiontree.cli.arguments import is_path
 from sessiontree.core.damage import Damage
 from sessiontree.core.display import in_quotes
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
+from sessiontree.engine.names import check_name
 from sessiontree.engine.opening import KEPT_AS
-from sessiontree.engine.refs import check_name
 from sessiontree.errors import RefError
+from sessiontree.library.one import open_to_write
 from sessiontree.session import Session
 
 

@@ -1,7 +1,14 @@
-"""The outline of a session on the screen: a row for each turn, with what was done in it.
+"""The commands that show turns: tree, diff and labels.
 
-The path to the leaf goes straight down. Side branches are to the right, at the turn that they
-leave, in file order, above the rest of the path. Prompts and work stand in columns of their own.
+The outline of a session on the screen: a row for each turn, with what was done in it. The path to
+the leaf goes straight down. Side branches are to the right, at the turn that they leave, in file
+order, above the rest of the path. Prompts and work stand in columns of their own.
+
+One turn on the screen: the prompt in full, and each entry on a row.
+
+Two branches side by side on the screen.
+
+Commands that show the turns of a session and its names: tree, labels, diff.
 
 Invariants: nothing here recurses; each line fits the screen.
 """
@@ -10,15 +17,31 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from itertools import islice
+from itertools import islice, zip_longest
 from typing import Final, NamedTuple
 
-from sessiontree.cli.screen import Screen
-from sessiontree.cli.terminal import short
-from sessiontree.core.display import one_line
-from sessiontree.core.moment import moment_of
-from sessiontree.operations.turns import SessionOutline, Subagent, Turn
-from sessiontree.operations.words import (
+import click
+import msgspec
+
+from sessiontree.cli import arguments
+from sessiontree.cli.opening import reading
+from sessiontree.cli.output import out_json, out_json_list, speaker
+from sessiontree.cli.screen import Screen, no_pager, path_in, screen, show
+from sessiontree.cli.terminal import short, tell
+from sessiontree.core.activity import as_typed
+from sessiontree.core.display import one_line, printable
+from sessiontree.core.entry import CONTENT, Entry, moment_of
+from sessiontree.core.message import Message, text_of
+from sessiontree.library.one import with_agent
+from sessiontree.session import Session
+from sessiontree.text.amounts import ago, in_short
+from sessiontree.text.columns import columns_of, cut, cut_start, filled
+from sessiontree.text.preview import is_unclear, preview
+from sessiontree.views.compare import Comparison, Side
+from sessiontree.views.messages import is_typed, typed_in, with_messages
+from sessiontree.views.tree import Label
+from sessiontree.views.turns import SessionOutline, Subagent, Turn, turns_named
+from sessiontree.views.words import (
     EVENTS,
     Part,
     asked_in,
@@ -26,11 +49,11 @@ from sessiontree.operations.words import (
     outcome_parts,
     outcomes_in,
     told_in,
+    without_path,
     work_in,
+    work_parts,
 )
-from sessiontree.operations.work import TurnEvent, total
-from sessiontree.text.amounts import ago, in_short
-from sessiontree.text.columns import columns_of, cut, cut_start, filled
+from sessiontree.views.work import TurnEvent, total
 
 HERE: Final = "← you are here"
 NO_PLACE: Final = -1  # above all turns
@@ -533,3 +556,386 @@ def _branches(outline: SessionOutline) -> int:
     return sum(
         place not in goes_on and not turn.subagent for place, turn in enumerate(outline.turns)
     )
+
+
+_PROMPT_LINES: Final = 40
+_ROLE_WIDTH: Final = 11
+_OUTCOMES: Final = {
+    "steered": "the user typed the next prompt while the agent worked",
+    "interrupted": "the user interrupted the agent, and typed the next prompt",
+    "given up": "the user interrupted the agent, which did nothing more here",
+    "no output": "the agent gave neither a text nor a call",
+    "no answer": "the agent wrote nothing after its last call",
+    "unfinished": "the session ends before the agent answers",
+    "broke off": "the answer has no end",
+}
+_STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
+
+
+def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
+    """The lines that show a turn."""
+    outline = session.outline()
+    for place, turn in turns_named(session.cursor, outline, name):
+        yield from _heading(turn, outline, screen)
+        entries = session.turn(turn)
+        agents = {agent.caller: agent for agent in turn.subagents if agent.caller}
+        labels = dict(turn.labels)
+        replies: dict[str, list[TurnEvent]] = {}
+        for event in turn.events:
+            if event.kind == "reply":
+                replies.setdefault(event.uuid, []).append(event)
+        for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
+            if entry.type not in CONTENT and not is_typed(entry):
+                continue
+            if entry.uuid == turn.uuid and turn.prompt is not None:
+                yield from _prompt(entry, message, turn, labels, screen)
+            elif entry.uuid in replies:
+                yield from _replies(entry, replies[entry.uuid], screen)
+            else:
+                yield _row(entry, message, labels, screen)
+            if agent := agents.get(entry.uuid):
+                parts = [Part(f"↳ {agent.name}: {agent.task}", "agent")]
+                did = work_in(agent.work, max(20, screen.width // 2), parts)
+                yield f"{'':10}{styled_parts(did, screen.width - 10, screen)}"
+        yield from _following(outline, place, screen)
+
+
+def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[str]:
+    last = max((one.number for one in outline.turns), default=0)
+    where = f"turn {turn.name} of {last}"
+    if turn.subagent:
+        where = f"subagent in turn {turn.number}, lane {turn.lane}"
+    parts = [where]
+    if (moment := moment_of(turn.work.started)) is not None:
+        local = moment.astimezone()
+        past = ago((screen.now - moment).total_seconds())
+        parts.append(f"{local.day} {local.strftime('%B %Y %H:%M')}, {past}")
+    parts += turn.work.models[:3]
+    parts += [] if turn.current else ["not on the current path"]
+    yield screen.styled(cut(" · ".join(parts), screen.width), "title")
+    if told := _OUTCOMES.get(turn.outcome or ""):
+        yield screen.styled(cut(f"{turn.outcome}: {told}", screen.width), "failure")
+    did = work_parts(turn.work, tools=20, files=0, words=True)
+    if did:
+        said = " · ".join(part.text for part in did)
+        yield from (screen.styled(line, "dim") for line in _turn_wrapped(said, screen.width))
+    for path in turn.work.changed[:20]:
+        shown = path_in(one_line(path, 400), outline.cwd, screen.width - 10)
+        yield screen.styled(f"  changed {shown}", "dim")
+    if len(turn.work.changed) > 20:
+        yield screen.styled(f"  changed {len(turn.work.changed) - 20:,} more", "dim")
+    yield ""
+
+
+def _prompt(
+    entry: Entry, message: Message | None, turn: Turn, labels: dict[str, str], screen: Screen
+) -> Iterator[str]:
+    own = entry.message_as_stored if entry.type == "message" else message
+    text = as_typed(text_of(own).strip()) if isinstance(own, dict) else typed_in(entry)
+    lines = _turn_wrapped(printable(text or turn.prompt or ""), screen.width - 10)
+    label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
+    shown = list(islice(lines, _PROMPT_LINES))
+    for at, line in enumerate(shown or [""]):
+        before = short(entry.uuid) if at == 0 else ""
+        body = screen.styled(cut((label if at == 0 else "") + line, screen.width - 10), "prompt")
+        yield f"{screen.styled(f'{before:<8}', 'dim')}  {body}".rstrip()
+    if next(lines, None) is not None:
+        yield screen.styled(f"{'':10}… 'show' with {short(entry.uuid)} prints the rest", "dim")
+
+
+def _turn_wrapped(text: str, width: int) -> Iterator[str]:
+    """The lines of a text, long ones broken at spaces where there are any."""
+    for line in text.expandtabs(4).split("\n"):
+        while len(line) > width:
+            at = line.rfind(" ", width // 2, width)
+            at = width if at < 0 else at
+            yield line[:at]
+            line = line[at:].lstrip()
+        yield line
+
+
+def _row(entry: Entry, message: Message | None, labels: dict[str, str], screen: Screen) -> str:
+    who = speaker(entry, message)
+    label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
+    room = screen.width - 10 - _ROLE_WIDTH - 2
+    words = cut(label + preview(entry, message, 2 * screen.width), room)
+    role = _STYLES.get(who, "compaction" if entry.type == "compaction" else "")
+    spoken = cut(who, _ROLE_WIDTH)
+    named = f"{spoken:<{_ROLE_WIDTH}}"
+    body = screen.styled(words, "dim") if role == "dim" else words
+    uuid = screen.styled(f"{short(entry.uuid):<8}", "dim")
+    return f"{uuid}  {screen.styled(named, role) if role else named}  {body}".rstrip()
+
+
+def _replies(entry: Entry, replies: list[TurnEvent], screen: Screen) -> Iterator[str]:
+    """What the user replied to the questions of a tool."""
+    for at, event in enumerate(replies):
+        before = screen.styled(f"{short(entry.uuid) if at == 0 else '':<8}", "dim")
+        who = screen.styled(f"{'user' if at == 0 else '':<{_ROLE_WIDTH}}", "prompt")
+        said = reply_in(event, screen.width - 10 - _ROLE_WIDTH - 2, screen)
+        yield f"{before}  {who}  {said}".rstrip()
+
+
+def _following(outline: SessionOutline, place: int, screen: Screen) -> Iterator[str]:
+    below = [turn for turn in outline.turns if turn.above == place and not turn.subagent]
+    if below:
+        yield ""
+    for turn in below:
+        mark = "●" if turn.current else "○"
+        text = f"{mark} {turn.name}  {without_path(turn.prompt or turn.answer)}"
+        yield screen.styled(cut(text, screen.width), "dim")
+
+
+_BETWEEN: Final = " │ "
+_MOST_FILES: Final = 30
+
+
+class _Line(NamedTuple):
+    """A part of a line, and how many columns it has."""
+
+    text: str = ""
+    columns: int = 0
+
+
+def side_by_side(
+    found: Comparison, names: tuple[str, str], currents: tuple[bool, bool], screen: Screen
+) -> Iterator[str]:
+    """The lines that show a comparison; `currents`: whether each side is the current path."""
+    yield from _parting(found, screen)
+    width = (screen.width - len(_BETWEEN)) // 2
+    sides = (found.one, found.other)
+    columns = [
+        [*_head(side, name, current, width, screen), *_turns(side, width, screen)]
+        for side, name, current in zip(sides, names, currents, strict=True)
+    ]
+    yield from _joined(columns, width, screen)
+    changed = [side.work.changed for side in sides]
+    if any(changed):
+        yield screen.styled("─" * width + "─┼─" + "─" * width, "dim")
+        yield from _joined([*_files(changed, width, screen)], width, screen)
+
+
+def _parting(found: Comparison, screen: Screen) -> Iterator[str]:
+    if found.fork is None:
+        yield screen.styled("The two share no entry.", "title")
+        return
+    where = f"They part at {short(found.fork)}"
+    if found.turn is not None:
+        where += f", in turn {found.turn.name}: {found.turn.prompt or found.turn.answer}"
+    yield screen.styled(cut(where, screen.width), "title")
+    yield ""
+
+
+def _joined(columns: Sequence[Sequence[_Line]], width: int, screen: Screen) -> Iterator[str]:
+    bar = screen.styled(_BETWEEN, "dim")
+    for one, other in zip_longest(*columns, fillvalue=_Line()):
+        yield f"{one.text}{' ' * (width - one.columns)}{bar}{other.text}".rstrip()
+
+
+def _head(side: Side, name: str, current: bool, width: int, screen: Screen) -> Iterator[_Line]:
+    mark = "●" if current else "○"
+    ended = moment_of(side.work.ended)
+    when = "" if ended is None else f", {ago((screen.now - ended).total_seconds())}"
+    given = one_line(name, 100)
+    named = short(side.leaf) if side.leaf.startswith(given) else f"{given} ({short(side.leaf)})"
+    yield _line(f"{mark} {named}{when}", width, "here" if current else "title", screen)
+    count = sum(turn.prompt is not None for turn in side.turns)
+    if not side.turns:
+        yield _line("nothing since", width, "dim", screen)
+        return
+    first = [Part(f"{count:,} {'prompt' if count == 1 else 'prompts'}"), *outcomes_in(side.turns)]
+    yield _parts(work_in(side.work, width, first), width, "", screen)
+    yield _Line()
+
+
+def _turns(side: Side, width: int, screen: Screen) -> Iterator[_Line]:
+    digits = max((len(turn.name) for turn in side.turns), default=0)
+    for place, turn in enumerate(side.turns):
+        is_rest = side.is_rest and place == 0
+        text = f"(the rest of turn {turn.name})" if is_rest else asked_in(turn)
+        number = f"{'' if is_rest else turn.name:<{digits}}  "
+        shown = cut(text, width - columns_of(number))
+        styled = screen.styled(number, "number") + screen.styled(shown, "prompt")
+        yield _Line(styled, columns_of(number) + columns_of(shown))
+        indent = " " * columns_of(number)
+        did = work_in(turn.work, width - len(indent), outcome_parts(turn))
+        if did:
+            yield _parts(did, width, indent, screen)
+        if (turn.answer and turn.prompt is not None) or is_rest:
+            yield _line(f"{indent}→ {told_in(turn)}", width, "dim", screen)
+
+
+def _files(changed: Sequence[tuple[str, ...]], width: int, screen: Screen) -> Iterator[list[_Line]]:
+    """For each side a column of the files it changed, those that both changed first."""
+    both = [path for path in changed[0] if path in set(changed[1])]
+    for mine in changed:
+        shown = [*both, *(path for path in mine if path not in set(both))]
+        lines = [_line("changed", width, "title", screen)] if shown else []
+        for path in shown[:_MOST_FILES]:
+            mark = "= " if path in both else "  "
+            lines.append(_line(mark + _end_of(path, width - 2), width, "", screen))
+        if len(shown) > _MOST_FILES:
+            lines.append(_line(f"  and {len(shown) - _MOST_FILES:,} more", width, "dim", screen))
+        yield lines
+
+
+def _end_of(path: str, width: int) -> str:
+    """The end of a path, which tells files apart."""
+    return path if len(path) <= width else "…" + path[-(width - 1) :]
+
+
+def _line(text: str, width: int, role: str, screen: Screen) -> _Line:
+    shown = cut(text, width)
+    return _Line(screen.styled(shown, role) if role else shown, columns_of(shown))
+
+
+def _parts(parts: Sequence[Part], width: int, indent: str, screen: Screen) -> _Line:
+    room = width - len(indent)
+    if len(parts) == 1:
+        parts = [parts[0]._replace(text=cut(parts[0].text, room))]
+    columns = sum(columns_of(part.text) for part in parts) + 3 * (len(parts) - 1)
+    return _Line(indent + styled_parts(parts, room, screen), len(indent) + columns)
+
+
+@arguments.file_command(
+    "tree",
+    json="a list of all entries in file order, or of the entries of --turn; the first entry of a "
+    "turn has the outcome of the turn",
+)
+@click.option(
+    "--turn",
+    metavar="TURN",
+    help="Show one turn. TURN is its number, or a REF that names an entry of the turn.",
+)
+@click.option(
+    "--depth",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Draw N levels of branches, and of the turns of subagents. A deeper branch or subagent "
+    "takes one row.",
+)
+@click.option("--all", "all_", is_flag=True, help="Draw every entry, not only the turns.")
+@no_pager
+def tree(
+    file: str, turn: str | None, depth: int | None, all_: bool, no_pager: bool, as_json: bool
+) -> None:
+    """Each row is a turn: the prompt, and what was done until the next prompt. ● marks a turn on
+    the current path. ○ marks any other turn. The number of a turn does not change while the
+    session grows. A row below a turn can show a compaction, a summary, a failed answer or a
+    subagent. → shows what came out of a turn: the last answer of substance. ? shows a question that
+    a tool of the agent asked the user, and what the user replied. In a pager or a pipe, each turn
+    has these rows. If a screen has no room for all of them, only the newest turns have them, and
+    the text of → may stand behind a short prompt.
+
+    A turn without an answer says how it ended:
+
+    \b
+    steered      the user typed the next prompt while the agent worked
+    interrupted  the user interrupted the agent, and typed the next prompt
+    given up     the user interrupted the agent, which did nothing more
+    no output    the agent gave neither a text nor a call
+    no answer    the agent wrote nothing after its last call
+    unfinished   the session ends before the agent answers
+    broke off    the answer has no end
+
+    If an outline is longer than the terminal, it begins with rows marked 'last:', which repeat the
+    last turn. Each side branch is then one row. --depth 9 shows the side branches whole.
+
+    The number of tokens does not include tokens that were read from a cache. The cost is the cost
+    that the agent reported.
+
+    Handles are not resolved, except with --turn: a handle is shown as its preview or its text.
+    """
+    if sum((turn is not None, depth is not None, all_)) > 1:
+        raise click.UsageError("give only one of --turn, --depth and --all")
+    with reading(file) as session:
+        if as_json:
+            out_json_list(_rows(session, turn))
+            return
+        show(_lines(session, turn, depth, all_=all_), paged=not no_pager)
+
+
+def _rows(session: Session, turn: str | None) -> Iterator[object]:
+    """The rows of the entries; the first one of a turn says how the turn ended."""
+    outline = session.outline()
+    outcomes = {one.uuid: one.outcome for one in outline.turns}
+    opened = [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
+    wanted = {entry.uuid for one in opened for entry in session.turn(one)}
+    for row in session.tree():
+        if turn is None or row.uuid in wanted:
+            yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
+
+
+def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool) -> Iterator[str]:
+    if all_:
+        return _every_entry(session, screen())
+    if turn is not None:
+        return opened_turn(session, turn, screen())
+    return Picture(with_agent(session.outline(), session), screen(), depth).lines()
+
+
+def _every_entry(session: Session, on: Screen) -> Iterator[str]:
+    """The drawing of all entries; on a terminal, as wide as the screen."""
+    if on.height is None:
+        return map(printable, session.render(all=True))
+    return (cut(line, on.width) for line in session.render(all=True, width=on.width))
+
+
+@arguments.file_command("diff", json="where the branches separate, and what each did since")
+@click.argument("one", metavar="REF")
+@click.argument("other", metavar="[REF]", default="@")
+@no_pager
+def diff(file: str, one: str, other: str, no_pager: bool, as_json: bool) -> None:
+    """The command shows where two branches separate. Below, it shows side by side what each branch
+    did since: the turns, the calls, the files, the tokens and the cost. Without the second REF, the
+    command compares with the current leaf. A file with = was changed on both sides.
+    """
+    with reading(file) as session:
+        left, right = session.entry(one), session.entry(other)
+        found = session.compare(left, right)
+        if as_json:
+            out_json(found)
+            return
+        currents = session.cursor.is_above(left), session.cursor.is_above(right)
+        show(side_by_side(found, (one, other), currents, screen()), paged=not no_pager)
+
+
+@arguments.file_command("labels", json="a list of the labels")
+@no_pager
+def labels(file: str, no_pager: bool, as_json: bool) -> None:
+    """Each line shows a label and the entry that it names. ● marks an entry on the current path.
+
+    You can use a label as a REF. You can put a label with spaces in quotation marks, for example
+    '"a good state"~2'.
+    """
+    with reading(file) as session:
+        found = session.labels()
+        if as_json:
+            out_json_list(found)
+            return
+        if not found:
+            tell(f"There is no label in {file}; 'label' gives an entry one")
+        show(_label_lines(found, screen()), paged=not no_pager)
+
+
+_ROOM_FOR_ALL: Final = 70
+"""Columns from which on a label is shown with its time and its role."""
+
+
+def _label_lines(found: list[Label], on: Screen) -> Iterator[str]:
+    names = [one_line(label.label, 100) for label in found]
+    widest = min(max(map(columns_of, names), default=0), on.width // 3)
+    for label, name in zip(found, names, strict=True):
+        moment = moment_of(label.time)
+        when = "" if moment is None else ago((on.now - moment).total_seconds())
+        before = f"{'●' if label.current else '○'} "
+        after = f"  {short(label.uuid):<8}  "
+        if on.width >= _ROOM_FOR_ALL:
+            after += f"{when:<13}  {one_line(label.role or label.type)}  "
+        room = on.width - 2 - widest - columns_of(after)
+        yield (
+            before
+            + on.styled(filled(name, widest), "label")
+            + on.styled(after, "dim")
+            + cut(label.preview, room)
+        ).rstrip()

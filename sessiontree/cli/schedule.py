@@ -14,8 +14,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sessiontree.catalog.root import HOME_VARIABLE
-from sessiontree.formats import FORMATS
+from sessiontree.agents import FORMATS
+from sessiontree.library.root import HOME_VARIABLE
 
 LABEL: Final = "sessiontree-backup"
 _MINUTE: Final = 17

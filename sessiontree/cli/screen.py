@@ -21,8 +21,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from sessiontree.cli.terminal import is_terminal, write
-from sessiontree.text.columns import cut_start
-from sessiontree.text.roles import CODES
+from sessiontree.text.columns import CODES, cut_start
 
 PLAIN_WIDTH: Final = 100
 """Columns where the output is not a terminal and `COLUMNS` is not set."""

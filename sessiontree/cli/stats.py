@@ -13,20 +13,29 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from sessiontree.catalog.places import OWN, Selection, originals_first
-from sessiontree.catalog.spending import BY, By, Name, Row, Source, Spending, spending_of
-from sessiontree.catalog.totals import Totals, totals_of
 from sessiontree.cli import arguments
-from sessiontree.cli.inspect import without_scratch
+from sessiontree.cli.look import without_scratch
 from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, read_sessions
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, no_pager, screen, show
 from sessiontree.cli.terminal import Progress, counted, is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
-from sessiontree.operations.prices import HOW_TO_GET, Prices, load
+from sessiontree.library.places import OWN, Selection, originals_first
+from sessiontree.library.spending import (
+    BY,
+    By,
+    Name,
+    Row,
+    Source,
+    Spending,
+    Totals,
+    spending_of,
+    totals_of,
+)
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.text.columns import columns_of, cut, filled
+from sessiontree.views.costs import HOW_TO_GET, Prices, load
 
 _GAP: Final = 2
 _LEAST_BAR: Final = 12

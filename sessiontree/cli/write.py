@@ -16,18 +16,17 @@ from typing import Any, Final
 
 import click
 
-from sessiontree.catalog.root import STORE_VARIABLE, environment, named_store
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE
 from sessiontree.cli.opening import OnLane, entry_at, lane_note, lane_options, reading, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker
 from sessiontree.cli.terminal import as_line, counted, out, short, tell
-from sessiontree.context.compaction import KEEP_TOKENS
-from sessiontree.context.summary import Summary, summarize
+from sessiontree.context.compaction import KEEP_TOKENS, Summary, summarize
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import check_new_message
 from sessiontree.errors import EntryError, UsageError
-from sessiontree.operations import branch as moves
+from sessiontree.library.root import STORE_VARIABLE, environment, named_store
+from sessiontree.operations import moves
 from sessiontree.session import Session
 from sessiontree.text.preview import text_of_entry
 

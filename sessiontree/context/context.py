@@ -102,11 +102,11 @@ class Context:
             TooMuchError: the messages have more than 100,000 content blocks and calls.
             UsageError: `api` is neither `responses` nor `chat`.
         """
-        from sessiontree.context.providers import chat, responses  # as above
+        from sessiontree.context.providers import openai  # as above
 
         if api not in ("responses", "chat"):
             raise UsageError(f"OpenAI has no API {api!r} here; give 'responses' or 'chat'")
-        return self._request(chat.request if api == "chat" else responses.request)
+        return self._request(openai.request if api == "chat" else openai.responses_request)
 
     def _request(self, request: Callable[..., Request]) -> Request:
         uuids = self._uuids()

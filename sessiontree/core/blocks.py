@@ -13,9 +13,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from sessiontree.core.blob import Blob, blob_of, blobs_needed
 from sessiontree.core.entry import Entry, stored
-from sessiontree.core.handle import KINDS
+from sessiontree.core.handle import KINDS, Blob, blob_of, blobs_needed
 from sessiontree.core.message import ABORTED, Message
 from sessiontree.errors import (
     BlobError,

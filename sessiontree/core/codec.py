@@ -1,7 +1,7 @@
-"""The byte format of a line: encoding and decoding entries.
+"""The bytes of a line: encoding and decoding entries, and runs of short lines.
 
-A session is UTF-8 text, one JSON object a line, each ended by LF. A line is written with its keys
-in this order:
+The byte format of a line: encoding and decoding entries. A session is UTF-8 text, one JSON object a
+line, each ended by LF. A line is written with its keys in this order:
 
     type, [version, format,] uuid, parentUuid, [lane,] timestamp,
     the fields of its type, [metadata,] [spilled,] crc
@@ -10,9 +10,18 @@ Its last 18 bytes are `,"crc":"xxxxxxxx"}`: the CRC-32 of zlib, in lower-case he
 bytes before that comma. A line that ends otherwise is unverifiable, not wrong. When read, keys may
 have any order and spacing.
 
-Invariants: `decode(encode(x))` gives x back; a line is an entry exactly when it is a JSON object
-with a non-empty string `uuid` and a string `type`, whichever decoder reads it; a sound line is
-decoded once.
+Runs: many short lines in a row that are alike, such as blank lines, taken together. A file of a few
+megabytes may have millions of lines without an entry. A finding for each would take more time and
+memory than the rest of the file. A run is reported once, with the number of its lines.
+
+Invariants:
+
+- `decode(encode(x))` gives x back.
+- A line is an entry exactly when it is a JSON object with a non-empty string `uuid` and a string
+  `type`, whichever decoder reads it.
+- A sound line is decoded once.
+- A line in a run is shorter than any entry.
+- Lines that are no run are given one by one.
 """
 
 from __future__ import annotations
@@ -32,15 +41,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from sessiontree.core.damage import Report
-from sessiontree.core.entry import (
-    HEADER,
-    MAIN,
-    Block,
-    Entry,
-    decode_leniently,
-    stored,
-    with_fetch,
-)
+from sessiontree.core.entry import HEADER, MAIN, Block, Entry, decode_leniently, stored, with_fetch
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import MOST_BLOCKS, count_of_blocks
 from sessiontree.core.spill import Fetch
@@ -574,3 +575,40 @@ def _from_object(value: Any, offset: int, report: Report) -> Entry | None:
 def _json_name(value: Any) -> str:
     names = {bool: "boolean", int: "number", float: "number", str: "string", list: "list"}
     return names.get(type(value), "null")
+
+
+SHORTEST_ENTRY: Final = len('{"type":"","uuid":"x"}')
+
+_RUN: Final = re.compile(
+    rb"(?:(?<=\n)|\A)([^\n]{0,%d}\n)\1{7,}+" % (SHORTEST_ENTRY - 1)  # at least eight lines alike
+)
+_USUAL_LENGTH: Final = 40
+"""A block whose lines are longer than this on average has too few short lines to look for runs."""
+
+Lines = list[bytes]
+"""Consecutive lines, each with its LF."""
+
+
+def parts(block: bytes, lines: Lines | None = None) -> Iterator[tuple[Lines, int]]:
+    """Whole lines as parts: lines and 1, or the one line of a run and how often it stands there."""
+    lines = ended_lines(block) if lines is None else lines
+    if len(lines) * _USUAL_LENGTH <= len(block):
+        yield lines, 1
+        return
+    done = 0
+    for run in _RUN.finditer(block):
+        if done < run.start():
+            yield ended_lines(block[done : run.start()]), 1
+        yield [run[1]], (run.end() - run.start()) // len(run[1])
+        done = run.end()
+    if done < len(block):
+        yield ended_lines(block[done:]), 1
+
+
+def report_run(line: bytes, count: int, offset: int, report: Report) -> None:
+    """Report what is wrong with `count` lines alike, given without LF, the first at `offset`."""
+
+    def report_all(kind: str, offset: int, cause: str) -> None:
+        report(kind, offset, f"{cause}, and {count - 1:,} more lines like it follow")
+
+    head(line, offset, report_all)

@@ -1,8 +1,8 @@
-"""The entry: one line of a session file, and the types it may have.
+"""Entry: one line of a session file, the types it may have, and its time.
 
-An entry is frozen. Its structural keys are attributes, all others are read by key
-(`entry["message"]`), and `entry.line` is the line as stored. Do not change what `entry[...]`
-returns.
+The entry: one line of a session file, and the types it may have. An entry is frozen. Its structural
+keys are attributes, all others are read by key (`entry["message"]`), and `entry.line` is the line
+as stored. Do not change what `entry[...]` returns.
 
 A session may have a million entries. So an entry keeps no dict beside the message, the garbage
 collector does not track it (it cannot be part of a cycle), and its other keys are decoded when
@@ -11,12 +11,16 @@ first asked for. Spilled strings are put back then too; `as_stored` gives the ke
 Reading is lenient, and preserves entries of unknown types. Writing refuses an entry that a reader
 could not use (`check_fields`), and a type that is not known (`check_type`). A caller's own type,
 whose name begins with `x-`, is written as given.
+
+Moments: the times at which entries were written, as stored.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple, NoReturn
 
 import msgspec
@@ -408,3 +412,39 @@ def check_session_name(name: Any) -> None:
 def is_of_subagent(lane: str | None) -> bool:
     """Whether a lane has the work of a subagent of another agent's session."""
     return lane is not None and lane.startswith(AGENT_LANE)
+
+
+_AGO: Final = re.compile(r"(\d{1,6})([mhdw])")
+_UNITS: Final = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+
+def moment_of(timestamp: object) -> datetime | None:
+    """A stored time (RFC 3339), one without a zone as UTC; None if it is not a time."""
+    if not isinstance(timestamp, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(timestamp)
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def seconds_of(timestamp: object) -> float | None:
+    """A stored time in seconds since 1970; None if it is not a time."""
+    moment = moment_of(timestamp)
+    return None if moment is None else moment.timestamp()
+
+
+def moment_given(text: str, now: datetime) -> datetime:
+    """The time that a user names: a date, a date and time, or how long before `now`, such as `7d`.
+
+    Raises:
+        UsageError: the text is not such a time.
+    """
+    try:
+        if ago := _AGO.fullmatch(text):
+            return now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        forms = "a date such as 2026-01-31, a date and time, or how long ago: 30m, 12h, 7d, 2w"
+        raise UsageError(f"not a time; give {forms}") from None

@@ -15,10 +15,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry
+from sessiontree.core.entry import ANNOTATIONS, REFERENCES, Entry, moment_of
 from sessiontree.core.handle import Handle
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.core.moment import moment_of
 from sessiontree.errors import HandleError
 
 EntryAt = Callable[[int], Entry | None]  # takes a row of a tree, gives its entry

@@ -1,7 +1,10 @@
-"""Handle: a small, immutable pointer to content that is stored elsewhere.
+"""Handle: a small, immutable pointer to content that is stored elsewhere, such as a blob.
 
-Its text form is `plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every control
-character are percent-encoded, as their UTF-8 bytes.
+Handle: a small, immutable pointer to content that is stored elsewhere. Its text form is
+`plugin@version::method:meta0:meta1`. Inside a part `%`, `:`, `@` and every control character are
+percent-encoded, as their UTF-8 bytes.
+
+The blob: content in a file of its own, named by the hash of its bytes.
 
 Invariants: `Handle.parse(str(handle)) == handle` for any parts; a text form is one printable line;
 every handle is well formed. Whether its plugin is known, and its meta fits the plugin's schema, is
@@ -12,10 +15,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 from msgspec.structs import asdict, force_setattr
@@ -346,3 +349,50 @@ def _too_long(plugin: str) -> HandleError:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 80 else text[:79] + "…"
+
+
+MARK: Final = b"sha256:"  # the bytes in each line that names a blob
+
+_SIZE: Final = re.compile("0|[1-9][0-9]{0,17}")
+_NAMED: Final = re.compile(MARK + b"([0-9a-f]{64})")
+
+
+class Blob(NamedTuple):
+    """The identity of a blob."""
+
+    sha256: str  # the SHA-256 of its bytes, 64 lower-case hex digits; also its file's name
+    size: int  # the number of its bytes
+
+
+def blob_of(handle: Any) -> Blob | None:
+    """The blob of a handle's text form; None where it is not a blob's handle."""
+    if isinstance(handle, str) and "%" not in handle and not handle.startswith("blob@"):
+        return None  # without the time that parsing takes
+    try:
+        parsed = Handle.parse(handle)
+    except HandleError:
+        return None
+    if (parsed.plugin, parsed.method) != ("blob", "sha256") or len(parsed.meta) < 2:
+        return None
+    sha256, size = parsed.meta[:2]
+    if not _SHA256.fullmatch(sha256) or not _SIZE.fullmatch(size):
+        return None
+    return Blob(sha256, int(size))
+
+
+def blobs_needed(keys: Mapping[str, Any]) -> Iterator[Blob]:
+    """The blobs that an entry needs to be whole, given its keys as stored."""
+    spilled = keys.get("spilled")
+    places = spilled if isinstance(spilled, list) else []
+    handles = [place[1] for place in places if isinstance(place, list) and len(place) in (2, 3)]
+    if keys.get("type") == "handle":
+        handles.append(keys.get("handle"))
+    for handle in handles:
+        blob = blob_of(handle)
+        if blob is not None:
+            yield blob
+
+
+def hashes_named(line: bytes) -> set[str]:
+    """The hash of each blob that a line names, also in a quotation: blobs that must stay."""
+    return {found[1].decode() for found in _NAMED.finditer(line)}

@@ -1,18 +1,46 @@
-"""The header: the first line, the root of the tree, and the sign of a session.
+"""The header, the names of project folders and session files, and the origin of a line.
 
-`format` decides where it is present, because other programs number and rewrite `version` in their
-own way. The error for a first line that is not a header names what the file is, so that another
-program's file is not taken for a damaged session.
+The header: the first line, the root of the tree, and the sign of a session. `format` decides where
+it is present, because other programs number and rewrite `version` in their own way. The error for a
+first line that is not a header names what the file is, so that another program's file is not taken
+for a damaged session.
+
+The name of a project's folder, and the id in the name of a session's file. The name of a folder is
+the working directory of the project, encoded.
+
+`/home/me/my-app` is `+home+me+my-app`. A `+`, `%` or `~` in a path, and each character that is not
+printable, is percent-encoded by its bytes. A name that some file systems could confuse with another
+(capitals, letters beyond ASCII) ends in `~` and eight hex digits of the path's SHA-256. A name that
+would be too long is its end, `~` and all 64 digits.
+
+Origins: which entry of a session a line of a converted file stands for. The other program may go on
+with a converted file, which is then imported again. So each converted line has the key
+`sessiontree`: the uuid of the entry below which the next line belongs, and a checksum of the line's
+content. Programs keep this key, as all unknown keys, in unchanged lines.
+
+Invariants:
+
+- Two directories never share a name.
+- A name is at most 200 bytes and starts with `+` or, on systems with drives, a letter.
+- A name that is not cut gives its directory back.
+- A line whose content was changed has no origin.
+- Its place, and the facts around it (times, ids, folders, versions), may change.
 """
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import zlib
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from sessiontree.core.codec import FORMAT, VERSION
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.jsonbytes import sorted_ascii
 from sessiontree.core.message import kind_of
+from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
 
 LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs on a lane
@@ -104,3 +132,132 @@ def _foreign_session(header: Mapping[str, Any]) -> str | None:
     if "uuid" not in header and isinstance(version, int) and version >= 2:
         return f"the pi coding agent (version {version})"
     return None
+
+
+LONGEST: Final = 200  # bytes; file systems allow 255, and some that encrypt names 143 characters
+_SEPARATOR: Final = "+"
+_MARK: Final = "~"
+_ESCAPED: Final = frozenset('+%~<>:"|?*\\')  # a meaning in a name, or refused by a file system
+_ESCAPE: Final = re.compile(rb"%([0-9a-f]{2})")
+_WITH_MARK: Final = re.compile(r"(.*)~[0-9a-f]{8}", re.DOTALL)
+
+
+def folder_name(directory: str) -> str:
+    """The name of the folder with the sessions of a directory, given as an absolute plain path."""
+    name = encoded(directory)
+    if len(name.encode()) + 9 > LONGEST:
+        digest = _sha256(directory)
+        return _end_of(name, LONGEST - 1 - len(digest)) + _MARK + digest
+    if name != name.lower() or not name.isascii():
+        return name + _MARK + _sha256(directory)[:8]
+    return name
+
+
+_CUT: Final = re.compile(r"\+.*~[0-9a-f]{64}", re.DOTALL)
+
+
+def is_folder_name(name: str) -> bool:
+    """Whether a name is that of the folder of some directory, cut or not."""
+    return directory_of(name) is not None or bool(_CUT.fullmatch(name))
+
+
+_LONGEST_ID: Final = 150  # bytes
+_OWN_NAME: Final = re.compile(r"\d{4}(?:-\d\d){2}T\d\d(?:-\d\d){2}-\d{3}Z_([^/\n]+)\.jsonl")
+"""The name of a file that a store made for a session."""
+
+
+def id_in_name(id: str) -> str:
+    """An id as the name of its session's file has it."""
+    name = encoded(id)
+    if len(name.encode()) <= _LONGEST_ID:
+        return name
+    return folder_name(os.sep + id)[-_LONGEST_ID:]
+
+
+def id_of_name(file: str) -> str | None:
+    """The id in the name of a file that a store made; None for a file of another name."""
+    found = _OWN_NAME.fullmatch(os.path.basename(file))
+    return found[1] if found else None
+
+
+def _sha256(directory: str) -> str:
+    import hashlib  # slow to load, and few commands need it
+
+    return hashlib.sha256(os.fsencode(directory)).hexdigest()
+
+
+def directory_of(name: str) -> str | None:
+    """The directory of a folder's name; None where the name does not give all of it."""
+    found = _WITH_MARK.fullmatch(name)
+    directory = _decoded(found[1] if found else name)
+    return directory if os.path.isabs(directory) and folder_name(directory) == name else None
+
+
+def encoded(text: str) -> str:
+    """Text as a part of a file name: readable, and never the same for two texts."""
+    return "".join(map(_encoded, text))
+
+
+def _encoded(character: str) -> str:
+    if character == os.sep:
+        return _SEPARATOR
+    if character.isprintable() and character not in _ESCAPED:
+        return character
+    return "".join(f"%{byte:02x}" for byte in os.fsencode(character))
+
+
+def _decoded(name: str) -> str:
+    path = name.replace(_SEPARATOR, os.sep).encode("utf-8", "surrogateescape")
+    return os.fsdecode(_ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), path))
+
+
+def _end_of(name: str, size: int) -> str:
+    end = name.encode()[1 - size :].decode("utf-8", "ignore")
+    return _SEPARATOR + end.lstrip(_SEPARATOR)
+
+
+KEY: Final = "sessiontree"
+
+_SAYS: Final = frozenset(
+    {
+        *("type", "message", "summary", "content", "subtype", "customType", "data", "display"),
+        *("customTitle", "name", "label", "modelId", "provider", "thinkingLevel", "replacement"),
+        *("details", "systemMessage", "usage", "payload", "thoughts", "toolCalls"),
+        *("$set", "$rewindTo"),
+    }
+)
+"""The keys that the checksum covers, of all formats converted to."""
+
+_origin_encoded: Final = json.JSONEncoder(
+    sort_keys=True, separators=(",", ":"), allow_nan=False
+).encode
+
+
+def origin_at(uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The origin key for a line with these fields that stands for an entry; else empty."""
+    says = _checksum(fields)
+    return {} if says is None else {KEY: {"entry": uuid, "says": says}}
+
+
+def origin_of(fields: Mapping[str, Any]) -> str | None:
+    """The uuid of the entry that a line stands for; None without an origin, or after a change."""
+    origin = fields.get(KEY)
+    if not isinstance(origin, dict) or not isinstance(uuid := origin.get("entry"), str):
+        return None
+    return uuid if origin.get("says") == _checksum(fields) else None
+
+
+def derived_uuid(session_id: str, uuid: str, number: int) -> str:
+    """The uuid of the `number`th thing made from an entry in a conversion."""
+    return uuid_of_line(session_id, number, b"made of " + uuid.encode("utf-8", "replace"))
+
+
+def _checksum(fields: Mapping[str, Any]) -> str | None:
+    """The CRC-32 of the content of a line, in any order of its keys; None where it is not JSON."""
+    content = {key: value for key, value in fields.items() if key in _SAYS}
+    text = sorted_ascii(content)
+    try:
+        text = _origin_encoded(content).encode() if text is None else text
+    except (ValueError, TypeError, RecursionError):
+        return None
+    return f"{zlib.crc32(text):08x}"

@@ -31,10 +31,18 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.codec import Head, ended_lines, head, heads_of, quoted, report_header
+from sessiontree.core.codec import (
+    Head,
+    ended_lines,
+    head,
+    heads_of,
+    parts,
+    quoted,
+    report_header,
+    report_run,
+)
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import CONTENT, HEADER, Entry
-from sessiontree.core.runs import parts, report_run
 
 NO_ROW: Final = -1
 _MAIN: Final = 0  # the id of the lane without a name

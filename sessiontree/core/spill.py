@@ -33,7 +33,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NoReturn, TypeVar, cast
 
-from sessiontree.core.blob import blob_of
+from sessiontree.core.handle import blob_of
 from sessiontree.core.jsonbytes import plain
 from sessiontree.errors import BlobMissingError, SpilledError
 

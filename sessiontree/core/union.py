@@ -28,10 +28,9 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID, uuid5
 
 from sessiontree.core.codec import encode
-from sessiontree.core.entry import ANNOTATIONS, Entry
+from sessiontree.core.entry import ANNOTATIONS, Entry, moment_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.moment import moment_of
 from sessiontree.errors import BlobError, EntryError
 
 _NAMESPACE: Final = UUID("5f6b9b0e-2c7a-4d0f-9a56-0f6f2d2b7c11")
@@ -206,7 +205,7 @@ def _age(entry: Entry) -> tuple[datetime, str]:
 
 
 def _facts_of(entry: Entry) -> Iterator[tuple[_Fact, Any]]:
-    """The facts that an entry gives; see `engine.refs.Names`."""
+    """The facts that an entry gives; see `engine.names.Names`."""
     try:
         if entry.type == "label":
             target, label = entry.get("targetUuid"), entry.get("label")

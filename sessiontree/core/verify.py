@@ -12,12 +12,11 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, is_utf_8
+from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, is_utf_8, parts
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, OPTIONAL_REFERENCES, REFERENCES, Entry
 from sessiontree.core.handle import Handle, check_built_in
 from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
-from sessiontree.core.runs import parts
 from sessiontree.errors import HandleError
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")

@@ -22,10 +22,9 @@ from sessiontree.context.settings import InForce
 from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message
-from sessiontree.engine import refs
-from sessiontree.engine.collector import gc_paused
+from sessiontree.engine import names
 from sessiontree.engine.reader import PathSlice, TreeReader, synchronized
-from sessiontree.engine.walk import Walk
+from sessiontree.engine.walk import Walk, gc_paused
 from sessiontree.errors import (
     FileReplacedError,
     RefError,
@@ -47,7 +46,7 @@ Passed = Callable[[int, Entry], object]
 """Takes 0 or 1, the way on which an entry is, and the entry."""
 
 Ref = str | Entry
-"""An entry, or a name of one; see `sessiontree.engine.refs`."""
+"""An entry, or a name of one; see `sessiontree.engine.names`."""
 
 
 class Cursor:
@@ -150,25 +149,25 @@ class Cursor:
             return self._own(ref)
         if not isinstance(ref, str):
             raise UsageError(f"a ref is an entry or a string, not {type(ref).__name__}")
-        if ref == refs.LEAF:
+        if ref == names.LEAF:
             return self.leaf
         found = self.by_uuid(ref) if len(ref) == 36 else None
         if found is not None:
             return found
-        if (plain := refs.without_quotes(ref)) != ref:
+        if (plain := names.without_quotes(ref)) != ref:
             try:
                 return self.reader.named(ref)  # a name may have quotation marks of its own
             except RefError:
                 ref = plain
-        base, steps = refs.split_steps(ref)
-        is_below_leaf = base in ("", refs.LEAF)
+        base, steps = names.split_steps(ref)
+        is_below_leaf = base in ("", names.LEAF)
         if steps is None or (not is_below_leaf and self.reader.has_uuid(ref)):
-            turn = refs.turn_in(ref)
+            turn = names.turn_in(ref)
             if turn is None or self.reader.has_uuid(ref):
                 return self.reader.named(ref)
             return self.reader.named(self.uuid_of_turn(turn))
         start = self.leaf if is_below_leaf else self.entry(base)
-        return refs.steps_up(ref, start, steps, self.reader.up)
+        return names.steps_up(ref, start, steps, self.reader.up)
 
     def _own(self, entry: Entry) -> Entry:
         """Return the same entry as this log has it."""

@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.blob import MARK, Blob, hashes_named
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired
-from sessiontree.engine.view import View
+from sessiontree.core.handle import MARK, Blob, hashes_named
+from sessiontree.engine.logtree import View
 from sessiontree.errors import CorruptionError
 from sessiontree.storage.blobs import ASIDE, Blobs
+from sessiontree.storage.fs import os_errors
 from sessiontree.storage.lines import LARGEST_BLOCK
 from sessiontree.storage.log import Log, rewrite_held
-from sessiontree.storage.oserrors import os_errors
 
 GRACE: Final = timedelta(days=7)
 KEPT: Final = timedelta(days=30)

@@ -29,12 +29,13 @@ from sessiontree.core.codec import (
     ended_lines,
     head,
     heads_of,
+    parts,
     quoted,
 )
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, MAIN, MARKERS, Entry
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.runs import parts
+from sessiontree.engine.logtree import View
 from sessiontree.engine.marks import (
     MARKS,
     Marks,
@@ -44,8 +45,7 @@ from sessiontree.engine.marks import (
     marks_in,
     marks_to_repeat,
 )
-from sessiontree.engine.refs import NAMING, UUID_LENGTH, Names
-from sessiontree.engine.view import View
+from sessiontree.engine.names import NAMING, UUID_LENGTH, Names
 from sessiontree.storage.lines import Backwards, Read, rest_of_line, whole_lines
 
 STATE: Final = "names"

@@ -1,40 +1,70 @@
 """Opening: decide what a file is from its start, and open it as that.
 
-`sniff` is the one place that decides. A file is a current session, a session of
-version 1, a session whose header is lost, or another agent's session; anything else is
-an error. `open_file` opens each of them as a `SessionFile`, so that nothing else asks.
+Opening: decide what a file is from its start, and open it as that. `sniff` is the one place that
+decides. A file is a current session, a session of version 1, a session whose header is lost, or
+another agent's session; anything else is an error. `open_file` opens each of them as a
+`SessionFile`, so that nothing else asks.
 
-Invariants: sniffing writes nothing; a current file is decided from its first line; a
-file opened to write is current when `open_file` returns.
+A session whose header is lost, opened to read: a stand-in replaces how the file starts.
+
+Files of version 1: migrated in memory for a reader, on disk for a writer. A command opens a file as
+`Unmigrated`, so that one that is refused changes nothing.
+
+Invariants:
+
+- Sniffing writes nothing.
+- A current file is decided from its first line.
+- A file opened to write is current when `open_file` returns.
+- The file is not written.
+- All behind the damage is read from the file itself, so that the cost is that of the file's start.
+- Damage is reported at the places of the file.
+- The original stays, under its own name for a reader and as `NAME.v1` for a writer.
+- A migration cut short leaves the old file or the new one.
+- Both ways give the same uuids.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Protocol, Self
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
+from msgspec.structs import replace
 
+from sessiontree.core.codec import check_seal, decode, parts, report_run
+from sessiontree.core.damage import Damage
+from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.header import is_version_1
-from sessiontree.engine.collector import gc_paused
-from sessiontree.engine.header import find_header
+from sessiontree.core.migrate import migrate
+from sessiontree.core.salvage import HeaderStandIn
+from sessiontree.engine.logtree import View, find_header
+from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import (
     AgentRecordError,
     FileError,
     ForeignFormatError,
     MigrationRefusedError,
+    MissingHeaderError,
     NotASessionError,
 )
-from sessiontree.storage.lines import Read
-from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
+from sessiontree.storage.lines import (
+    MAGIC,
+    Decompressed,
+    Positioned,
+    Read,
+    count_newlines,
+    rest_of_line,
+)
+from sessiontree.storage.log import Log, MemoryLog, Moved
 
 if TYPE_CHECKING:
-    from sessiontree.core.damage import Damage
+    from sessiontree.agents.base import Format
+    from sessiontree.core.damage import Damage, Note
     from sessiontree.core.entry import Entry
-    from sessiontree.core.notes import Note
     from sessiontree.core.salvage import HeaderStandIn
-    from sessiontree.formats import Format
     from sessiontree.storage.log import Log
+
 
 Kind = Literal["current", "version 1", "lost header", "foreign"]
 
@@ -152,20 +182,20 @@ def sniff_file(file: Positioned) -> Start:
 
 def _foreign(head: bytes, file: Positioned) -> Start | None:
     """The start of another agent's file; None for any other file."""
-    from sessiontree import formats  # slow to import, and few files are another agent's
+    from sessiontree import agents  # slow to import, and few files are another agent's
 
-    format = formats.recognise(head)
-    if format is None and len(head) < formats.HEAD and len(head) < file.size():
-        head = file.read(0, formats.HEAD)
-        format = formats.recognise(head)
+    format = agents.recognise(head)
+    if format is None and len(head) < agents.HEAD and len(head) < file.size():
+        head = file.read(0, agents.HEAD)
+        format = agents.recognise(head)
     return None if format is None else Start("foreign", {}, head, file.read, format)
 
 
 def _record(head: bytes, file: str) -> AgentRecordError | None:
     """The error for a file that an agent keeps beside its sessions; None for any other."""
-    from sessiontree import formats  # slow to import, and few files are another agent's
+    from sessiontree import agents  # slow to import, and few files are another agent's
 
-    what = formats.record_in(head)
+    what = agents.record_in(head)
     return None if what is None else AgentRecordError(f"{file} is {what}, not a session", file)
 
 
@@ -272,8 +302,6 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
     if start.kind == "current":
         return Current(log)
     if start.stand_in is not None:
-        from sessiontree.engine.headless import Headless  # few headers are ever lost
-
         lost = Headless(log, start.stand_in)
         if log.readonly:
             return lost
@@ -285,11 +313,10 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
 
         with gc_paused():
             return Translated(log, start.format)
-    from sessiontree.engine import migrated  # few files are of version 1
 
     if log.readonly:
         with gc_paused():
-            return migrated.Migrated(log)
+            return Migrated(log)
     if not migrate:
         raise MigrationRefusedError(
             f"{log.name} is of version 1; open it with migrate=True to migrate it "
@@ -297,8 +324,8 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
             log.name,
         )
     if migrate == "later":
-        return Current(migrated.Unmigrated.of(log, KEPT_AS))
-    migrated.migrate_file(log, KEPT_AS)
+        return Current(Unmigrated.of(log, KEPT_AS))
+    migrate_file(log, KEPT_AS)
     return Current(log)
 
 
@@ -316,3 +343,250 @@ def foreign_refusal(format: Format, path: str) -> ForeignFormatError:
         path,
         format.program,
     )
+
+
+class Headless:
+    """A file without a header, as it is now; see `SessionFile`.
+
+    Attributes:
+        stand_in: what replaces its header.
+    """
+
+    is_current = False
+    ends_by_rule = False
+    notes = ()
+
+    def __init__(self, original: Log, stand_in: HeaderStandIn) -> None:
+        self.original = original
+        self.stand_in = stand_in
+        self.size = original.size()
+        self._prefix = b"".join(line + b"\n" for line in stand_in.lines)
+        self._lines_before = count_newlines(original.read, 0, stand_in.rest)
+        self.log: Log = _Spliced(original, self._prefix, stand_in.rest, self.size)
+
+    def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        found = [*self._damage_before(), self._loss]
+        for each in damage:
+            line, offset = self.place(each.line, each.offset)
+            found.append(replace(each, line=line, offset=offset))
+        return sorted(found, key=lambda each: each.offset)
+
+    @property
+    def _loss(self) -> Damage:
+        """The finding that the header is lost."""
+        lost = self.stand_in
+        return Damage(self.original.name, lost.number, lost.offset, "header", lost.cause)
+
+    def _damage_before(self) -> list[Damage]:
+        """What is wrong in front of the damaged line, where only zeros and blanks are."""
+        found: list[Damage] = []
+        offset, number = 0, 1
+
+        def report(kind: str, offset: int, cause: str) -> None:
+            found.append(Damage(self.original.name, number, offset, kind, cause))
+
+        for lines, count in parts(self.original.read(0, self.stand_in.offset)):
+            for line in lines:
+                if count > 1:
+                    report_run(line[:-1], count, offset, report)
+                else:
+                    decode(line.removesuffix(b"\n"), offset, report)
+                offset += count * len(line)
+                number += count
+        return found
+
+    def place(self, line: int, offset: int) -> tuple[int, int]:
+        """The line number and the offset in the file, for those of a line of `log`."""
+        beyond = offset - len(self._prefix)
+        if beyond < 0:
+            return self.stand_in.number, self.stand_in.offset
+        added = len(self.stand_in.lines)
+        return line - added + self._lines_before, beyond + self.stand_in.rest
+
+    def original_line(self, entry: Entry) -> bytes:
+        return entry.line  # the stand-in's own line, which is not in the file, included
+
+    def is_outdated(self) -> bool:
+        return self.original.was_replaced() or self.original.size() != self.size
+
+    def refusal(self) -> MissingHeaderError:
+        """The error for opening the file to write."""
+        loss = self._loss
+        return MissingHeaderError(
+            f"{loss.file}, line {loss.line} (byte {loss.offset}): {loss.cause}; nothing was "
+            "written: repair the file first, which keeps the original, or open it with "
+            "readonly=True to look at it",
+            loss.file,
+            loss.offset,
+        )
+
+
+class _Spliced(MemoryLog):
+    """An open file up to a size, with other bytes for those before an offset."""
+
+    def __init__(self, original: Log, prefix: bytes, rest: int, end: int) -> None:
+        super().__init__(original.name, [prefix], readonly=True)
+        self.blobs = original.blobs
+        self._original = original
+        self._prefix = prefix
+        self._rest = rest
+        self._end = end
+
+    def read(self, offset: int, size: int) -> bytes:
+        before = self._prefix[offset : offset + size]
+        start = max(offset - len(self._prefix), 0) + self._rest
+        more = min(size - len(before), self._end - start)
+        return before + self._original.read(start, more) if more > 0 else before
+
+    def size(self) -> int:
+        self._original.size()  # refused where it is closed
+        return len(self._prefix) + self._end - self._rest
+
+
+_OF_A_LINE: Final = frozenset(
+    {"blank", "bom", "crlf", "torn", "nul", "json", "utf-8", "crc", "object"}
+)
+"""Damage that is found in the original, because migration repairs some of it."""
+
+
+class Migrated:
+    """A version 1 file opened to read; see `SessionFile`."""
+
+    is_current = False
+    ends_by_rule = False
+    notes = ()
+
+    def __init__(self, original: Log) -> None:
+        self.original = original
+        self.size = original.size()
+        self._offsets = array("q")
+        view = View(original)
+        self.log = MemoryLog(original.name, self._blocks(view), readonly=True)
+        self._damage = view.damage
+
+    def _blocks(self, view: View) -> Iterator[bytes]:
+        def originals() -> Iterator[bytes]:
+            for offset, line, count in view.line_runs():
+                if count > 1 and not isinstance(decode_leniently(line), dict):
+                    report_run(line, count, offset, view.report)
+                    continue  # nothing counts these lines, and they are only in the original
+                for at in range(offset, offset + count * (len(line) + 1), len(line) + 1):
+                    self._offsets.append(at)
+                    _check(line, at, view)
+                    yield line
+
+        for line in migrate(originals(), 1):
+            yield line + b"\n"
+
+    def damage_in_original(self, damage: Sequence[Damage]) -> list[Damage]:
+        found = [
+            replace(each, offset=self._offsets[each.line - 1])
+            for each in damage
+            if each.kind not in _OF_A_LINE
+        ]
+        return sorted([*self._damage, *found], key=lambda each: each.offset)
+
+    def original_line(self, entry: Entry) -> bytes:
+        row = count_newlines(self.log.read, 0, entry.offset)
+        return rest_of_line(self.original.read, self._offsets[row])
+
+    def is_outdated(self) -> bool:
+        return self.original.was_replaced() or self.original.size() != self.size
+
+
+def _check(line: bytes, offset: int, view: View) -> None:
+    """Report damage in a line of version 1, which migration may repair."""
+    if line.startswith(b"{") and line.endswith(b"}"):
+        value = decode_leniently(line)
+        if isinstance(value, dict) and "uuid" not in value:  # as all sound lines are
+            check_seal(line, offset, view.report)
+            return
+
+    def report(kind: str, offset: int, cause: str) -> None:
+        if kind == "no uuid":  # so it is with every sound line
+            check_seal(line, offset, view.report)
+        else:
+            view.report(kind, offset, cause)
+
+    decode(line, offset, report)
+
+
+class Unmigrated:
+    """A version 1 file opened to write, migrated in memory until an entry is written.
+
+    The first append migrates the file, and fails with `Moved`: the file is then the log's
+    successor. So a call that is refused leaves the file as it is. See `Log`.
+    """
+
+    find: Final = None
+    lines_with: Final = None
+
+    def __init__(self, file: Log, memory: Log, suffix: str) -> None:
+        self._file = file
+        self._memory = memory
+        self._suffix = suffix
+        self.name = file.name
+        self.readonly = False
+        self.identity = file.identity
+        self.blobs = file.blobs
+        self.read, self.size = memory.read, memory.size
+        self.alone, self.hold, self.keep = file.alone, file.hold, file.keep
+        self.check_writable, self.to_read = file.check_writable, file.to_read
+        self.reopen, self.successor = file.reopen, file.successor
+        self.release, self.close = file.release, file.close
+        self.changes, self.rewrite = file.changes, file.rewrite
+        self.parts = file.parts
+
+    @classmethod
+    def of(cls, file: Log, suffix: str) -> Self:
+        """Read a file of version 1; `suffix` is what the name of the original gets."""
+        return cls(file, Migrated(file).log, suffix)
+
+    @property
+    def ended(self) -> str:
+        return self._file.ended
+
+    @ended.setter
+    def ended(self, why: str) -> None:
+        self._file.ended = why
+
+    @property
+    def written(self) -> int:
+        return self._file.written
+
+    @property
+    def closed(self) -> bool:
+        return self._file.closed
+
+    def append(self, block: bytes, at: int) -> int:
+        migrate_file(self._file, self._suffix)
+        raise Moved
+
+    def was_replaced(self) -> bool:
+        return self._file.identity != self.identity or self._file.was_replaced()
+
+    def ends_at(self, size: int) -> bool:
+        return not self.was_replaced() and self.size() == size
+
+    still_ends_at = ends_at
+
+    def beside(self) -> Unmigrated:
+        return Unmigrated(self._file.beside(), self._memory, self._suffix)
+
+
+def migrate_file(log: Log, suffix: str) -> None:
+    """Migrate a file on disk, unless another writer has done so first.
+
+    Args:
+        log: the file; it reads the new one afterwards.
+        suffix: what the name of the original gets.
+    """
+    with log.hold():
+        if log.was_replaced():
+            log.reopen()
+        view = View(log)
+        if view.is_version_1:
+            lines = (line for _, line in view.lines())
+            blocks = (line + b"\n" for line in migrate(lines, 1))
+            log.rewrite(blocks, suffix)
+            log.reopen()

@@ -16,13 +16,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
-from sessiontree.core.blob import Blob, blob_of
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Blob, blob_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
-from sessiontree.engine import refs
-from sessiontree.engine.view import View
+from sessiontree.engine import names as refs
+from sessiontree.engine.logtree import View
 from sessiontree.engine.walk import is_plain
 from sessiontree.errors import FileReplacedError, SpilledError
 

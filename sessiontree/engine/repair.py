@@ -22,17 +22,16 @@ from typing import Final
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
-from sessiontree.core.blob import MARK, Blob, blobs_needed
 from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
 from sessiontree.core.entry import decode_leniently
+from sessiontree.core.handle import MARK, Blob, blobs_needed
 from sessiontree.core.migrate import Adoption
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
-from sessiontree.engine.headless import Headless
-from sessiontree.engine.opening import foreign_refusal, sniff_file
-from sessiontree.engine.view import View
+from sessiontree.engine.logtree import View
+from sessiontree.engine.opening import Headless, foreign_refusal, sniff_file
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log, rewrite_held

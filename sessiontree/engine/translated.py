@@ -17,15 +17,17 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
+from sessiontree.agents import HEAD
+from sessiontree.agents.base import Facts, Format, Place, Source, whole_value
+from sessiontree.agents.codex.reader import planned
 from sessiontree.core.codec import lines_in
-from sessiontree.core.damage import MOST_FINDINGS, Damage, more_like_it
+from sessiontree.core.damage import MOST_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
-from sessiontree.core.notes import UNKNOWN_TYPE, Note, Notes
 from sessiontree.errors import SessionTreeError
-from sessiontree.formats import HEAD, Format
-from sessiontree.formats.base import Facts, Place, Source, whole_value
-from sessiontree.formats.codex.history import planned
-from sessiontree.storage.files import (
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.lines import MAGIC, Decompressed, Positioned, rest_of_line, whole_lines
+from sessiontree.storage.log import FileLog, Log, MemoryLog, closed_on_failure
+from sessiontree.storage.names import (
     SUBAGENTS,
     Report,
     chats_of_subagents,
@@ -33,11 +35,7 @@ from sessiontree.storage.files import (
     read_side_file,
     side_files,
 )
-from sessiontree.storage.fs import DISK, FileSystem
-from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.log import FileLog, Log, MemoryLog, closed_on_failure
 from sessiontree.storage.rollouts import index_line, rollout_near, rollout_of, rollouts_near
-from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 
 class Translated:

@@ -1,26 +1,30 @@
 """The walk from an entry to its parent, and on to the root, reading backwards.
 
-Only the lines on the path are decoded. The parent is nearly always the line before, so the walk
-decodes such lines in blocks, and by themselves where one is damaged or not as written. Where the
-parent is elsewhere, the walk searches backwards for its quoted uuid, and decodes each hit to
-check it. The index of the whole file answers what this cannot: a parent that is missing or comes
-after its child, a uuid written with escapes, a path with so many jumps that the search has read
-more than the whole file twice.
+The walk from an entry to its parent, and on to the root, reading backwards. Only the lines on the
+path are decoded. The parent is nearly always the line before, so the walk decodes such lines in
+blocks, and by themselves where one is damaged or not as written. Where the parent is elsewhere, the
+walk searches backwards for its quoted uuid, and decodes each hit to check it. The index of the
+whole file answers what this cannot: a parent that is missing or comes after its child, a uuid
+written with escapes, a path with so many jumps that the search has read more than the whole file
+twice.
+
+Pauses the interpreter's garbage collection while many objects are made.
 
 Invariants: the walk and the index always give the same answer.
 """
 
 from __future__ import annotations
 
+import gc
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Final
 
-from sessiontree.core.codec import Decode, DecodeChain, head, quoted
+from sessiontree.core.codec import SHORTEST_ENTRY, Decode, DecodeChain, head, quoted
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.core.runs import SHORTEST_ENTRY
 from sessiontree.storage.lines import LARGEST_BLOCK, Backwards, Read, rest_of_line
 from sessiontree.storage.log import Find
 
@@ -286,3 +290,34 @@ def _only_as_parent(line: bytes, needle: bytes) -> bool:
     if not line.endswith(_PARENT_KEY, 0, at):
         return False
     return line.find(needle, at + len(needle)) < 0 and not _ESCAPED.search(line)
+
+
+_MANY_OBJECTS: Final = 10_000
+"""New objects that the interpreter's garbage collector would take long to scan."""
+
+
+@contextmanager
+def gc_paused() -> Iterator[None]:
+    """Pause the interpreter's garbage collection of cycles.
+
+    A long path is read into hundreds of thousands of dicts and lists, none part of a cycle.
+    The collector would scan them again and again, a fifth of the time of a long resume, and up to
+    three quarters of that of a conversion.
+    Collection is on again afterwards if it was on before. With several threads, the one that
+    found it on turns it on.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            _make_old()
+            gc.enable()
+
+
+def _make_old() -> None:
+    """Count what was made meanwhile among the old objects, so that it is not scanned now."""
+    if gc.get_count()[0] > _MANY_OBJECTS and not gc.get_freeze_count():
+        gc.freeze()
+        gc.unfreeze()

@@ -25,7 +25,6 @@ from typing import Any, Final
 
 from msgspec import UNSET
 
-from sessiontree.core.blob import blob_of, blobs_needed
 from sessiontree.core.callback import BRIDGE
 from sessiontree.core.codec import encode_new
 from sessiontree.core.entry import (
@@ -40,19 +39,14 @@ from sessiontree.core.entry import (
     with_fetch,
 )
 from sessiontree.core.garbage import is_scratch
+from sessiontree.core.handle import blob_of, blobs_needed
 from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.message import Message, check_new_message
-from sessiontree.engine import refs
+from sessiontree.engine import names
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.hooks import Hooks
 from sessiontree.engine.reader import TreeReader
-from sessiontree.errors import (
-    BlobMissingError,
-    EntryError,
-    RefError,
-    SessionBusyError,
-    UsageError,
-)
+from sessiontree.errors import BlobMissingError, EntryError, RefError, SessionBusyError, UsageError
 from sessiontree.storage.log import Log, Moved
 
 _PATH_BOUND: Final = frozenset({"compaction", "merge", "context_edit"})
@@ -392,10 +386,10 @@ class EntryWriter:
     def _check_name(self, type: str, fields: Mapping[str, Any]) -> None:
         """Refuse a name that a ref cannot spell, or that means another entry."""
         if type == "branch" and fields.get("name") is not None:
-            name = refs.check_name(fields["name"], "branch name")
+            name = names.check_name(fields["name"], "branch name")
             self.reader.check_name_is_free(name)
         elif type == "label" and fields["label"] is not None:
-            name = refs.check_new_name(fields["label"], refs.LABEL)
+            name = names.check_new_name(fields["label"], names.LABEL)
             self.reader.check_name_is_free(name, fields["targetUuid"])
 
     def _check_fresh(self, uuid: str) -> None:

@@ -1,15 +1,34 @@
-"""The built-in resolvers: `blob`, `file` and `session`. None of them uses a network.
+"""The built-in resolvers `blob`, `file` and `session`, and what they resolve to.
+
+The built-in resolvers: `blob`, `file` and `session`. None of them uses a network.
+
+The sessions that a session handle may name: those of the same store, found by their id. A store has
+a folder for each project (`core.header`). For a session outside of a store, the folder of its file
+takes the place of the store. At an address, the parts of names are the folders.
+
+The handles of entries: what they point to, and the messages that a context makes of it.
+
+The path to an entry, or of a branch, as a document: what `session` handles of them resolve to.
+
+The document has the messages of the context at the entry, so a compaction or an edit on the path
+has its effect. Handles on the path are resolved too.
 
 Invariants:
 
-- `file` reads below a root and nothing outside of it. The path is opened part by part, each
-  below the one before, and links are followed by hand. So whatever is renamed or replaced
-  meanwhile, the file was reached from the root.
-- `blob` reads the sidecar of the session that the handle is in. The bytes are compared with
-  the hash whenever they are read.
+- `file` reads below a root and nothing outside of it. The path is opened part by part, each below
+  the one before, and links are followed by hand. So whatever is renamed or replaced meanwhile, the
+  file was reached from the root.
+- `blob` reads the sidecar of the session that the handle is in. The bytes are compared with the
+  hash whenever they are read.
 - `session` reads entries, content blocks and paths of the session that the handle is in, or of
   another one of the same store, found by the id in its header and opened to read. Handles in that
   one are resolved there.
+- Nothing outside of the store is opened, so a link that leads out of it is passed over.
+- A file that may not be read is passed over, too.
+- Of each file the start is read, once.
+- Nothing is written.
+- What all paths that are resolved together read, and give, is limited.
+- A path on another path of the same session is not resolved there.
 """
 
 from __future__ import annotations
@@ -18,30 +37,368 @@ import contextlib
 import errno
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 
 from sessiontree.context.fold import custom_message, summary_message
-from sessiontree.context.resolved import ResolvedHandle
-from sessiontree.core.blocks import message_uuid
-from sessiontree.core.entry import SUMMARIES, Entry
-from sessiontree.core.handle import MEDIA_TYPE, Handle
-from sessiontree.core.media import media_type_of
+from sessiontree.context.resolved import ResolvedHandle, is_shown, message_of, only_named
+from sessiontree.core.blocks import Resolution as Contribution
+from sessiontree.core.blocks import Shown, message_uuid, role_of_entry
+from sessiontree.core.entry import MAIN, SUMMARIES, Entry
+from sessiontree.core.handle import MARK, MEDIA_TYPE, Handle, blob_of, blobs_needed
+from sessiontree.core.header import id_in_name, id_of_name, is_folder_name
+from sessiontree.core.index import NO_ROW
+from sessiontree.core.media import base_type, media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
-from sessiontree.errors import TargetMissingError, TargetRefusedError
-from sessiontree.handles.entries import pointer_of
-from sessiontree.handles.neighbors import Neighbors
-from sessiontree.handles.paths import branch_leaf, path_document
-from sessiontree.handles.registry import HandleSession, Resolver, Scope
-from sessiontree.handles.schema import HandleSchema, MetaField
-from sessiontree.storage.fs import DISK, Descriptor
+from sessiontree.engine.names import lane_leaf
+from sessiontree.engine.opening import sniff_file
+from sessiontree.engine.reader import TreeReader
+from sessiontree.errors import (
+    HandleCycleError,
+    SessionTreeError,
+    TargetMissingError,
+    TargetRefusedError,
+    UsageError,
+)
+from sessiontree.handles.registry import (
+    HandleSchema,
+    HandleSession,
+    MetaField,
+    Resolution,
+    Resolver,
+    Scope,
+    Step,
+    json_of,
+)
+from sessiontree.storage.fs import DISK, Descriptor, FileSystem
+from sessiontree.storage.names import is_session_name, session_files
+from sessiontree.storage.place import Place, is_address
+from sessiontree.storage.places import open_log, place_of
 
 if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
 
 
+def store_of(file: str) -> str:
+    """The folder of the store that a session's file is in; outside of a store the file's own."""
+    if is_address(file):
+        place, name = place_of(file)
+        return place.address(_store_in(name))
+    return _store_in(os.path.realpath(file))
+
+
+def _store_in(file: str) -> str:
+    own = folder = os.path.dirname(file)
+    while (above := os.path.dirname(folder)) != folder:
+        if is_folder_name(os.path.basename(folder)):
+            return above
+        folder = above
+    return own
+
+
+class Neighbors:
+    """The session files of one store, as they are when first asked for.
+
+    Attributes:
+        root: the folder of the store.
+    """
+
+    def __init__(
+        self, file: str, fs: FileSystem, may_read: Callable[[str], bool] | None = None
+    ) -> None:
+        self.root = store_of(file)
+        self._place: Place | None = None
+        if is_address(file):
+            self._place, name = place_of(file)
+            self._folder = _store_in(name)
+        self._may_read = may_read
+        self._fs = fs
+        self._ids: dict[str, str] = {}
+
+    def files(self, id: str) -> list[str]:
+        """The files of the sessions with an id.
+
+        A file that is named for another session is read only where no other has the id.
+        """
+        own_named, others = self._by_name
+        with contextlib.suppress(UnicodeError):  # no file can have such a name
+            named = [file for file in own_named.get(id_in_name(id), ()) if self._id(file) == id]
+            found = sorted({*named, *others.get(id, ())})
+            if found:
+                return found
+        return self._by_id.get(id, [])
+
+    @cached_property
+    def _all(self) -> list[str]:
+        if self._place is not None:
+            found_there = map(self._place.address, self._names(self._place))
+            return sorted(file for file in found_there if self._may(file))
+        found: set[str] = set()
+        with contextlib.suppress(OSError), os.scandir(self.root) as entries:
+            for entry in sorted(entries, key=lambda entry: entry.name):
+                with contextlib.suppress(OSError, SessionTreeError):
+                    if is_session_name(entry.name) and entry.is_file():
+                        found.add(entry.path)
+                    elif is_folder_name(entry.name) and entry.is_dir(follow_symlinks=False):
+                        found.update(session_files(entry.path, _ignore))
+        return sorted(filter(self._is_inside, found))
+
+    def _names(self, place: Place) -> Iterator[str]:
+        """The names of the sessions of a place that are in the store."""
+        start = f"{self._folder}/" if self._folder else ""
+        for found in place.list(start):
+            folder, slash, _ = found.name[len(start) :].partition("/")
+            if is_session_name(found.name) and (not slash or is_folder_name(folder)):
+                yield found.name
+
+    def _may(self, file: str) -> bool:
+        return self._may_read is None or self._may_read(file)
+
+    def _is_inside(self, file: str) -> bool:
+        if not self._may(file):
+            return False
+        if not os.path.islink(file):
+            return True
+        return os.path.realpath(file).startswith(os.path.join(self.root, ""))
+
+    @cached_property
+    def _by_name(self) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+        """The files named for a session, by the id in the name; all others by their id."""
+        own_named: defaultdict[str, list[str]] = defaultdict(list)
+        others: defaultdict[str, list[str]] = defaultdict(list)
+        for file in self._all:
+            name = id_of_name(file)
+            if name is None:
+                others[self._id(file)].append(file)
+            else:
+                own_named[name].append(file)
+        return own_named, others
+
+    @cached_property
+    def _by_id(self) -> dict[str, list[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for file in self._all:
+            found[self._id(file)].append(file)
+        return found
+
+    def _id(self, file: str) -> str:
+        """The id of the session in a file; empty where it is not a session that can be read."""
+        if file not in self._ids:
+            self._ids[file] = ""
+            with contextlib.suppress(OSError, SessionTreeError), contextlib.ExitStack() as opened:
+                log = open_log(self._fs, file, readonly=True)
+                opened.callback(log.close)
+                self._ids[file] = sniff_file(log).session_id
+        return self._ids[file]
+
+
+def _ignore(problem: str) -> None:
+    """Files that cannot be read are passed over; `ls` reports them."""
+
+
+_Pointer = Step | SessionTreeError
+
+
+class ResolvedEntry:
+    """An entry, and the content of its handle.
+
+    Attributes:
+        entry: the entry.
+        resolved: the content of the handle; None if there is no handle, or an error.
+        error: the error of resolving the handle, or None.
+        children: in a tree, the entries below this entry; in a path, an empty list.
+    """
+
+    __slots__ = ("children", "entry", "error", "resolved")
+
+    def __init__(self, entry: Entry, found: Resolution | None = None) -> None:
+        self.entry = entry
+        self.resolved = found if isinstance(found, ResolvedHandle) else None
+        self.error = found if isinstance(found, SessionTreeError) else None
+        self.children: list[ResolvedEntry] = []
+
+    def __repr__(self) -> str:
+        return f"<ResolvedEntry {self.entry!r} {self.error or self.resolved!r:.80}>"
+
+
+def pointer_of(entry: Entry) -> Step:
+    """The handle of a `handle` entry, in any stored form, and the metadata of the entry.
+
+    Raises:
+        HandleError: the handle is not valid.
+        BlobError: the handle was spilled.
+    """
+    handle, older = Handle.from_json(entry.get("handle"))
+    own = entry.as_stored.get("metadata")
+    return handle, {**(older or {}), **(own if isinstance(own, Mapping) else {})}
+
+
+def resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
+    """The entries, each with the content of its handle or the error; resolved together."""
+    return _resolved_by(entries, [_pointer_if_any(entry) for entry in entries], scope)
+
+
+def _resolved_by(
+    entries: Sequence[Entry], pointers: Sequence[_Pointer | None], scope: Scope
+) -> list[ResolvedEntry]:
+    """The same, with what each entry points to."""
+    wanted = [one for one in pointers if isinstance(one, tuple)]
+    found = iter(scope.resolve_all([one[0] for one in wanted], [one[1] for one in wanted]))
+    return [
+        ResolvedEntry(entry, next(found) if isinstance(one, tuple) else one)
+        for entry, one in zip(entries, pointers, strict=True)
+    ]
+
+
+def messages(entries: Sequence[Entry], scope: Scope) -> list[Contribution]:
+    """What `handle` entries contribute to a context, or the error of each.
+
+    A blob of which a model gets the name only is not read.
+    """
+    pointers = [_pointer_if_any(entry) for entry in entries]
+    named = [_only_named(*one) for one in zip(entries, pointers, strict=True)]
+    unread = [n for n, message in enumerate(named) if message is None]
+    found = _resolved_by([entries[n] for n in unread], [pointers[n] for n in unread], scope)
+    contributions = iter(
+        error_of(one) if one.resolved is None else message_of(one.resolved, one.entry)
+        for one in found
+    )
+    return [next(contributions) if message is None else message for message in named]
+
+
+def error_of(found: ResolvedEntry) -> SessionTreeError:
+    """Why an entry has no content of a handle."""
+    return found.error or UsageError(f"entry {found.entry.uuid} has no handle to resolve")
+
+
+def _pointer_if_any(entry: Entry) -> _Pointer | None:
+    """What an entry points to, or why that cannot be told; None for another type of entry."""
+    if entry.type != "handle":
+        return None
+    try:
+        return pointer_of(entry)
+    except SessionTreeError as error:
+        return error.with_traceback(None)  # whose frames hold the session's handles
+
+
+def _only_named(entry: Entry, pointer: _Pointer | None) -> Shown | None:
+    """The message of a blob that a model gets the name of only; None for any other handle."""
+    if not isinstance(pointer, tuple):
+        return None
+    handle = pointer[0]
+    if (handle.plugin, handle.method) != ("blob", "sha256"):
+        return None
+    if len(handle.meta) != 3 or blob_of(str(handle)) is None:
+        return None
+    media_type, size = base_type(handle.meta[2]), int(handle.meta[1])
+    if is_shown(media_type, size):
+        return None
+    content, lack = only_named(handle, media_type, size)
+    return Shown({"role": role_of_entry(entry) or "user", "content": content}, lack)
+
+
+MOST_ENTRIES: Final = 200_000
+LARGEST: Final = 64 * 1024 * 1024
+"""The most entries, and the most bytes of them and of their messages, of all paths together."""
+
+
+def path_document(
+    handle: Handle, session: HandleSession, leaf: Entry, scope: Scope
+) -> ResolvedHandle:
+    """The messages up to an entry of a session; `scope` resolves the handles in that session."""
+    _check_outer(handle, scope.leading)
+    spent: _Spent = scope.found.setdefault(_Spent, _Spent())
+    spent.read(handle, session, leaf)
+    found = session.cursor.messages_at(leaf, lambda entries: messages(entries, scope))
+    data = {"session": session.id, "leaf": leaf.uuid, "messages": found}
+    spent.take(handle, 0, len(json_of(handle, data)))
+    return ResolvedHandle(handle, "document", data)
+
+
+def _check_outer(handle: Handle, leading: Iterable[Handle]) -> None:
+    """Refuse a path on another path of the same session: its messages would be there twice."""
+    for outer in leading:
+        is_path = outer.plugin == handle.plugin and outer.method in ("path", "branch")
+        if is_path and outer.meta[0] == handle.meta[0]:
+            raise HandleCycleError(
+                f"{handle} is on a path of the same session, and is not resolved there", str(handle)
+            )
+
+
+def branch_leaf(handle: Handle, reader: TreeReader) -> Entry | None:
+    """The last entry of the branch or lane that a handle names; None where there is none.
+
+    Raises:
+        TargetMissingError: several branches have the name.
+    """
+    name = handle.meta[1]
+    if name == MAIN:
+        reader.ready()
+        return reader.leaf_of(None)
+    with reader.alone():
+        tree, names = reader.index(), reader.names()
+        rows = names.branch_rows(tree).get(name, [])
+        if len(rows) > 1:
+            raise TargetMissingError(
+                f"{handle} is ambiguous: {len(rows)} branches of the session have this name; point "
+                "to the last entry of one of them by a path",
+                str(handle),
+            )
+        row = names.tips(tree)[rows[0]] if rows else lane_leaf(name, tree)
+        return None if row == NO_ROW else reader.entry_at(row)
+
+
+class _Spent:
+    """What the paths that are resolved together took so far."""
+
+    def __init__(self) -> None:
+        self._entries = 0
+        self._bytes = 0
+
+    def take(self, handle: Handle, entries: int, size: int) -> None:
+        """Count what a path takes.
+
+        Raises:
+            TargetRefusedError: the paths take too much.
+        """
+        entries, size = self._entries + entries, self._bytes + size
+        if entries > MOST_ENTRIES or size > LARGEST:
+            raise TargetRefusedError(
+                f"{handle} is not resolved: it has, with the other paths that are resolved with "
+                f"it, more than {MOST_ENTRIES:,} entries or {LARGEST:,} bytes; point to an entry, "
+                "or to a path with a compaction",
+                str(handle),
+            )
+        self._entries, self._bytes = entries, size
+
+    def read(self, handle: Handle, session: HandleSession, leaf: Entry) -> None:
+        """Count the entries that the context at an entry needs."""
+        first_kept: Any = None
+        with session.cursor.alone():
+            for entry in session.cursor.up(leaf):
+                self.take(handle, 1, len(entry.line) + _content_beside(entry))
+                if first_kept is None and entry.type == "compaction":
+                    first_kept = entry.get("firstKeptEntryUuid")
+                if entry.uuid == first_kept:
+                    return
+
+
+def _content_beside(entry: Entry) -> int:
+    """The bytes of the blobs that the message of an entry has."""
+    if MARK not in entry.line:
+        return 0
+    keys = entry.as_stored
+    blobs = list(blobs_needed(keys))
+    if entry.type == "handle" and blobs:
+        media_type = base_type(Handle.parse(str(keys["handle"])).meta[2])
+        blobs = [blob for blob in blobs if is_shown(media_type, blob.size)]
+    return sum(blob.size for blob in blobs)
+
+
 _T = TypeVar("_T")
-LARGEST: Final = 64 * 1024 * 1024  # the largest file that is read, in bytes; the default
+
 _MOST_LINKS: Final = 40
 MOST_OPEN: Final = 64  # other sessions
 

@@ -16,19 +16,20 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind, check_metadata
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Ref
-from sessiontree.errors import (
-    BlobError,
-    HandleError,
-    SessionTreeError,
-    TargetMissingError,
+from sessiontree.errors import BlobError, HandleError, SessionTreeError, TargetMissingError
+from sessiontree.handles.builtin import (
+    ResolvedEntry,
+    block_of,
+    branch_leaf,
+    error_of,
+    messages,
+    resolved_entries,
+    similar_uuids,
 )
-from sessiontree.handles.builtin import block_of, similar_uuids
-from sessiontree.handles.entries import ResolvedEntry, error_of, messages, resolved_entries
-from sessiontree.handles.paths import branch_leaf
 from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
 
 if TYPE_CHECKING:
-    from sessiontree.engine.view import View
+    from sessiontree.engine.logtree import View
 
 
 class HandleScope:

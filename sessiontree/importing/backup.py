@@ -1,32 +1,51 @@
-"""The backup of agents' sessions into a store, again and again.
+"""The backup of agents' sessions into a store: a pass, its cache, and the watch.
 
-Each pass imports what is new in the files of agents. A session that its agent deleted, or wrote
-anew with less in it, stays in the store as it is: an import only adds.
+The backup of agents' sessions into a store, again and again. Each pass imports what is new in the
+files of agents. A session that its agent deleted, or wrote anew with less in it, stays in the store
+as it is: an import only adds.
 
 What a pass calls kept was read back: each line that was written was compared with its checksum, the
-lines were counted, and each blob that was stored was compared with its hash (`importing.readback`).
-A file that did not change since an earlier pass is not read again; its stamps say so
-(`importing.cache`).
+lines were counted, and each blob that was stored was compared with its hash. A file that did not
+change since an earlier pass is not read again; its stamps say so.
 
-Invariants: an agent's file is read and never written; a file that cannot be read, or whose session
-cannot be stored, hides no other; one backup at a time writes to a folder; a pass that finds nothing
-new writes nothing to the store.
+The stamps of files and sessions: what changes when they are written.
+
+The cache of a backup: the stamps of files that did not change, so that it reads none again.
+
+The cache is a file in the user's folder of caches, one for each store. A file that may still change
+within the resolution of its times has no stamp there.
+
+Watching: a pass of a backup after each change of an agent's file, until it is stopped. A pass waits
+for a moment in which no file changes, but not for ever: an agent that writes without a pause is
+backed up while it writes. Passes take at most a fifth of the time, unless they are long. Each
+`POLL_SECONDS` there is a pass without a notice of the system as well: a change that the system did
+not tell of, in a folder that was made meanwhile or while a pass ran, is only late, not lost.
+
+Invariants:
+
+- An agent's file is read and never written.
+- A file that cannot be read, or whose session cannot be stored, hides no other.
+- One backup at a time writes to a folder.
+- A pass that finds nothing new writes nothing to the store.
+- A cache that is missing, damaged or not writable changes no result but the time.
+- No text of a session is in the cache.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from sessiontree.catalog.homes import agent_folders, folders_of
-from sessiontree.catalog.location import catalog_at
+from sessiontree.agents import FORMATS
 from sessiontree.core.damage import NEXT_STEP, Damage, damage_row
 from sessiontree.errors import (
     AgentRecordError,
@@ -34,16 +53,294 @@ from sessiontree.errors import (
     SessionBusyError,
     SessionTreeError,
 )
-from sessiontree.formats import FORMATS
-from sessiontree.importing.cache import Look, Origin, Seen
 from sessiontree.importing.importer import Importer, ImportResult
-from sessiontree.importing.stamps import Stamps, stamps_in
-from sessiontree.storage.files import LOCK as LOCK_SUFFIX
-from sessiontree.storage.files import problem_of
-from sessiontree.storage.fs import DISK, LOCK, FileSystem, LockDescriptor
-from sessiontree.storage.move import make_folders
-from sessiontree.storage.oserrors import refused
-from sessiontree.storage.place import is_address, path_of, whole_path
+from sessiontree.importing.source import parts_of
+from sessiontree.importing.target import record_in
+from sessiontree.library.catalogs import Catalog, catalog_at
+from sessiontree.library.homes import agent_folders, folders_of
+from sessiontree.library.listing import header_of
+from sessiontree.storage.atomic import swap_file
+from sessiontree.storage.fs import DISK, LOCK, FileSystem, LockDescriptor, refused
+from sessiontree.storage.names import LOCK as LOCK_SUFFIX
+from sessiontree.storage.names import SUFFIX, TRASH, is_session_name, problem_of
+from sessiontree.storage.place import Found, is_address, path_of, whole_path
+from sessiontree.storage.places import place_of
+from sessiontree.storage.rollouts import index_line
+from sessiontree.storage.sidecars import make_folders
+
+Stamp = tuple[int, ...]
+"""For each of some paths the size, both times in nanoseconds and the inode; -1 for none."""
+
+ABSENT: Final[Stamp] = (-1, -1, -1, -1)
+"""The stamp of nothing."""
+
+
+def stamp_of(path: str) -> Stamp:
+    """The stamp of a file."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ABSENT
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
+class Stamps(Protocol):
+    """The stamps of the sessions of a store, also of those in its trash.
+
+    Attributes:
+        catalog: the sessions, but those in the trash.
+    """
+
+    catalog: Catalog
+
+    def stamp(self, file: str) -> Stamp:
+        """The stamp of a session, as of this moment or of the last `look`."""
+
+    def look(self, file: str = "") -> None:
+        """Let the stamps be those of now: of one session, or of all."""
+
+    def files(self) -> list[str]:
+        """The files of all sessions but those in the trash, sorted."""
+
+    def has_trash(self) -> bool:
+        """Whether a session may be in the trash."""
+
+    def is_trashed(self, file: str) -> bool:
+        """Whether a session is in the trash."""
+
+
+def stamps_in(catalog: Catalog) -> Stamps:
+    """The stamps of the sessions of a store."""
+    return _InPlace(catalog) if is_address(catalog.root) else _InFolder(catalog)
+
+
+class _InFolder:
+    """Those in a folder of this machine; see `Stamps`."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._trash = os.path.join(catalog.root, TRASH, "")
+
+    def stamp(self, file: str) -> Stamp:
+        return stamp_of(file)
+
+    def look(self, file: str = "") -> None:
+        """Do nothing: each stamp is of its moment."""
+
+    def files(self) -> list[str]:
+        return sorted(self.catalog.files(None, lambda problem: None))
+
+    def has_trash(self) -> bool:
+        return os.path.isdir(self._trash)
+
+    def is_trashed(self, file: str) -> bool:
+        return file.startswith(self._trash)
+
+
+class _InPlace:
+    """Those at an address, of one list that also has the trash; see `Stamps`."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self.catalog = catalog
+        self._place, name = place_of(catalog.root)
+        self._prefix = f"{name.strip('/')}/" if name.strip("/") else ""
+        self._stamps: dict[str, Stamp] | None = None
+
+    def _all(self) -> dict[str, Stamp]:
+        if self._stamps is None:
+            found = self._place.list(self._prefix)
+            self._stamps = {self._place.address(one.name): _stamp(one) for one in found}
+        return self._stamps
+
+    def stamp(self, file: str) -> Stamp:
+        return self._all().get(file, ABSENT)
+
+    def look(self, file: str = "") -> None:
+        if not file:
+            self._stamps = None
+        elif self._stamps is not None:
+            found = self._place.find(self._place.name(file))
+            self._stamps[file] = ABSENT if found is None else _stamp(found)
+
+    def files(self) -> list[str]:
+        kept = (file for file in self._all() if not self.is_trashed(file))
+        return sorted(file for file in kept if self._place.name(file).endswith(SUFFIX))
+
+    def has_trash(self) -> bool:
+        return any(map(self.is_trashed, self._all()))
+
+    def is_trashed(self, file: str) -> bool:
+        return self._place.name(file).startswith(f"{self._prefix}{TRASH}/")
+
+
+def _stamp(found: Found) -> Stamp:
+    return found.size, int(found.modified * 1e9), 0, 0
+
+
+SETTLED_AFTER: Final = 2.0
+"""Seconds after its last change from which on a file has a new time when it changes again."""
+
+_MOST_KEPT: Final = 100_000
+
+T = TypeVar("T")
+
+
+class Origin(msgspec.Struct, array_like=True, frozen=True):
+    """Whose session a file of the store is.
+
+    Attributes:
+        agent: the agent that it was imported from; None if it was not imported.
+        id: its id.
+        source: the name of the file that it was imported from.
+    """
+
+    agent: str | None = None
+    id: str = ""
+    source: str = ""
+
+
+class _Source(msgspec.Struct, array_like=True, frozen=True):
+    beside: list[str]  # the other files and folders that decide what is read
+    stamp: Stamp  # of the source and those
+    index: bytes | None  # what Codex's index says of it
+    target: str
+    stamp_of_target: Stamp
+
+
+class _Target(msgspec.Struct, array_like=True, frozen=True):
+    stamp: Stamp
+    origin: Origin
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    sources: dict[str, _Source] = {}
+    targets: dict[str, _Target] = {}
+
+
+class Look(msgspec.Struct, frozen=True):
+    """A source as it was before it was read."""
+
+    beside: list[str]
+    stamp: Stamp
+    index: bytes | None
+    is_whole: bool
+
+
+class Seen:
+    """The stamps of the sources and the targets of the backups of one store.
+
+    Args:
+        store: the store.
+        folder: where the cache is; None: nowhere.
+        fs: the file system.
+    """
+
+    def __init__(self, store: Stamps, folder: str | None, fs: FileSystem) -> None:
+        root = store.catalog.root
+        real = root if is_address(root) else os.path.realpath(root)
+        name = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
+        self._store = store
+        self._file = None if folder is None else os.path.join(folder, f"backup-1-{name}.msgpack")
+        self._fs = fs
+        self._kept = self._read()
+        self._is_changed = False
+
+    def target_of(self, source: str) -> str | None:
+        """The session that has all of a source, if neither changed since that was seen."""
+        kept = self._kept.sources.get(source)
+        if kept is None or kept.stamp != _cache_stamp([source, *kept.beside]):
+            return None
+        if kept.stamp_of_target != self._store.stamp(kept.target) or -1 in kept.stamp_of_target:
+            return None
+        return kept.target if kept.index == index_line(source, self._fs) else None
+
+    def look(self, source: str) -> Look:
+        """Take the stamps of a source, before it is read."""
+        index = index_line(source, self._fs)
+        parts = parts_of(source, self._fs)
+        beside = list(dict.fromkeys([*parts.files[1:], *parts.folders]))
+        return Look(beside, _cache_stamp([source, *beside]), index, parts.is_whole)
+
+    def keep(self, source: str, before: Look, target: str) -> None:
+        """Note that a session has all that a source had at a look, unless that may still change."""
+        if not before.is_whole or not _is_settled(before.stamp):
+            return
+        stamp = self._store.stamp(target)
+        found = _Source(before.beside, before.stamp, before.index, target, stamp)
+        if self._kept.sources.get(source) != found and _can_be_kept((source, found)):
+            self._kept.sources[source] = found
+            self._is_changed = True
+
+    def origin_of(self, target: str) -> Origin:
+        """Whose session a file of the store is; of nobody if it cannot be read."""
+        stamp = self._store.stamp(target)
+        kept = self._kept.targets.get(target)
+        if kept is not None and kept.stamp == stamp:
+            return kept.origin
+        found = _Target(stamp, _origin_in(target, self._fs))
+        if _can_be_kept((target, found)):
+            self._kept.targets[target] = found
+            self._is_changed = True
+        return found.origin
+
+    def _read(self) -> _Kept:
+        if self._file is None:
+            return _Kept()
+        try:
+            with open(self._file, "rb") as file:
+                return _decode(file.read())
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return _Kept()
+
+    def save(self) -> None:
+        """Keep what was seen, the newest of very many."""
+        if self._file is None or not self._is_changed:
+            return
+        kept = _Kept(_newest(self._kept.sources), _newest(self._kept.targets))
+        with suppress(OSError, SessionTreeError):
+            make_folders(self._fs, os.path.dirname(self._file))
+            swap_file(self._fs, self._file, iter([msgspec.msgpack.encode(kept)]))
+            self._is_changed = False
+
+
+_decode: Final = msgspec.msgpack.Decoder(_Kept).decode
+
+
+def _cache_stamp(paths: Iterable[str]) -> Stamp:
+    return tuple(number for path in paths for number in stamp_of(path))
+
+
+def _is_settled(stamp: Stamp) -> bool:
+    return max(stamp[1::4]) < (time.time() - SETTLED_AFTER) * 1e9
+
+
+def _newest(kept: dict[str, T]) -> dict[str, T]:
+    return dict(list(kept.items())[-_MOST_KEPT:])
+
+
+def _can_be_kept(found: object) -> bool:
+    """Whether a cache can have it: a path that is not Unicode it cannot have."""
+    try:
+        msgspec.msgpack.encode(found)
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _origin_in(file: str, fs: FileSystem) -> Origin:
+    try:
+        header = header_of(file, fs)
+    except SessionTreeError:
+        return Origin()
+    id, metadata = header.get("id"), header.get("metadata")
+    record = record_in(header)
+    if not (record and isinstance(id, str) and isinstance(metadata, dict)):
+        return Origin()
+    if "parentSession" in header:  # a fork is the user's own
+        return Origin()
+    agent, source = metadata.get("agent"), record.get("file")
+    return Origin(str(agent or "pi"), id, str(source or ""))
+
 
 Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
@@ -465,3 +762,79 @@ def _alone(fs: FileSystem, root: str) -> Iterator[None]:
 def _locked(lock: LockDescriptor, path: str) -> bool:
     with refused("lock", path):
         return lock.lock()
+
+
+POLL_SECONDS: Final = 15.0
+QUIET_MILLISECONDS: Final = 500
+LONGEST_WAIT_MILLISECONDS: Final = 20_000
+"""How long a pass waits for a quiet moment after the first change."""
+
+_PAUSE: Final = 4
+"""The pause after a pass, as a multiple of the time that it took."""
+
+_LONGEST_PAUSE: Final = 10.0
+_SIDECAR: Final = ".json"
+
+
+def watched(
+    backup: Backup, stop: threading.Event, run: Callable[[], BackupResult]
+) -> Iterator[BackupResult | SessionTreeError]:
+    """The results of the passes of a backup, the first one at once, until `stop` is set.
+
+    Args:
+        backup: knows the places that are watched.
+        run: makes a pass. If a later pass than the first fails, its error is the result, and the
+            next pass tries again.
+    """
+    took = 0.0
+    yield run()
+    while not stop.is_set():
+        places = _places(backup)
+        for _ in _changes(places, backup.root, stop):
+            stop.wait(min(_PAUSE * took, _LONGEST_PAUSE))
+            if stop.is_set():
+                return
+            started = time.monotonic()
+            try:
+                result: BackupResult | SessionTreeError = run()
+            except SessionTreeError as error:
+                result = error
+            took = time.monotonic() - started
+            yield result
+            if places != _places(backup):
+                break  # a home was made or removed
+
+
+def _places(backup: Backup) -> list[str]:
+    return [place for place in backup.places() if os.path.exists(place)]
+
+
+def _changes(places: Sequence[str], root: str, stop: threading.Event) -> Iterator[None]:
+    """Yield after a change of a session's file, and now and then without one."""
+    if places:
+        from watchfiles import watch  # heavy, and only watching needs it
+
+        own = os.path.join(os.path.realpath(root), "")
+        due = time.monotonic() + POLL_SECONDS
+        # If the system has no watches left, the loop below looks now and then.
+        with suppress(OSError, RuntimeError):
+            for changes in watch(
+                *places,
+                watch_filter=None,
+                stop_event=stop,
+                debounce=LONGEST_WAIT_MILLISECONDS,
+                step=QUIET_MILLISECONDS,
+                rust_timeout=int(POLL_SECONDS * 1000),
+                yield_on_timeout=True,
+            ):
+                is_news = any(_is_of_session(path, own) for _, path in changes)
+                if is_news or time.monotonic() >= due:
+                    yield None
+                    due = time.monotonic() + POLL_SECONDS
+    while not stop.wait(POLL_SECONDS):
+        yield None
+
+
+def _is_of_session(path: str, own: str) -> bool:
+    name = os.path.basename(path)
+    return (is_session_name(name) or name.endswith(_SIDECAR)) and not path.startswith(own)

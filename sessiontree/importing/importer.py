@@ -1,55 +1,98 @@
-"""The importer: makes a session from another agent's session file, or updates it.
+"""The import of one source or many: a session made from it, or updated.
 
-A source is imported into one session, which the source's session id identifies, whatever
-the file's name; so a second import adds what is new and nothing twice.
+The importer: makes a session from another agent's session file, or updates it. A source is imported
+into one session, which the source's session id identifies, whatever the file's name; so a second
+import adds what is new and nothing twice.
 
-Invariants: a source is read and never written; two processes that import one source at the
-same time make one session; what an import wrote is read back and compared with its checksums and
-hashes before the import counts as done, a new file even before it gets its name.
+The transcript of a subagent that its agent left behind when it deleted the session. The session has
+the transcript as a lane. An entry has the uuid that the agent gave its line; a line without a uuid
+is known by its content.
+
+The import of many files: what was imported, and what was left out.
+
+Invariants:
+
+- A source is read and never written.
+- Two processes that import one source at the same time make one session.
+- What an import wrote is read back and compared with its checksums and hashes before the import
+  counts as done, a new file even before it gets its name.
+- Nothing is changed.
+- A file that cannot be imported hides no other.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 import msgspec
 
-from sessiontree.catalog.listing import Reaches, every, without_stubs
-from sessiontree.catalog.location import catalog_at
-from sessiontree.catalog.root import default_root, file_name
-from sessiontree.core.damage import Damage
-from sessiontree.core.notes import Note
-from sessiontree.core.origin import derived_uuid
-from sessiontree.core.project import folder_name
+from sessiontree.agents.base import values
+from sessiontree.core.damage import Damage, Note, Notes
+from sessiontree.core.header import derived_uuid, folder_name
+from sessiontree.core.index import NO_ROW
+from sessiontree.engine.logtree import View
 from sessiontree.errors import (
+    FileError,
+    NothingToDoError,
     SessionBusyError,
     SessionExistsError,
     SessionNotFoundError,
+    SessionTreeError,
     UsageError,
 )
-from sessiontree.importing.readback import check_blobs, check_lines
-from sessiontree.importing.shared import SharedBlobs
-from sessiontree.importing.source import Progress, Source, files_in
-from sessiontree.importing.subagent import has_all
+from sessiontree.importing.source import Progress, Source, entries_of, files_in
 from sessiontree.importing.target import (
     IMPORTED_FROM,
     BlobHandles,
     Counts,
     Opening,
+    SharedBlobs,
+    Update,
+    check_blobs,
+    check_lines,
     create,
+    handle_of,
     is_up_to_date,
     opening_of,
     planned,
 )
-from sessiontree.importing.update import Update
-from sessiontree.storage.backends import blobs_of, check_new, open_log
-from sessiontree.storage.files import Report, is_other_than_folder, unreadable
+from sessiontree.library.catalogs import catalog_at
+from sessiontree.library.listing import Reaches, every, without_stubs
+from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import Moved
+from sessiontree.storage.names import Report, is_other_than_folder, problem_of, unreadable
 from sessiontree.storage.place import is_address, path_of, whole_path
+from sessiontree.storage.places import blobs_of, check_new, open_log
+
+_CUSTOM = "custom"
+
+
+def has_all(fs: FileSystem, session: str, source: Source) -> bool:
+    """Whether a session has every line of a transcript."""
+    with contextlib.closing(open_log(fs, session, readonly=True)) as log:
+        tree = View(log).tree()
+        offsets = (tree.offsets[row] for row in tree.rows_of_type(_CUSTOM))
+        kept = {_content(rest_of_line(log.read, offset)) for offset in offsets} - {b""}
+        for entry in islice(entries_of(source), 1, None):  # the header is made
+            is_known = entry.is_made or tree.row(entry.uuid) != NO_ROW
+            if entry.type == _CUSTOM and not is_known:
+                is_known = _content(entry.line(handle_of)) in kept
+            if not is_known:
+                return False
+    return True
+
+
+def _content(line: bytes) -> bytes:
+    """The line of the agent in a custom entry; empty for one of another program."""
+    keys = values(line)
+    return keys.raw("data") if keys is not None and "data" in keys else b""
+
 
 _ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
@@ -335,3 +378,114 @@ def _result(
         damage,
         source.notes.found(),
     )
+
+
+Shown = Callable[[float, int, str], object]
+"""Called with how many files are done, of how many, and the name of the file that is read."""
+
+
+class Batch:
+    """The files of one import.
+
+    Args:
+        importer: where the sessions go.
+        given: the files, and the folders of files.
+        fail: called with the error of each file that should have been imported; if only one file is
+            given, its error is raised instead.
+        dry_run: only look what would be imported.
+
+    Attributes:
+        failed: whether a file failed that should have been imported.
+        left_out: why files were left out that may be no sessions.
+        shared: warnings about files of one session id.
+        damage, notes: the damage and the lines of unknown types in the files.
+        imported, updated, same: the numbers of sessions that were made, got new entries, or were up
+            to date.
+        new: the number of new entries.
+    """
+
+    def __init__(
+        self,
+        importer: Importer,
+        given: Sequence[str],
+        fail: Callable[[SessionTreeError], object],
+        *,
+        dry_run: bool = False,
+    ) -> None:
+        self._take = importer.look if dry_run else importer.take
+        self._tell_failure = fail
+        self._sources: dict[str, str] = {}
+        self._files: list[tuple[str, bool]] = []
+        self._is_alone = len(given) == 1 and not os.path.isdir(given[0])
+        self.failed = False
+        self.left_out: list[str] = []
+        self.shared: list[str] = []
+        self.damage: list[Damage] = []
+        self.notes = Notes()
+        self.imported = self.updated = self.same = self.new = 0
+        for path in given:
+            try:
+                files = importer.sources(path, self._refuse)
+                found = [(file, file == path) for file in files]
+            except SessionNotFoundError as error:
+                self._fail(error)
+                continue
+            if not found:
+                self.left_out.append(f"there is no session file in {path}; check the path")
+                self.failed = self.failed or len(given) == 1
+            self._files += found
+
+    @property
+    def is_of_many(self) -> bool:
+        """Whether more than one file is given, or a folder."""
+        return len(self._files) > 1 or not self._is_alone
+
+    def results(self, shown: Shown) -> Iterator[ImportResult]:
+        """Import each file that is a session of another agent."""
+        for number, (file, is_named) in enumerate(self._files):
+
+            def report(done: float, size: float, at: int = number, file: str = file) -> None:
+                shown(at + done / max(size, 1), len(self._files), os.path.basename(file))
+
+            shown(number, len(self._files), os.path.basename(file))
+            try:
+                result = self._take(file, report)
+            except SessionTreeError as error:
+                if is_named or not isinstance(error, FileError | NothingToDoError):
+                    self._fail(error)
+                elif isinstance(error, FileError):
+                    self.left_out.append(str(error))
+                continue
+            except Exception as error:
+                if self._is_alone:
+                    raise
+                self._refuse(problem_of(file, error))
+                continue
+            self._note(result)
+            yield result
+
+    def _note(self, result: ImportResult) -> None:
+        other = self._sources.setdefault(result.file, result.source)
+        if other != result.source:
+            self.shared.append(
+                f"{other} and {result.source} are both of the session {result.id}, and both "
+                f"are in {result.file} now; if they are not one conversation, import each into "
+                "a folder of its own"
+            )
+        self.damage += result.damage
+        for note in result.notes:
+            self.notes.add(note)
+        self.new += result.new
+        self.imported += result.made
+        self.same += result.is_up_to_date
+        self.updated += not (result.made or result.is_up_to_date)
+
+    def _refuse(self, problem: str) -> None:
+        self.left_out.append(problem)
+        self.failed = True
+
+    def _fail(self, error: SessionTreeError) -> None:
+        if self._is_alone:
+            raise error
+        self.failed = True
+        self._tell_failure(error)

@@ -8,7 +8,7 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 
 from sessiontree.mcp.answer import sendable
-from sessiontree.mcp.resources import Resources
+from sessiontree.mcp.content import Resources
 
 _KINDS: Final = {
     "session": "session",

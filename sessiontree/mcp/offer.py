@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from sessiontree.dispatch.guidance import nearest
-from sessiontree.dispatch.namespace import Effect, Method
 from sessiontree.errors import UsageError
+from sessiontree.ops.guidance import nearest
+from sessiontree.ops.operation import Effect, Method
 
 CORE: Final = "core"
 ALL: Final = "all"

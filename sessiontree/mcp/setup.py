@@ -12,14 +12,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
-from sessiontree.catalog.root import HOME_VARIABLE, default_root, named_store
 from sessiontree.errors import UsageError
+from sessiontree.library.root import HOME_VARIABLE, default_root, named_store
 from sessiontree.mcp import json_text, toml_text
 from sessiontree.storage.atomic import create_file, replace_file
-from sessiontree.storage.backends import shown
-from sessiontree.storage.fs import DISK
-from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.fs import DISK, os_errors
 from sessiontree.storage.place import path_of, whole_path
+from sessiontree.storage.places import shown
 
 NAME: Final = "sessiontree"
 """The name of the entry."""

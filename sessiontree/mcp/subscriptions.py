@@ -27,12 +27,12 @@ from mcp.server.subscriptions import (
     ResourceUpdated,
 )
 
-from sessiontree.catalog.changes import Change, changes_of
-from sessiontree.catalog.places import files_in
-from sessiontree.dispatch.guidance import Refusal
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.scope import Scope
 from sessiontree.errors import SessionTreeError
-from sessiontree.mcp.resources import Address, not_found
+from sessiontree.library.changes import Change, changes_of
+from sessiontree.library.places import files_in
+from sessiontree.mcp.content import Address, not_found
+from sessiontree.ops.guidance import Refusal
 from sessiontree.storage.place import is_address
 
 Context = ServerRequestContext[Any, Any]

@@ -14,15 +14,15 @@ import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from sessiontree.dispatch.budget import TOKENS
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Progress
-from sessiontree.dispatch.guidance import nearest
-from sessiontree.dispatch.namespace import Method
-from sessiontree.dispatch.scope import ASK_FOR_PROJECT, ASK_TO_WRITE
-from sessiontree.mcp import elicitation, schemas
+from sessiontree.calls.dispatcher import Dispatcher, Progress
+from sessiontree.calls.scope import ASK_FOR_PROJECT, ASK_TO_WRITE
+from sessiontree.mcp import answer as elicitation
+from sessiontree.mcp import schemas
 from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
 from sessiontree.mcp.offer import Offer, tool_name
+from sessiontree.ops.budget import TOKENS
+from sessiontree.ops.guidance import nearest
+from sessiontree.ops.operation import Method
 
 Context = ServerRequestContext[Any, Any]
 

@@ -15,15 +15,13 @@ from collections.abc import Iterable, Iterator
 from typing import Any, BinaryIO, Final
 
 from sessiontree.context.resolved import LARGEST_PDF, LONGEST_TEXT
-from sessiontree.core.blob import Blob
-from sessiontree.core.handle import Handle
+from sessiontree.core.handle import Blob, Handle
 from sessiontree.core.jsonbytes import Dumpable, plain
 from sessiontree.core.media import IMAGES, TEXT, UNKNOWN_BYTES, is_text, media_type_of
 from sessiontree.core.message import Message, check_message
 from sessiontree.errors import BlobError, EntryError, SessionTreeError, StorageError, UsageError
 from sessiontree.storage.blobs import Blobs
-from sessiontree.storage.fs import READ, Descriptor, Disk
-from sessiontree.storage.oserrors import real_path
+from sessiontree.storage.fs import READ, Descriptor, Disk, real_path
 
 PathLike = str | os.PathLike[str]
 

@@ -12,18 +12,17 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.context.compaction import KEEP_TOKENS, Piece, TokenCounter, cut_point
+from sessiontree.context.compaction import KEEP_TOKENS, Piece, Summary, TokenCounter, cut_point
 from sessiontree.context.context import Context
-from sessiontree.context.summary import Summary
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.message import Message
 from sessiontree.engine.cursor import Cursor, Ref
-from sessiontree.engine.refs import LEAF
+from sessiontree.engine.names import LEAF
 from sessiontree.engine.writer import Draft, EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, UsageError, with_step
-from sessiontree.operations.branch import PUSH, open_push
-from sessiontree.operations.messages import summary_text
+from sessiontree.operations.moves import PUSH, open_push
+from sessiontree.views.messages import summary_text
 
 RESERVE_TOKENS: Final = 16_384
 

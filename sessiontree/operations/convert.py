@@ -20,24 +20,18 @@ from typing import Any, Final
 
 import msgspec
 
+from sessiontree.agents.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, Resolution, message_uuid
 from sessiontree.core.entry import Entry, stored
+from sessiontree.core.header import derived_uuid
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.message import Message, count_of_blocks
-from sessiontree.core.origin import derived_uuid
-from sessiontree.engine.collector import gc_paused
-from sessiontree.errors import (
-    NothingToDoError,
-    SessionExistsError,
-    SessionTreeError,
-    UsageError,
-)
-from sessiontree.formats.writing import PIECES, Loss, Losses, Room, SideFile, Writer
+from sessiontree.engine.walk import gc_paused
+from sessiontree.errors import NothingToDoError, SessionExistsError, SessionTreeError, UsageError
 from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_all_free, check_free, create_file, make_file
-from sessiontree.storage.fs import FileSystem
-from sessiontree.storage.oserrors import os_errors, real_path
+from sessiontree.storage.fs import FileSystem, os_errors, real_path
 
 TARGETS: Final = ("pi", "claude-code", "codex", "gemini", "atif")
 
@@ -135,7 +129,7 @@ def converted(original: Original, to: str) -> tuple[Iterator[bytes], Source]:
 
 
 class Source:
-    """The session to convert (`formats.writing.SessionSource`), read whole."""
+    """The session to convert (`agents.writing.SessionSource`), read whole."""
 
     def __init__(self, original: Original) -> None:
         reader, cursor = original.reader, original.cursor
@@ -372,22 +366,22 @@ def _opened(
     if len(source.tree) < 2:
         raise NothingToDoError(f"{source.title} holds nothing to convert yet; append to it first")
     if to == "pi":
-        from sessiontree.formats.pi.writer import PiWriter
+        from sessiontree.agents.pi.writer import PiWriter
 
         return source, PiWriter(source)
     if to == "claude-code":
-        from sessiontree.formats.claude_code.writer import ClaudeCodeWriter
+        from sessiontree.agents.claude_code.writer import ClaudeCodeWriter
 
         return source, ClaudeCodeWriter(source)
     if to == "codex":
-        from sessiontree.formats.codex.writer import CodexWriter
+        from sessiontree.agents.codex.writer import CodexWriter
 
         return source, CodexWriter(source)
     if to == "gemini":
-        from sessiontree.formats.gemini.writer import GeminiWriter
+        from sessiontree.agents.gemini.writer import GeminiWriter
 
         return source, GeminiWriter(source)
-    from sessiontree.formats.atif import AtifWriter
+    from sessiontree.agents.atif import AtifWriter
 
     return source, AtifWriter(source)
 

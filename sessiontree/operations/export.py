@@ -31,19 +31,17 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.context.resolved import is_shown
-from sessiontree.core.blob import MARK, Blob, blob_of, blobs_needed
 from sessiontree.core.blocks import Contents
 from sessiontree.core.codec import FORMAT, VERSION, check_seal, decode, encode, head, seal
 from sessiontree.core.damage import ignore
-from sessiontree.core.embedded import left_out
 from sessiontree.core.entry import HEADER, Entry, decode_object
 from sessiontree.core.garbage import unkept
-from sessiontree.core.handle import Handle
+from sessiontree.core.handle import MARK, Blob, Handle, blob_of, blobs_needed
 from sessiontree.core.header import AGENT_SESSION_KEY
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.core.media import base_type
+from sessiontree.core.media import base_type, left_out
 from sessiontree.core.spill import spill
-from sessiontree.engine import refs
+from sessiontree.engine import names as refs
 from sessiontree.engine.cursor import Cursor, Ref, is_cut_above
 from sessiontree.engine.reader import TreeReader
 from sessiontree.engine.writer import fresh_uuid, now
@@ -58,12 +56,11 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
-from sessiontree.operations.beside import add_usage
-from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines
-from sessiontree.operations.outline import path_rows
-from sessiontree.storage.backends import blobs_of, check_new, check_new_address, create_log, shown
+from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines, add_usage
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.place import whole_path
+from sessiontree.storage.places import blobs_of, check_new, check_new_address, create_log, shown
+from sessiontree.views.tree import path_rows
 
 if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope

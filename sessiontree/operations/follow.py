@@ -29,14 +29,8 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
-from sessiontree.engine.opening import (
-    SessionFile,
-    foreign_refusal,
-    open_file,
-    reopened,
-    sniff_file,
-)
-from sessiontree.engine.view import View
+from sessiontree.engine.logtree import View
+from sessiontree.engine.opening import SessionFile, foreign_refusal, open_file, reopened, sniff_file
 from sessiontree.engine.writer import current_task
 from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
 from sessiontree.storage.lines import count_newlines, whole_lines

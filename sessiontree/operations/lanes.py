@@ -17,7 +17,7 @@ import msgspec
 
 from sessiontree.core.entry import HEADER, MAIN, Entry
 from sessiontree.core.garbage import SCRATCH
-from sessiontree.engine import opening, refs
+from sessiontree.engine import names, opening
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.writer import EntryWriter, fresh_uuid
 from sessiontree.errors import NothingToDoError, RefError, UsageError, with_step
@@ -36,7 +36,7 @@ def lane(
     empty: bool = False,
 ) -> Opened:
     """See `Session.lane`."""
-    refs.check_name(name, "lane name")
+    names.check_name(name, "lane name")
     writer.reader.ready()
     writer.log.size()  # refused where it is closed
     start = None if at is None else writer.cursor.entry(at)

@@ -10,12 +10,12 @@ import hashlib
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
+from sessiontree.agents.claude_code import requests as recorded
 from sessiontree.context.providers.values import Request
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import FileError, TooMuchError, UsageError
-from sessiontree.formats.claude_code import requests as recorded
 
 _RECORD: Final = "claude-code:api-request"
 _BLOB: Final = f"{_RECORD}-blob"

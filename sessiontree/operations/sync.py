@@ -20,15 +20,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from sessiontree.core.blob import Blob
 from sessiontree.core.codec import check_seal
 from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Blob
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.union import Copy, United, parents_first, settled
-from sessiontree.engine.collector import gc_paused
-from sessiontree.engine.header import find_header
+from sessiontree.engine.logtree import View, find_header
 from sessiontree.engine.opening import Start, foreign_refusal, sniff_file
-from sessiontree.engine.view import View
+from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import (
     BlobUnreadableError,
     CorruptionError,
@@ -39,12 +38,12 @@ from sessiontree.errors import (
     UsageError,
     with_step,
 )
-from sessiontree.operations.blobs import NamedBlobs, named_in
-from sessiontree.storage.backends import is_same_log, open_log
+from sessiontree.operations.copy import NamedBlobs, named_in
 from sessiontree.storage.fs import FileSystem
 from sessiontree.storage.lines import rest_of_line, whole_lines
 from sessiontree.storage.log import Log, Moved, closed_on_failure
 from sessiontree.storage.place import is_address, path_of
+from sessiontree.storage.places import is_same_log, open_log
 
 _BLOCK: Final = 1024 * 1024
 _APPEND: Final = 4 * 1024 * 1024

@@ -1,13 +1,16 @@
-"""Work on many items by several processes, with the results in the order of the items.
+"""Work on many items by several processes, and verification by them.
 
-The items are dealt out in turn to forked processes, which share all that this process
-knows and take some milliseconds each to start. This process only puts the results in
-order, so that no worker waits for another. It does itself what a worker does not finish,
-so that results and errors are the same as without workers.
+Work on many items by several processes, with the results in the order of the items. The items are
+dealt out in turn to forked processes, which share all that this process knows and take some
+milliseconds each to start. This process only puts the results in order, so that no worker waits for
+another. It does itself what a worker does not finish, so that results and errors are the same as
+without workers.
 
-Invariants: a result is given as soon as all before it were. When the results are no longer
-wanted (the generator is closed, the user interrupts, this process dies), the workers end,
-at the latest with the item that they are at.
+Verification of a session file, by one process or several.
+
+Invariants: a result is given as soon as all before it were. When the results are no longer wanted
+(the generator is closed, the user interrupts, this process dies), the workers end, at the latest
+with the item that they are at.
 """
 
 from __future__ import annotations
@@ -16,11 +19,19 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import ExitStack, closing
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
 
+import orjson
+
+from sessiontree.core.damage import Damage
+from sessiontree.engine import repair
+from sessiontree.storage.log import Log
+
 if TYPE_CHECKING:
     import socket
+
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -143,3 +154,20 @@ class _Worker:
         if self._pid > 0:
             os.kill(self._pid, signal.SIGKILL)
             os.waitpid(self._pid, 0)
+
+
+def verify(log: Log, progress: repair.Progress | None, processes: int) -> list[Damage]:
+    """See `Session.verify`."""
+    if processes == 1:
+        return repair.verify(log, progress)
+
+    def work(share: repair.Share) -> Iterator[list[int]]:
+        yield repair.unsound_in(log, share)
+
+    crew = Crew(work, orjson.dumps, orjson.loads, processes)
+    with ExitStack() as opened:
+
+        def elsewhere(shares: Sequence[repair.Share]) -> Iterator[list[int]]:
+            return opened.enter_context(closing(crew.results(shares)))
+
+        return repair.verify(log, progress, elsewhere)

@@ -1,11 +1,21 @@
-"""The document: a session as one HTML file.
+"""The page: one HTML file with the turns of a session, and its images.
 
-The file has its data inside, compressed, and a script that shows a window of it. It loads nothing:
-its policy (`Content-Security-Policy`) allows its own script and style by their hashes, and images
-that are inside. With a redaction, each entry is masked whole before anything is made of it.
+The document: a session as one HTML file. The file has its data inside, compressed, and a script
+that shows a window of it. It loads nothing: its policy (`Content-Security-Policy`) allows its own
+script and style by their hashes, and images that are inside. With a redaction, each entry is masked
+whole before anything is made of it.
 
-Invariants: all branches are in the file, and every entry; one turn at a time is in memory, beside
-the index; the same session gives the same file, at the same prices.
+The images of a page: the first ones inside it, those above a limit as files beside it.
+
+Invariants:
+
+- All branches are in the file, and every entry.
+- One turn at a time is in memory, beside the index.
+- The same session gives the same file, at the same prices.
+- A file is named after its content, so that none is replaced by another.
+- An image is written before the page that shows it is complete.
+- Only markup of this package is looked at, where an image is a `data:` address with nothing but
+  base64 in it.
 """
 
 from __future__ import annotations
@@ -13,9 +23,14 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import os
+import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from importlib import resources
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 import msgspec
 from markupsafe import Markup
@@ -23,24 +38,65 @@ from markupsafe import Markup
 from sessiontree.core.display import LF_SHOWN, masking, one_line
 from sessiontree.core.entry import Entry
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import TooMuchError
-from sessiontree.operations.prices import load
-from sessiontree.operations.turns import Turn, outline
+from sessiontree.errors import SessionExistsError, TooMuchError
 from sessiontree.page import markup, rows
-from sessiontree.page.changes import Changes
-from sessiontree.page.costs import Cost, Costs
-from sessiontree.page.data import Chunks, packed
-from sessiontree.page.images import Images
-from sessiontree.page.index import NO_ENTRY, Index
-from sessiontree.page.making import ABOVE, MadeTurn, Maker
-from sessiontree.page.plot import plot_of
+from sessiontree.page.index import NO_ENTRY, Chunks, Index, packed
+from sessiontree.page.making import ABOVE, MadeTurn, Maker, all_turns
+from sessiontree.page.panels import Changes, Cost, Costs, plot_of
 from sessiontree.page.rows import MadeCommit, Row
 from sessiontree.page.templates import Templates
-from sessiontree.page.work import all_turns
+from sessiontree.storage.atomic import create_file
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
+from sessiontree.views.costs import load
+from sessiontree.views.turns import Turn, outline
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
+
+
+INSIDE: Final = 3_000_000
+"""The characters of images, as base64, that a page has inside."""
+
+_IMAGE: Final = re.compile(
+    r'(<img alt="image/([\w.+-]{1,40})" src=")data:[\w/.+-]+;base64,([^"]*)(">)'
+)
+
+
+class Images:
+    """Puts images beside a page.
+
+    Args:
+        folder: the folder for them, beside the page; made if need be.
+    """
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._inside = 0
+        self.count = 0
+
+    def placed(self, markup: str) -> str:
+        """Markup of a row whose images are inside, or files that it names.
+
+        Raises:
+            StorageError: a file cannot be written.
+        """
+        return _IMAGE.sub(self._place, markup) if "<img " in markup else markup
+
+    def _place(self, found: re.Match[str]) -> str:
+        before, kind, data, after = found.groups()
+        if self._inside + len(data) <= INSIDE:
+            self._inside += len(data)
+            return found[0]
+        content = base64.b64decode(data + "=" * (-len(data) % 4))
+        name = f"{sha256(content).hexdigest()[:32]}.{kind.partition('+')[0]}"
+        make_folders(DISK, self._folder)
+        with suppress(SessionExistsError):  # an image that the page has twice
+            create_file(DISK, os.path.join(self._folder, name), iter([content]))
+            self.count += 1
+        return f"{before}{quote(os.path.basename(self._folder))}/{name}{after}"
+
 
 MOST_TURNS: Final = 50_000
 """The turns of a page: more of them, in a file of five megabytes, are of a few letters each."""

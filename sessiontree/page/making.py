@@ -1,12 +1,18 @@
-"""Making: the rows of one turn, of the entries of the session.
+"""The turns of a page as rows, made by several processes.
+
+Making: the rows of one turn, of the entries of the session.
+
+Work: the turns of a page, made by several processes where the session is large.
 
 Invariants: every entry of the session is in one turn, and has a row or is within one; a turn does
 not depend on what was made before it, so that several processes can make a page; with a redaction,
-each entry is masked whole before anything is made of it.
+each entry is masked whole before anything is made of it; the turns come in order, and are the same
+however many processes make them.
 """
 
 from __future__ import annotations
 
+import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
@@ -15,30 +21,28 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sessiontree.core.blob import blob_of
 from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
-from sessiontree.core.edits import Told
-from sessiontree.core.embedded import left_out
-from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
-from sessiontree.core.handle import Handle
+from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object, moment_of
+from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.media import base_type
+from sessiontree.core.media import base_type, left_out
 from sessiontree.core.message import Message, count_of_blocks, most_blocks, result_ids
-from sessiontree.core.moment import moment_of
+from sessiontree.edits.tools import Told
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import HandleError, TooMuchError
-from sessiontree.operations.messages import is_typed
-from sessiontree.operations.turns import SessionOutline, Subagent, Turn
+from sessiontree.operations.workers import Crew, available
 from sessiontree.page import rows
-from sessiontree.page.contexts import NOTHING, Rules
-from sessiontree.page.costs import Found, found_in
 from sessiontree.page.markup import MOST_COLOURED, Colours
+from sessiontree.page.panels import NOTHING, Found, Rules, found_in
 from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, Row, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import counted, dollars, in_short
+from sessiontree.views.messages import is_typed
+from sessiontree.views.turns import SessionOutline, Subagent, Turn
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
+
 
 ABOVE: Final = -1
 """The place of what is above all turns."""
@@ -452,3 +456,54 @@ def _binary_of(entry: Entry) -> tuple[str | None, int]:
     except HandleError:
         return None, 0
     return (None, 0) if media_type.startswith("text/") else (media_type, blob.size)
+
+
+_MANY: Final = 4_000
+"""Entries from which on several processes are faster than one."""
+
+_SHARE: Final = 256
+"""Entries that a process takes at once, in whole turns."""
+
+_AS_JSON: Final = b"j"
+_AS_MESSAGE_PACK: Final = b"m"
+
+_Made = tuple[int, MadeTurn]  # the place of a turn, and the turn
+
+
+def all_turns(maker: Maker) -> Iterator[_Made]:
+    """All turns with their places, in order; first what is above them."""
+    is_large = len(maker.tree) > _MANY
+    processes = available() if is_large and maker.redaction is None else 1  # it counts secrets
+    yield from Crew(maker.made, _encoded, _decoded, processes).results(list(_shares(maker)))
+
+
+def _shares(maker: Maker) -> Iterator[range]:
+    first, size = ABOVE, 0
+    for place in range(ABOVE, len(maker.outline.turns)):
+        size += len(maker.owned[place])
+        if size > _SHARE:
+            yield range(first, place + 1)
+            first, size = place + 1, 0
+    yield range(first, len(maker.outline.turns))
+
+
+def _plain(value: Any) -> str:
+    """Markup as the text that it is."""
+    return str.__str__(value)
+
+
+_encoder: Final = msgspec.msgpack.Encoder(enc_hook=_plain)
+_decoder: Final = msgspec.msgpack.Decoder(tuple[int, MadeTurn])
+
+
+def _encoded(made: _Made) -> bytes:
+    try:
+        return _AS_MESSAGE_PACK + _encoder.encode(made)
+    except UnicodeEncodeError:  # half of a pair of surrogates, as Node cuts texts
+        return _AS_JSON + json.dumps(msgspec.to_builtins(made, enc_hook=_plain)).encode("ascii")
+
+
+def _decoded(frame: bytes) -> _Made:
+    if frame[:1] == _AS_MESSAGE_PACK:
+        return _decoder.decode(frame[1:])
+    return msgspec.convert(json.loads(frame[1:]), tuple[int, MadeTurn], strict=False)

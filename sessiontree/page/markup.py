@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from markupsafe import Markup, escape
 
 from sessiontree.page import syntax
-from sessiontree.text.markdown import plain
+from sessiontree.views.markdown import plain
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -22,11 +22,8 @@ from sessiontree.core.activity import (
     output_of,
     results_in,
 )
-from sessiontree.core.commits import Commit, commits_told
 from sessiontree.core.display import one_line
-from sessiontree.core.edit_diff import Counts, counted_diff_of
-from sessiontree.core.edits import Edit, Told, edits_of, with_arguments
-from sessiontree.core.entry import ANNOTATIONS, SUMMARIES
+from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, moment_of
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
@@ -51,12 +48,13 @@ from sessiontree.core.message import (
     thought_text,
     typed_text,
 )
-from sessiontree.core.moment import moment_of
-from sessiontree.core.shell import script_of
+from sessiontree.edits.diff import Counts, counted_diff_of
+from sessiontree.edits.shell import Commit, commits_told, script_of
+from sessiontree.edits.tools import Edit, Told, edits_of, with_arguments
 from sessiontree.page import markup
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
-from sessiontree.text.passage import noted
+from sessiontree.views.markdown import noted
 
 NOTHING: Final = Markup("")
 _GIST: Final = 70

@@ -39,8 +39,7 @@ from sessiontree.recording.lane import (
     spent_in_all,
     spent_since_start,
 )
-from sessiontree.recording.open_block import storable
-from sessiontree.recording.provider import ANTHROPIC_EVENTS, is_responses_event
+from sessiontree.recording.provider import ANTHROPIC_EVENTS, is_responses_event, storable
 from sessiontree.recording.stream import Granularity
 
 if TYPE_CHECKING:

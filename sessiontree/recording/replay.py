@@ -26,7 +26,6 @@ from sessiontree.core.message import (
     role_of,
 )
 from sessiontree.errors import SessionTreeError, UsageError, warn
-from sessiontree.operations.messages import with_messages
 from sessiontree.recording.events import (
     AssistantMessage,
     ContentEnd,
@@ -37,8 +36,8 @@ from sessiontree.recording.events import (
     ToolResult,
     ToolUseEnd,
 )
-from sessiontree.recording.lane import heard
-from sessiontree.recording.response import ended
+from sessiontree.recording.lane import ended, heard
+from sessiontree.views.messages import with_messages
 
 if TYPE_CHECKING:
     from sessiontree.engine.cursor import Cursor, Ref

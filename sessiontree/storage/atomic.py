@@ -17,9 +17,16 @@ from itertools import zip_longest
 from typing import Final
 
 from sessiontree.errors import SessionExistsError
-from sessiontree.storage.fs import CREATE, READ, Descriptor, FileSystem, write_all
+from sessiontree.storage.fs import (
+    CREATE,
+    READ,
+    Descriptor,
+    FileSystem,
+    os_errors,
+    real_path,
+    write_all,
+)
 from sessiontree.storage.lines import LARGEST_BLOCK
-from sessiontree.storage.oserrors import os_errors, real_path
 
 UNFINISHED: Final = ".tmp"
 """Ends the name of a file that is being written, or whose writer died."""

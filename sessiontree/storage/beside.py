@@ -30,7 +30,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, Final, NamedTuple
 
 from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError, UsageError
-from sessiontree.storage.files import BLOBS
+from sessiontree.storage.names import BLOBS
 from sessiontree.storage.place import (
     Address,
     Content,

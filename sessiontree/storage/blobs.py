@@ -27,7 +27,7 @@ from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Final, Literal
 
-from sessiontree.core.blob import Blob
+from sessiontree.core.handle import Blob
 from sessiontree.errors import (
     BlobDamagedError,
     BlobError,
@@ -36,13 +36,7 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
-from sessiontree.storage.atomic import (
-    UNFINISHED,
-    blocks_of,
-    link,
-    unlinked_on_failure,
-)
-from sessiontree.storage.files import BLOBS
+from sessiontree.storage.atomic import UNFINISHED, blocks_of, link, unlinked_on_failure
 from sessiontree.storage.fs import (
     CREATE,
     READ_PLAIN,
@@ -51,9 +45,10 @@ from sessiontree.storage.fs import (
     ElsewhereError,
     FileSystem,
     Stat,
+    refused,
     write_all,
 )
-from sessiontree.storage.oserrors import refused
+from sessiontree.storage.names import BLOBS
 
 ASIDE: Final = ".damaged-"
 """In the name of a damaged file that had a blob's name before."""

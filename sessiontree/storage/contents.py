@@ -19,8 +19,8 @@ from typing import IO, Final
 
 from sessiontree.storage.beside import Beside, Kept
 from sessiontree.storage.fs import ElsewhereError, Stat, Times
-from sessiontree.storage.parts import name_beside
 from sessiontree.storage.place import Contents
+from sessiontree.storage.sidecars import name_beside
 
 _IN_MEMORY: Final = 8 * 1024 * 1024
 """The bytes of a temporary file that are kept in memory."""

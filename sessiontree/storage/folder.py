@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import IO, Final, TypeVar
 
 from sessiontree.storage.atomic import blocks_of, swap_file
-from sessiontree.storage.fs import DISK, READ_PLAIN, Descriptor, FileSystem
-from sessiontree.storage.move import make_folders
-from sessiontree.storage.oserrors import os_errors
+from sessiontree.storage.fs import DISK, READ_PLAIN, Descriptor, FileSystem, os_errors
 from sessiontree.storage.place import Content
+from sessiontree.storage.sidecars import make_folders
 
 _BLOCK: Final = 1024 * 1024
 

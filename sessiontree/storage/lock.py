@@ -42,7 +42,6 @@ from weakref import ref
 import orjson
 
 from sessiontree.errors import SessionBusyError, SessionNotFoundError, StorageError, UsageError
-from sessiontree.storage.files import is_owner_record, owner_in
 from sessiontree.storage.fs import (
     FOLDER,
     LOCK,
@@ -54,6 +53,7 @@ from sessiontree.storage.fs import (
     Stat,
     write_all,
 )
+from sessiontree.storage.names import is_owner_record, owner_in
 
 SETTLED_SECONDS: Final = 3.0
 

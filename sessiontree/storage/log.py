@@ -42,14 +42,15 @@ from sessiontree.storage.fs import (
     FileSystem,
     Memory,
     Stat,
+    os_errors,
+    real_path,
     write_all,
 )
 from sessiontree.storage.lock import TRUSTED_SECONDS, ThreadLock, WriterLock
-from sessiontree.storage.oserrors import os_errors, real_path
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
-    from sessiontree.storage.parts import FileParts, MemoryParts, Parts
+    from sessiontree.storage.sidecars import FileParts, MemoryParts, Parts
     from sessiontree.text.pattern import Sought
 
 POLL_MILLISECONDS: Final = 500
@@ -574,7 +575,7 @@ class FileLog:
 
     @property
     def parts(self) -> FileParts:
-        from sessiontree.storage.parts import FileParts  # few sessions have parts
+        from sessiontree.storage.sidecars import FileParts  # few sessions have parts
 
         return FileParts(self.fs, self._real_path)
 
@@ -791,7 +792,7 @@ class MemoryLog:
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         content = b"".join(lines)
         if kept_as:
-            from sessiontree.storage.parts import keep  # few sessions have parts
+            from sessiontree.storage.sidecars import keep  # few sessions have parts
 
             old = bytes(self._content)
             keep(self.parts, kept_as, self.name, len(old), lambda: iter([old]))
@@ -801,7 +802,7 @@ class MemoryLog:
 
     @property
     def parts(self) -> MemoryParts:
-        from sessiontree.storage.parts import MemoryParts  # few sessions have parts
+        from sessiontree.storage.sidecars import MemoryParts  # few sessions have parts
 
         return MemoryParts(self.name, self._shared.parts)
 

@@ -14,9 +14,9 @@ from typing import IO, Final
 from sessiontree.errors import SessionExistsError, SessionNotFoundError
 from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles, move_beside, remove_beside
-from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, MemoryLog
+from sessiontree.storage.names import BLOBS
 from sessiontree.storage.place import (
     Address,
     Content,

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import StorageError, UsageError
-from sessiontree.storage.files import SUFFIX, TRASH
+from sessiontree.storage.names import SUFFIX, TRASH
 
 if TYPE_CHECKING:
     from urllib.parse import SplitResult

@@ -18,8 +18,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from sessiontree.storage.files import INDEX, read_side_file
 from sessiontree.storage.fs import FileSystem, Stat
+from sessiontree.storage.names import INDEX, read_side_file
 
 _ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
 _START: Final = "rollout-"

@@ -15,8 +15,8 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.errors import StorageError
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.lines import MAGIC, Decompressed, Positioned
 from sessiontree.storage.place import START, is_address
-from sessiontree.storage.zstd import MAGIC, Decompressed, Positioned
 
 if TYPE_CHECKING:
     from sessiontree.storage.log import LinesWith
@@ -100,7 +100,7 @@ class Scanner:
     def _lines_of_log(
         self, file: str, find: Find, narrow: Narrow
     ) -> Generator[tuple[int, bytes], None, None]:
-        from sessiontree.storage.backends import open_log  # few sessions have an address
+        from sessiontree.storage.places import open_log  # few sessions have an address
 
         self.inside = None
         with closing(open_log(DISK, file, readonly=True)) as log:

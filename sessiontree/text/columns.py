@@ -1,9 +1,15 @@
-"""Text in columns of a terminal: cut to a width, or filled to it.
+"""Text cut or filled to the columns of a terminal, and its colours.
 
-Invariant: no text is wider than asked for, whatever characters it has.
+Text in columns of a terminal: cut to a width, or filled to it.
+
+The roles of texts on a terminal, and the codes of their colours.
+
+Invariants: no text is wider than asked for, whatever characters it has.
 """
 
 from __future__ import annotations
+
+from typing import Final
 
 from rich.cells import cell_len, set_cell_size
 
@@ -39,3 +45,22 @@ def filled(text: str, width: int) -> str:
 
 def columns_of(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
+
+
+CODES: Final = {
+    "": "",
+    "title": "1",
+    "prompt": "1",
+    "number": "36",
+    "dim": "2",
+    "label": "33",
+    "branch": "32",
+    "agent": "35",
+    "failure": "31",
+    "here": "1;32",
+    "compaction": "34",
+    "tool": "36",
+    "bar": "7",
+    "found": "1;33",
+}
+"""The codes of each role (ECMA-48, Select Graphic Rendition)."""

@@ -9,8 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from sessiontree.context.providers.parts import Call, Hosted, Media, Part, Result, Text, Thinking
-from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.reading import (
+    Call,
+    Hosted,
+    Media,
+    Part,
+    Reading,
+    Result,
+    Text,
+    Thinking,
+)
 from sessiontree.context.providers.values import Notes
 from sessiontree.core.display import before_cut
 from sessiontree.core.message import Message, json_text

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.text.roles import CODES
+from sessiontree.library.listing import SessionInfo
+from sessiontree.text.columns import CODES
 from sessiontree.tui.frame import write
-from sessiontree.tui.line import Line, Piece, fitted, text_of
+from sessiontree.tui.lines import Line, Piece, fitted, text_of
 from sessiontree.tui.sessions import session_line, title_lines
 
 _MOST_ROWS: Final = 500

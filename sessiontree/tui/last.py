@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from sessiontree.catalog.ends import opened_by_ends
-from sessiontree.catalog.listing import facts_of
 from sessiontree.errors import SessionTreeError
-from sessiontree.operations.turns import latest
+from sessiontree.library.listing import facts_of
+from sessiontree.library.one import opened_by_ends
 from sessiontree.session import Session
 from sessiontree.tui.first import filled_to, row
 from sessiontree.tui.frame import write
-from sessiontree.tui.line import Piece, fitted
-from sessiontree.tui.turns import last_line
+from sessiontree.tui.lines import Piece, fitted
+from sessiontree.tui.outline import last_line
+from sessiontree.views.turns import latest
 
 
 def draw_last(file: str) -> None:

@@ -1,22 +1,104 @@
-"""A list of lines with a cursor, of which only those on the screen are drawn.
+"""Drawn lines of which only those on the screen are made, one line, and a question.
 
-Invariant: the line with the cursor is on the screen. So the list scrolls by itself: a scroll view
-scrolls only after its next layout, and not at all if the lines were too few to scroll before.
+A list of lines with a cursor, of which only those on the screen are drawn.
+
+A line of the screen: texts in roles, safe and cut to the width.
+
+A question at the foot of a view: a line of text.
+
+Invariants: the line with the cursor is on the screen. So the list scrolls by itself: a scroll view
+scrolls only after its next layout, and not at all if the lines were too few to scroll before; a
+fitted line has no control character and is never wider than asked for.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
 
 from rich.segment import Segment
 from rich.style import Style
 from textual import events
+from textual.app import ComposeResult
 from textual.message import Message
+from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from sessiontree.text.roles import CODES
-from sessiontree.tui.line import Line, fitted
+from sessiontree.text.columns import CODES, columns_of, cut
+
+_MOST: Final = 4  # characters for each column: combining ones need no column
+
+
+class Piece(NamedTuple):
+    """A text in a role."""
+
+    text: str
+    role: str = ""
+
+
+Line = Sequence[Piece]
+
+
+def fitted(line: Line, width: int) -> list[Piece]:
+    """The pieces that have room in so many columns, each made safe for the terminal."""
+    found: list[Piece] = []
+    for text, role in line:
+        if width <= 0:
+            break
+        start = text[: _MOST * width + 1].replace("\n", "↵").replace("\t", " ")
+        shown = cut(start, width)
+        width -= columns_of(shown)
+        if shown:
+            found.append(Piece(shown, role))
+    return found
+
+
+def text_of(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def beside(left: Line, right: Line, width: int) -> list[Piece]:
+    """A line whose right part ends at the width; the left part gets what that leaves."""
+    ends = fitted(right, width)
+    room = width - columns_of(text_of(ends)) - (2 if ends else 0)
+    starts = fitted(left, room)
+    gap = width - columns_of(text_of(starts)) - columns_of(text_of(ends))
+    return [*starts, Piece(" " * max(0, gap)), *ends]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text, long ones broken at spaces where there are any."""
+    found: list[str] = []
+    width = max(8, width)
+    for line in text.expandtabs(4).split("\n"):
+        found += _broken(line, width)
+    return found
+
+
+def _broken(line: str, width: int) -> list[str]:
+    found: list[str] = []
+    start = 0
+    while True:
+        end = start + width
+        if not line[start : end + 1].isascii():
+            end = start + max(1, _fitting(line[start:end], width))
+        if end >= len(line):
+            found.append(line[start:])
+            return found
+        at = line.rfind(" ", (start + end) // 2, end + 1)
+        end = end if at < 0 else at
+        found.append(line[start:end])
+        start = end + (1 if at >= 0 else 0)
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters of a text fit in so many columns."""
+    count = len(text)
+    while count > 1 and columns_of(text[:count]) > width:
+        count -= max(1, (columns_of(text[:count]) - width) // 2)
+    return count
+
 
 Draw = Callable[[int, int], Line]
 """Gives the line of a number in so many columns."""
@@ -158,3 +240,47 @@ class Lines(Widget):
             return Strip.blank(width)
         line = self._draw(number, width)
         return strip_of(line, width, is_chosen=number == self.at)
+
+
+_ASKING_CURSOR = "▏"
+
+
+class Ask(ModalScreen[str | None]):
+    """Asks for a line; Enter gives it, Esc gives None."""
+
+    CSS = """
+    Ask { background: transparent; align: left bottom; }
+    Ask Bar { width: 100%; background: ansi_default; }
+    """
+
+    def __init__(self, question: str, text: str = "") -> None:
+        super().__init__()
+        self._question, self._text = question, text
+
+    def compose(self) -> ComposeResult:
+        yield Bar("question")
+
+    def on_mount(self) -> None:
+        self._show(self._text)
+
+    def _show(self, text: str) -> None:
+        self._text = text
+        pieces = [Piece(f"{self._question}: ", "title"), Piece(text), Piece(_ASKING_CURSOR, "dim")]
+        self.query_one("#question", Bar).show(pieces)
+
+    def on_key(self, event: events.Key) -> None:
+        event.stop()
+        if event.key == "escape":
+            self.dismiss(None)
+        elif event.key == "enter":
+            self.dismiss(self._text)
+        elif event.key == "backspace":
+            self._show(self._text[:-1])
+        elif event.key == "ctrl+u":
+            self._show("")
+        elif event.character is not None and event.is_printable:
+            self._show(self._text + event.character)
+
+    def on_paste(self, event: events.Paste) -> None:
+        event.stop()
+        self._show(self._text + " ".join(event.text.split()))

@@ -1,25 +1,33 @@
-"""The list of all sessions: typing filters it, Enter opens one."""
+"""The browser and its list of sessions.
+
+The list of all sessions: typing filters it, Enter opens one.
+
+The browser: its first view, and what it gives back when it ends.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, ClassVar, Final
 
 from textual import events
-from textual.app import ComposeResult
+from textual.app import App, ComposeResult
+from textual.binding import Binding
 
-from sessiontree.catalog.counts import Counter, cache_folder, with_counts
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import ORDERS, in_order
-from sessiontree.storage.files import Report
-from sessiontree.tui import actions
-from sessiontree.tui.line import Line, Piece
-from sessiontree.tui.lines import Bar, Lines, Page
-from sessiontree.tui.resuming import ask_to_resume
+from sessiontree.library.counts import Counter, cache_folder, with_counts
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.places import ORDERS, in_order
+from sessiontree.storage.names import Report
+from sessiontree.tui import reader
+from sessiontree.tui.lines import Bar, Line, Lines, Page, Piece
+from sessiontree.tui.outline import OutlineView
+from sessiontree.tui.resuming import Resume, ask_to_resume
 from sessiontree.tui.sessions import matching, preview_lines, session_line, title_lines
 from sessiontree.tui.view import HELP, MOVING, View, key
+from sessiontree.tui.viewing import Viewing
 
 Find = Callable[[], list[SessionInfo]]
 """Reads the list of all sessions."""
@@ -177,7 +185,7 @@ class Picker(View, inherit_bindings=False):
 
     def _search(self, words: str) -> None:
         if words.strip():
-            from sessiontree.tui.hits import HitsView
+            from sessiontree.tui.lists import HitsView
 
             files = [one.file for one in self._shown]
             self.app.push_screen(HitsView(words, lambda: files), self._open_hit)
@@ -190,7 +198,7 @@ class Picker(View, inherit_bindings=False):
 
     def action_costs(self) -> None:
         if self._shown:
-            from sessiontree.tui.spending import SpendingView
+            from sessiontree.tui.lists import SpendingView
 
             self.app.push_screen(SpendingView(self._shown))
 
@@ -210,7 +218,7 @@ class Picker(View, inherit_bindings=False):
 
         def answered(text: str) -> None:
             if text.casefold() in ("y", "yes"):
-                self.start(actions.trash, one.file)
+                self.start(reader.trash, one.file)
 
         self.ask("Move this session to the trash? (y)", answered)
 
@@ -226,3 +234,37 @@ def _counted(sessions: list[SessionInfo], report: Report) -> list[SessionInfo]:
     found = [with_counts(*each) for each in counter.counted(sessions)]
     counter.save()
     return found
+
+
+class Browser(App[Resume]):
+    """Shows all sessions, or at once the only one in `file`."""
+
+    ENABLE_COMMAND_PALETTE = False
+    ALLOW_SELECT = False
+    BINDINGS: ClassVar[list[Any]] = [Binding("ctrl+q,ctrl+c", "quit", priority=True)]
+    CSS = "* { scrollbar-size: 0 0; }"
+
+    def __init__(
+        self,
+        sessions: Sequence[SessionInfo] | None,
+        find: Find,
+        file: str | None = None,
+        clock: Clock = lambda: datetime.now(UTC),
+    ) -> None:
+        no_colour = os.environ.get("NO_COLOR")
+        super().__init__(ansi_color=True)
+        if no_colour is not None:  # textual takes it away from programs that run later
+            os.environ["NO_COLOR"] = no_colour
+        self._sessions, self._find, self._file = sessions, find, file
+        self._clock = clock
+        self.viewing = Viewing()
+
+    def on_mount(self) -> None:
+        self.theme = "ansi-dark"
+        if self._file is None:
+            self.push_screen(Picker(self._sessions, self._find, self._clock))
+        else:
+            self.push_screen(OutlineView(self._file), lambda _: self.exit())
+
+    def on_unmount(self) -> None:
+        self.viewing.close()

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final, NamedTuple
 
-from sessiontree.core.moment import moment_of
-from sessiontree.operations.reading import ReadEntry, read_turn
-from sessiontree.operations.turns import Turn
-from sessiontree.text.parts import Part
-from sessiontree.tui import actions
-from sessiontree.tui.asking import Ask
-from sessiontree.tui.line import Line, Piece, beside, text_of, wrapped
+from sessiontree.core.entry import moment_of
+from sessiontree.tui import reader as actions
+from sessiontree.tui.lines import Ask, Line, Piece, beside, text_of, wrapped
 from sessiontree.tui.reader import Reader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+from sessiontree.views.parts import Part
+from sessiontree.views.rows import ReadEntry, read_turn
+from sessiontree.views.turns import Turn
 
 _OPEN: Final = 12  # lines of a part that are shown unfolded
 _INDENT: Final = "  "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from sessiontree.catalog.destination import AGENTS
-from sessiontree.catalog.listing import facts_of
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.listing import facts_of
+from sessiontree.library.resume import AGENTS
 from sessiontree.storage.place import whole_path
-from sessiontree.tui.asking import Ask
+from sessiontree.tui.lines import Ask
 from sessiontree.tui.view import View
 
 

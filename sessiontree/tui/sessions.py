@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
-from sessiontree.catalog.listing import SessionInfo, moment
-from sessiontree.catalog.lookup import short_id
-from sessiontree.catalog.titles import agent_of, model_of, note_of, title_of
 from sessiontree.core.display import one_line
+from sessiontree.library.listing import SessionInfo, moment
+from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
 from sessiontree.text.amounts import ago, briefly_ago, dollars
 from sessiontree.text.columns import filled
 from sessiontree.text.preview import size_in_short
-from sessiontree.tui.line import Line, Piece, beside, wrapped
+from sessiontree.tui.lines import Line, Piece, beside, wrapped
 
 _LONGEST: Final = 400
 _WIDE: Final = 100  # columns from which on the project and the turns are shown

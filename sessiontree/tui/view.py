@@ -13,9 +13,7 @@ from textual.screen import Screen
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step, fault
 from sessiontree.text.columns import filled
-from sessiontree.tui.asking import Ask
-from sessiontree.tui.line import Line, Piece, beside, wrapped
-from sessiontree.tui.lines import Bar, Lines, Page
+from sessiontree.tui.lines import Ask, Bar, Line, Lines, Page, Piece, beside, wrapped
 from sessiontree.tui.reader import Ended
 
 T = TypeVar("T")

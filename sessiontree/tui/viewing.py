@@ -12,8 +12,8 @@ from importlib.util import find_spec
 from typing import Final
 from urllib.parse import quote
 
-from sessiontree.catalog.root import environment
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.root import environment
 
 _INSTALL: Final = "pip install '.[web]'"
 _NEEDED: Final = ("starlette", "uvicorn")

@@ -1,9 +1,15 @@
-"""The application: the list, sessions, and their news. Each route takes ids, and no paths."""
+"""The routes of the live view, and the commands to copy.
+
+The application: the list, sessions, and their news. Each route takes ids, and no paths.
+
+Commands to copy, which go on from an entry of a session.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import shlex
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeVar
 
@@ -12,23 +18,40 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.spending import BY
-from sessiontree.catalog.titles import title_of
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.lookup import title_of
+from sessiontree.library.spending import BY
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy, shell
 from sessiontree.page.templates import Templates
-from sessiontree.storage.place import without_secret
-from sessiontree.web.branches import branches_of, compared
-from sessiontree.web.commands import commands_for
-from sessiontree.web.context import seen_at
+from sessiontree.storage.place import whole_path, without_secret
 from sessiontree.web.costs import DAYS, Costs
-from sessiontree.web.pages import Pages, asset, deflated, html, json
-from sessiontree.web.search import hits_in
+from sessiontree.web.pages import Pages, asset, branches_of, compared, deflated, html, json, seen_at
 from sessiontree.web.session import AllViewed, News, Viewed
-from sessiontree.web.sessions import Sessions, described
+from sessiontree.web.sessions import Sessions, described, hits_in
+
+ENTRY = "{uuid}"
+"""What stands for the uuid of the entry; the page puts in only one without special characters."""
+
+
+def commands_for(one: SessionInfo) -> list[dict[str, str]]:
+    """The commands, each with what it does. Another agent's file is never written."""
+    path = whole_path(one.file)
+    if any(not character.isprintable() for character in path):
+        return []
+    file = shlex.quote(path)
+    fork = f"sessiontree fork {file} --at {ENTRY}"
+    found = [("Fork: copy the path to this entry into a new session", fork)]
+    if one.agent is None:
+        found.append(("Label this entry", f"sessiontree label {file} {ENTRY} NAME"))
+        branch = f"sessiontree branch {file} {ENTRY} && sessiontree resume {file}"
+        found.append(("Resume here, in the same file", branch))
+    found.append(("Resume here, in a fork", f'sessiontree resume "$({fork})"'))
+    found.append(("Resume at the end of the session", f"sessiontree resume {file}"))
+    return [{"does": does, "command": command} for does, command in found]
+
 
 _ALIVE_SECONDS: Final = 10.0
 _TITLE: Final = 120

@@ -12,12 +12,12 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import OWN, originals_first
-from sessiontree.catalog.spending import By, Row, Source, Spending, spending_of
 from sessiontree.core.display import one_line
-from sessiontree.operations.prices import HOW_TO_GET, load
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.places import OWN, originals_first
+from sessiontree.library.spending import By, Row, Source, Spending, spending_of
 from sessiontree.text.amounts import dollars, in_short
+from sessiontree.views.costs import HOW_TO_GET, load
 
 DAYS: Final = (7, 30, 90, 0)
 """The spans that a reader chooses from; 0: all."""

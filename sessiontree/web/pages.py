@@ -1,4 +1,11 @@
-"""Pages and answers: templates with their scripts and styles, each with its policy."""
+"""Answers with their policies: pages, the context of an entry, two branches.
+
+Pages and answers: templates with their scripts and styles, each with its policy.
+
+What the model has at an entry: the exact context, as rows of the page.
+
+Two branches of a session side by side.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +17,19 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.responses import Response, StreamingResponse
 
-from sessiontree.page.data import as_json
+from sessiontree.core.display import one_line
+from sessiontree.core.entry import CONTENT
+from sessiontree.edits.tools import Told
+from sessiontree.page import markup
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy
+from sessiontree.page.index import as_json
+from sessiontree.page.rows import TurnRows
+from sessiontree.page.templates import Templates
+from sessiontree.session import Session
+from sessiontree.views.compare import Side
+from sessiontree.views.turns import Turn
+from sessiontree.views.words import asked_in, outcome_parts, outcomes_in, told_in, work_in
 
 _NOT_FRAMED: Final = "; frame-ancestors 'none'"
 
@@ -91,3 +108,118 @@ def json(value: Any) -> Response:
 def deflated(data: bytes) -> Response:
     """JSON that is compressed already."""
     return Response(data, media_type="application/json", headers={"content-encoding": "deflate"})
+
+
+_MOST_MESSAGES: Final = 2000
+_MOST_WARNINGS: Final = 50
+
+
+def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
+    """The values of the page with the context at an entry.
+
+    Raises:
+        SessionTreeError: the session cannot be read, or has no such entry.
+    """
+    with Session.open(file, readonly=True) as session:
+        entry = session.reader.by_uuid(uuid) or session.entry(uuid)
+        context = session.context(entry)
+        held = {each.uuid for each in context.entries}
+        path = [each for each in session.path(entry) if each.type in CONTENT]
+        model = context.model or {}
+        cwd = session.header.get("cwd")
+        system = context.system
+        rows = TurnRows(
+            templates,
+            lambda: Told({}),
+            cwd if isinstance(cwd, str) else None,
+            markup.Colours(),
+            is_subagent=False,
+        )
+        for message in context.messages[-_MOST_MESSAGES:]:
+            rows.take_message(message, {}, None)
+        facts = [f"{len(context.messages):,} messages", f"about {context.tokens:,} tokens"]
+        facts += [one_line(str(model["modelId"]), 100)] if model.get("modelId") else []
+        facts += (
+            [f"thinking {one_line(context.thinking_level, 40)}"] if context.thinking_level else []
+        )
+        return {
+            "uuid": entry.uuid,
+            "facts": facts,
+            "left": sum(each.uuid not in held for each in path),
+            "of": len(path),
+            "before": max(0, len(context.messages) - _MOST_MESSAGES),
+            "system": markup.pre(system) if system else None,
+            "warnings": [one_line(text, 300) for text in context.warnings[:_MOST_WARNINGS]],
+            "rows": rows.rows,
+        }
+
+
+_WIDTH: Final = 200  # columns of what is said about some work
+_MOST_TURNS: Final = 500
+_MOST_FILES: Final = 100
+_MOST_BRANCHES: Final = 300
+
+
+def branches_of(file: str) -> list[dict[str, Any]]:
+    """The branches of a session as choices, the last ones of very many.
+
+    Raises:
+        SessionTreeError: the session cannot be read.
+    """
+    with Session.open(file, readonly=True) as session:
+        found = session.branches()[-_MOST_BRANCHES:]
+    return [
+        {
+            "leaf": one.leaf,
+            "current": one.current,
+            "words": one_line(" · ".join(filter(None, [one.name, one.preview])) or one.leaf, 90),
+        }
+        for one in found
+    ]
+
+
+def compared(file: str, one: str, other: str) -> dict[str, Any]:
+    """The values of the page that compares two entries of a session.
+
+    Raises:
+        SessionTreeError: the session cannot be read, or has no such entry.
+    """
+    with Session.open(file, readonly=True) as session:
+        found = session.compare(one, other)
+        leaf = session.leaf.uuid
+    both = set(found.one.work.changed) & set(found.other.work.changed)
+    turn = found.turn
+    return {
+        "fork": found.fork,
+        "fork_turn": None if turn is None else f"turn {turn.name}: {turn.prompt or turn.answer}",
+        "sides": [_side(side, leaf, both) for side in (found.one, found.other)],
+    }
+
+
+def _side(side: Side, leaf: str, both: set[str]) -> dict[str, Any]:
+    prompts = sum(turn.prompt is not None for turn in side.turns)
+    did = [part.text for part in [*outcomes_in(side.turns), *work_in(side.work, _WIDTH)]]
+    changed = sorted(side.work.changed, key=lambda path: path not in both)
+    return {
+        "leaf": side.leaf,
+        "is_current": side.leaf == leaf,
+        "did": [f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}", *did],
+        "turns": [
+            _turn(turn, is_rest=side.is_rest and place == 0)
+            for place, turn in enumerate(side.turns[:_MOST_TURNS])
+        ],
+        "more": max(0, len(side.turns) - _MOST_TURNS),
+        "files": [{"path": path, "both": path in both} for path in changed[:_MOST_FILES]],
+        "more_files": max(0, len(changed) - _MOST_FILES),
+    }
+
+
+def _turn(turn: Turn, *, is_rest: bool) -> dict[str, Any]:
+    return {
+        "uuid": turn.uuid,
+        "name": turn.name,
+        "asked": "the rest of this turn" if is_rest else asked_in(turn),
+        "is_rest": is_rest,
+        "did": [part.text for part in work_in(turn.work, _WIDTH, outcome_parts(turn))],
+        "told": told_in(turn) if turn.answer and (turn.prompt is not None or is_rest) else "",
+    }

@@ -17,20 +17,19 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from sessiontree.catalog.listing import facts_of
-from sessiontree.core.edits import Told
-from sessiontree.core.entry import ANNOTATIONS, CONTENT, PIECES, Entry, decode_object
+from sessiontree.core.entry import ANNOTATIONS, CONTENT, PIECES, Entry, decode_object, moment_of
 from sessiontree.core.message import calls_of, result_ids
-from sessiontree.core.moment import moment_of
-from sessiontree.operations.messages import is_shown_as_prompt, is_typed
-from sessiontree.page.contexts import Rules
-from sessiontree.page.data import as_json
+from sessiontree.edits.tools import Told
+from sessiontree.library.listing import facts_of
+from sessiontree.page.index import as_json
 from sessiontree.page.markup import Colours
+from sessiontree.page.panels import Rules
 from sessiontree.page.rows import TURN, Row, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
-from sessiontree.web.head import ends_of
+from sessiontree.views.messages import is_shown_as_prompt, is_typed
+from sessiontree.web.news import ends_of
 from sessiontree.web.state import State
 
 _MOST: Final = 200  # new entries
@@ -299,7 +298,7 @@ def _owners(group: _Group, number: int) -> list[int]:
 
 
 def _tokens(entry: Entry) -> int:
-    """What an entry contributes to a context; see `sessiontree.page.contexts`."""
+    """What an entry contributes to a context; see `sessiontree.page.panels`."""
     message = _message(entry)
     rules = Rules()
     return rules.take_message(message, 0, is_stray=False) if message else rules.take(entry, 0)

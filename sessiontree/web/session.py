@@ -24,11 +24,11 @@ from sessiontree.errors import SessionNotFoundError, SessionTreeError, fault
 from sessiontree.page.document import Document
 from sessiontree.page.templates import Templates
 from sessiontree.session import Session
-from sessiontree.storage.backends import place_of
-from sessiontree.storage.excerpt import Excerpt
 from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.lines import Excerpt
 from sessiontree.storage.place import is_address
-from sessiontree.web.head import start_of
+from sessiontree.storage.places import place_of
+from sessiontree.web.news import start_of
 from sessiontree.web.quick import with_news
 from sessiontree.web.state import State, change, state_of
 

@@ -1,20 +1,31 @@
-"""The list of sessions, each by an id that requests name; nothing else can be named."""
+"""The list of sessions, each by an id, and its search.
+
+The list of sessions, each by an id that requests name; nothing else can be named.
+
+The search of the texts of the sessions of the list, hit by hit.
+"""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import closing
 from hashlib import blake2b
 from typing import Any, Final
 
-from sessiontree.catalog.counts import Counter, cache_folder, with_counts
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import Selection, in_order, sessions_in, without_imports
-from sessiontree.catalog.titles import agent_of, model_of, note_of, title_of
 from sessiontree.core.display import one_line
-from sessiontree.errors import SessionTreeError
-from sessiontree.storage.files import Report
+from sessiontree.errors import SessionTreeError, UsageError
+from sessiontree.library.counts import Counter, cache_folder, with_counts
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.lookup import agent_of, model_of, note_of, title_of
+from sessiontree.library.places import Selection, in_order, sessions_in, without_imports
+from sessiontree.library.search import search
+from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.page.index import as_json
+from sessiontree.storage.names import Report
+from sessiontree.text.pattern import query
 
 _TITLE: Final = 200
 _LEAST_SECONDS: Final = 1.0
@@ -100,3 +111,59 @@ def described(
         }
         for one in sessions
     ]
+
+
+_MOST: Final = 1000
+_LONGEST: Final = 500
+"""Characters of what is searched for."""
+
+
+async def hits_in(words: str, sessions: Sequence[SessionInfo]) -> AsyncIterator[bytes]:
+    """The hits, each as a line of JSON, then a line with what was left out."""
+    named = {one.file: one for one in sessions}
+    problems: list[str] = []
+    is_left = False
+
+    def check(number: int) -> None:
+        if is_left:
+            raise InterruptedError
+
+    try:
+        pattern = query(words[:_LONGEST])
+    except UsageError as error:
+        yield _line({"problems": [str(error)]})
+        return
+    hits = search(
+        pattern, [*named], Wanted(conversation=True), problems.append, limit=_MOST, each=check
+    )
+    count = 0
+    with closing(hits):
+        try:
+            while (hit := await asyncio.to_thread(next, hits, None)) is not None:
+                count += 1
+                yield _line(_described(hit, named[hit.file]))
+        except (SessionTreeError, OSError) as error:
+            problems.append(str(error))
+        finally:
+            is_left = True
+    yield _line({"problems": [one_line(each, 300) for each in problems[:20]], "all": count < _MOST})
+
+
+def _line(value: dict[str, Any]) -> bytes:
+    return as_json(value) + b"\n"
+
+
+def _described(hit: SearchHit, one: SessionInfo) -> dict[str, Any]:
+    start, end = hit.match
+    return {
+        "id": id_of(hit.file),
+        "uuid": hit.ref,
+        "before": hit.snippet[:start],
+        "match": hit.snippet[start:end],
+        "after": hit.snippet[end:],
+        "speaker": one_line(hit.speaker or hit.type, 60),
+        "turn": hit.turn,
+        "title": title_of(one, 120),
+        "agent": agent_of(one),
+        "modified": one.modified,
+    }

@@ -16,9 +16,8 @@ from typing import Any, Final
 import msgspec
 import orjson
 
-from sessiontree.page.data import as_json
 from sessiontree.page.document import Document
-from sessiontree.page.index import differences
+from sessiontree.page.index import as_json, differences
 
 _LISTS: Final = (
     "kinds",

@@ -9,7 +9,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree.adapters.pydantic_messages import translated
+from sessiontree.adapters.pydantic_ai import translated
 
 EXPECTED: Final = Path(__file__).parent / "pydantic_translated.json"
 _CALL: Final = {"tool_name": "look", "tool_call_id": "c1"}

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.adapters.place import Place
+from sessiontree.adapters.base import Place
 from tests.adapters.test_contracts import ADAPTERS, Adapter, ran
 from tests.places.kinds import empty_store
 

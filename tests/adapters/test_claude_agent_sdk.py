@@ -34,8 +34,8 @@ from sessiontree import (
     Store,
     UsageError,
 )
+from sessiontree.adapters.base import UnknownSdkError
 from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
-from sessiontree.adapters.sdk import UnknownSdkError
 from sessiontree.engine.writer import EntryWriter
 from tests.adapters import claude_writer
 from tests.adapters.claude_twin import Twin

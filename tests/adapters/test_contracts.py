@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from sessiontree import Session, SessionTreeError, UsageError
-from sessiontree.adapters.place import Place
+from sessiontree.adapters.base import Place
 from sessiontree.storage.log import MemoryLog
 from sessiontree.testing import check_cuts, check_log, check_session
 
@@ -255,7 +255,7 @@ NEEDED: Final = {
     "openai_agents": ("agents.result", "openai-agents"),
     "google_adk": ("google.adk.events", "google-adk"),
     "langgraph": ("langgraph.checkpoint.base", "langgraph-checkpoint"),
-    "langgraph_values": ("langgraph.checkpoint.serde.base", "langgraph-checkpoint"),
+    "langgraph_checkpoints": ("langgraph.checkpoint.serde.base", "langgraph-checkpoint"),
 }
 
 
@@ -268,7 +268,7 @@ def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     told = done.stderr.splitlines()[-1]
     assert done.returncode == 1
-    assert told.startswith(f"sessiontree.adapters.sdk.UnknownSdkError: {package} ")
+    assert told.startswith(f"sessiontree.adapters.base.UnknownSdkError: {package} ")
     assert f"is installed, but not whole: import of {module} halted" in told
     assert "run: pip install 'sessiontree[" in told
 

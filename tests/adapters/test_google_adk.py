@@ -31,8 +31,8 @@ from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
 from sessiontree import EntryError, Session, SessionTreeError
+from sessiontree.adapters.base import GOOGLE_ADK, UnknownSdkError
 from sessiontree.adapters.google_adk import SessionTreeSessionService
-from sessiontree.adapters.sdk import GOOGLE_ADK, UnknownSdkError
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PLAIN: Final = st.none() | st.booleans() | st.integers(-9, 9) | TEXTS | st.lists(TEXTS, max_size=2)
@@ -382,7 +382,7 @@ def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
 def test_a_version_that_is_not_known_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessiontree.adapters.sdk.Sdk._version", lambda sdk: "1.9")
+    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: "1.9")
     with pytest.raises(UnknownSdkError, match=r"2\.13 to 2\.x are"):
         SessionTreeSessionService(tmp_path)
     assert GOOGLE_ADK.package == "google-adk"

@@ -38,8 +38,8 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
 from sessiontree import CorruptionError, Session, SessionTreeError, UsageError
+from sessiontree.adapters.base import LANGGRAPH, UnknownSdkError
 from sessiontree.adapters.langgraph import SessionTreeSaver
-from sessiontree.adapters.sdk import LANGGRAPH, UnknownSdkError
 from tests.adapters.langgraph_thread import Thread
 
 
@@ -552,7 +552,7 @@ def test_eight_processes_on_one_thread_lose_nothing(tmp_path: Path) -> None:
 def test_a_version_that_is_not_known_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessiontree.adapters.sdk.Sdk._version", lambda sdk: "5.0")
+    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: "5.0")
     with pytest.raises(UnknownSdkError, match=r"4\.3 to 4\.x are"):
         SessionTreeSaver(tmp_path)
     assert LANGGRAPH.package == "langgraph-checkpoint"

@@ -24,8 +24,8 @@ from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
 from agents.memory import Session as SdkSession
 
 from sessiontree import EntryError, Session, SessionTreeError, Store, UsageError
+from sessiontree.adapters.base import OPENAI_AGENTS, UnknownSdkError
 from sessiontree.adapters.openai_agents import SessionTreeSession
-from sessiontree.adapters.sdk import OPENAI_AGENTS, UnknownSdkError
 from tests.adapters.openai_model import Scripted, calls, says
 
 set_tracing_disabled(True)
@@ -415,7 +415,7 @@ def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
 def test_a_version_that_is_not_known_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sessiontree.adapters.sdk.Sdk._version", lambda sdk: "0.3.1")
+    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: "0.3.1")
     with pytest.raises(UnknownSdkError, match=r"0\.24 to 0\.x are"):
         SessionTreeSession("one", tmp_path)
     assert OPENAI_AGENTS.package == "openai-agents"

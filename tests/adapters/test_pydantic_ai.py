@@ -44,9 +44,8 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
 from sessiontree import EntryError, Session, SessionTreeError, Store
-from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
-from sessiontree.adapters.pydantic_messages import restored, translated
-from sessiontree.adapters.sdk import PYDANTIC_AI, UnknownSdkError
+from sessiontree.adapters.base import PYDANTIC_AI, UnknownSdkError
+from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore, restored, translated
 from tests.adapters.twin import Twin
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
@@ -416,7 +415,7 @@ def test_a_version_that_is_not_known_is_refused(
 def test_an_sdk_that_is_missing_is_named_with_what_installs_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("sessiontree.adapters.sdk.Sdk._version", lambda sdk: None)
+    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: None)
     with pytest.raises(ImportError, match=r"pip install 'sessiontree\[pydantic-ai\]'"):
         PYDANTIC_AI.check()
 

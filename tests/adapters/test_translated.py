@@ -12,10 +12,9 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Store
-from sessiontree.adapters import sdk as sdks
-from sessiontree.adapters.place import Place
-from sessiontree.adapters.pydantic_messages import restored, translated
-from sessiontree.adapters.sdk import Sdk, UnknownSdkError
+from sessiontree.adapters import base as sdks
+from sessiontree.adapters.base import Place, Sdk, UnknownSdkError
+from sessiontree.adapters.pydantic_ai import restored, translated
 from tests.adapters.pydantic_translated import EXPECTED, MESSAGES, made
 
 ROOT = Path(__file__).parents[2]

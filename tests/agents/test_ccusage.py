@@ -14,8 +14,8 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree.catalog.spending import Source, spending_of
-from sessiontree.operations.prices import load
+from sessiontree.library.spending import Source, spending_of
+from sessiontree.views.costs import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
 from tests.formats.conftest import CORPUS, NO_CORPUS

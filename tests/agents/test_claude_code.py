@@ -11,10 +11,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.blame import blame
-from sessiontree.catalog.history import history
-from sessiontree.catalog.recover import states
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
+from sessiontree.library.file_history import blame, history, states
 from tests.agents.claude_code import Conversation, conversation, program, seen, sent
 
 pytestmark = pytest.mark.skipif(

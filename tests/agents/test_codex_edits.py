@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.catalog.blame import blame
-from sessiontree.catalog.history import history
-from sessiontree.catalog.recover import states
+from sessiontree.library.file_history import blame, history, states
 from tests.agents import codex_driver
 from tests.agents.codex_driver import running
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store, import_session
-from sessiontree.formats.gemini.messages import content_of
+from sessiontree.agents.gemini.messages import content_of
 from tests.agents.cleaning import cleaned
 
 PROGRAM = os.environ.get("GEMINI_CLI", "")

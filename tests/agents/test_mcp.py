@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Dispatcher
+from sessiontree.calls.scope import Scope
 from tests.agents import claude_code, codex_driver
 from tests.examples.provider import provider
 from tests.mcp.clients import COMMAND, PATIENCE, talk

@@ -22,8 +22,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.listing import facts_of
-from sessiontree.catalog.resume import Resumption, plan
+from sessiontree.library.listing import facts_of
+from sessiontree.library.resume import Resumption, plan
 from tests.agents import claude_code, codex_driver, test_gemini
 from tests.agents.codex_driver import running
 from tests.examples.provider import provider

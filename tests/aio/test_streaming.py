@@ -15,7 +15,7 @@ from sessiontree import (
     StreamAccumulator,
     UsageError,
 )
-from sessiontree.aio.stream import AsyncMessageStream
+from sessiontree.aio.iteration import AsyncMessageStream
 from tests.aio.test_words import words
 from tests.support.conversation import said
 from tests.support.files import uuids_at

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.operations.recover import Content
+from sessiontree.history.replay import Content
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.enough import ENOUGH
 

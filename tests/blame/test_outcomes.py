@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.catalog.blame import blame
-from sessiontree.catalog.history import history
+from sessiontree.library.file_history import blame, history
 from tests.support.terminal import run
 from tests.support.transcripts import line, user, written
 

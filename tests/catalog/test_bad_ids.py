@@ -8,18 +8,17 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog import counts
-from sessiontree.catalog.counts import Counter
-from sessiontree.catalog.listing import SessionInfo, facts_of, session_infos
-from sessiontree.catalog.move import finish
-from sessiontree.catalog.spending import Source, spending_of
-from sessiontree.core.counts import Counts
+from sessiontree.core.usage import Counts
 from sessiontree.engine.cursor import Cursor
-from sessiontree.importing import Importer
-from sessiontree.importing.batch import Batch
-from sessiontree.operations.spending import Spent, costs
-from sessiontree.storage.files import path_in
+from sessiontree.importing.importer import Batch, Importer
+from sessiontree.library import counts
+from sessiontree.library.counts import Counter
+from sessiontree.library.listing import SessionInfo, facts_of, session_infos
+from sessiontree.library.moving import finish
+from sessiontree.library.spending import Source, spending_of
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.names import path_in
+from sessiontree.views.costs import Spent, costs
 from tests.support.foreign import AGENTS, BAD_IDS, PROMPT, foreign_session
 from tests.support.homes import empty_home
 from tests.support.sessions import by_hand
@@ -181,7 +180,7 @@ def test_an_unexpected_error_of_one_session_is_reported_and_the_others_are_added
         _odd(cursor.reader.log.name)
         return costs(cursor)
 
-    monkeypatch.setattr("sessiontree.catalog.spending.costs", spent)
+    monkeypatch.setattr("sessiontree.library.spending.costs", spent)
     sources = [Source(file, "sessiontree", None) for file in two]
     spending_of(sources, "agent", None, problems.append, processes=1)
     assert _is_reported(problems, two[0])

@@ -20,10 +20,10 @@ from sessiontree import (
     UsageError,
     copy,
 )
-from sessiontree.catalog.copies import Mirror
-from sessiontree.core.blob import Blob
-from sessiontree.storage.backends import blobs_of, open_log
+from sessiontree.core.handle import Blob
+from sessiontree.library.copies import Mirror
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.places import blobs_of, open_log
 from tests.places.kinds import KINDS, STORES, empty_store, in_store, opened
 from tests.support.conversation import assistant, user
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from sessiontree.catalog import counts
-from sessiontree.catalog.counts import Counter
-from sessiontree.catalog.listing import facts_of
-from sessiontree.core.counts import Counts
+from sessiontree.core.usage import Counts
+from sessiontree.library import counts
+from sessiontree.library.counts import Counter
+from sessiontree.library.listing import facts_of
 from tests.support.sessions import by_hand
 
 MESSAGES = [

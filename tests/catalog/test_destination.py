@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.catalog.destination import path_for
+from sessiontree.library.resume import path_for
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents
 

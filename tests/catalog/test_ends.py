@@ -9,8 +9,8 @@ import pytest
 
 from benchmarks.viewers import sessions
 from sessiontree import Session
-from sessiontree.catalog.ends import opened_by_ends
-from sessiontree.operations.turns import Turn, latest
+from sessiontree.library.one import opened_by_ends
+from sessiontree.views.turns import Turn, latest
 from tests.support.sessions import chat
 
 

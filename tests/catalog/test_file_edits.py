@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.catalog.file_edits import edits_of
-from sessiontree.catalog.target import MOST_NAMES, Target
+from sessiontree.library.file_edits import MOST_NAMES, Target, edits_of
 
 MINUTE = "2026-03-01T09:{:02}:00.000Z"
 

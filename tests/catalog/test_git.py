@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from sessiontree.catalog.git import LineCommit, Repository, project_above, repository_of
+from sessiontree.library.git import LineCommit, Repository, project_above, repository_of
 
 NAMES = ("a.py", "[id].tsx", ":a", "-n", "a b.py", 'q"t\t.py', "new\nline.py", "é.py", "*.py")
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sessiontree import ForeignFormatError, Session, Store, import_session
-from sessiontree.catalog import counts
-from sessiontree.catalog.homes import agent_folders, folders_of
+from sessiontree.library import counts
+from sessiontree.library.homes import agent_folders, folders_of
 from tests.support.sessions import said, version_1
 from tests.support.terminal import done, printed_json, run
 

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.listing import (
+from sessiontree.errors import FileError, SessionNotFoundError, StorageError
+from sessiontree.library.listing import (
     FIRST_MESSAGE_WITHIN,
     HEAD,
     TAIL,
@@ -19,8 +20,7 @@ from sessiontree.catalog.listing import (
     facts_of,
     session_infos,
 )
-from sessiontree.errors import FileError, SessionNotFoundError, StorageError
-from sessiontree.storage.files import session_files
+from sessiontree.storage.names import session_files
 from tests.formats import test_pi
 from tests.support.sessions import by_hand, chat, version_1
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Store
-from sessiontree.catalog.lookup import find, short_id, short_ids
 from sessiontree.errors import RefError
+from sessiontree.library.lookup import find, short_id, short_ids
 from tests.support.sessions import said
 from tests.support.terminal import done, refused
 

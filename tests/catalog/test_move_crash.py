@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sessiontree.storage.move import bring_sidecars, make_folders, move_session
+from sessiontree.storage.sidecars import bring_sidecars, make_folders, move_session
 from tests.support.crashdisk import SLASH, CrashDisk, Folders, crash_states
 
 HERE, THERE = "/store/old", "/store/.trash/today/old"

@@ -13,9 +13,9 @@ import pytest
 
 from sessiontree import Session, Store
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, SessionTreeError
-from sessiontree.storage.files import session_files
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import bring_sidecars, make_folders
+from sessiontree.storage.names import session_files
+from sessiontree.storage.sidecars import bring_sidecars, make_folders
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 
 TEXT = "a text too large for a line " * 2000

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.project import LONGEST, directory_of, encoded, folder_name
+from sessiontree.core.header import LONGEST, directory_of, encoded, folder_name
 
 parts = st.text(
     st.sampled_from("aAbB-_+%~. é\u0301日\x00\n\udc80\u202e2fE") | st.characters(codec="utf-8"),

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.importing import Importer
-from sessiontree.storage.files import session_files
+from sessiontree.importing.importer import Importer
+from sessiontree.storage.names import session_files
 
 CREATE = """
 import sys

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog import reason
-from sessiontree.catalog.reason import LONGEST, reasons_of
 from sessiontree.core.entry import AGENT_LANE, Entry
-from sessiontree.operations.work import message_of
+from sessiontree.library import file_edits
+from sessiontree.library.file_edits import LONGEST, reasons_of
+from sessiontree.views.work import message_of
 from tests.support.sessions import json_lines
 
 Line = dict[str, Any]
@@ -110,9 +110,9 @@ def test_turns_have_numbers_up_to_a_size_of_the_session(
 ) -> None:
     file = write(("u", None, None, asked("one")), ("c", "u", None, said(CALL)))
     size = file.stat().st_size
-    monkeypatch.setattr(reason, "LARGEST", size)
+    monkeypatch.setattr(file_edits, "LARGEST", size)
     assert reasons(file, "c") == [("1", "one", None)]
-    monkeypatch.setattr(reason, "LARGEST", size - 1)
+    monkeypatch.setattr(file_edits, "LARGEST", size - 1)
     assert reasons(file, "c") == [(None, "one", None)]
 
 
@@ -120,7 +120,7 @@ def test_the_turns_are_counted_only_where_a_reason_is_asked_for(
     write: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = write(("u", None, None, asked("one")), ("c", "u", None, said(CALL)))
-    monkeypatch.setattr(reason, "prompt_numbers", pytest.fail)
+    monkeypatch.setattr(file_edits, "prompt_numbers", pytest.fail)
     assert reasons(file) == []
 
 
@@ -137,7 +137,7 @@ def test_an_entry_is_read_once_however_many_calls_it_has_below(
         looks.append(entry.uuid)
         return message_of(entry, stored)
 
-    monkeypatch.setattr(reason, "message_of", counted)
+    monkeypatch.setattr(file_edits, "message_of", counted)
     assert reasons(file, *uuids) == [("1", "one", None)] * 50
     assert sorted(looks) == sorted(above)
 

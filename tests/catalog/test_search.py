@@ -13,12 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.core.damage import MOST_FINDINGS
 from sessiontree.core.entry import decode_leniently
+from sessiontree.library.search import search
+from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.storage.scanner import BLOCK, Scanner
 from sessiontree.text.pattern import Pattern
-from sessiontree.text.searchable import texts
+from sessiontree.text.preview import texts
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS
 from tests.support.sessions import chat, json_lines, version_1
 

@@ -12,12 +12,12 @@ import pytest
 
 from benchmarks import corpus, mixed
 from sessiontree import Session, Store
-from sessiontree.catalog.search import SearchHit, Wanted, search
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.files import session_files
+from sessiontree.library.search import search
+from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.storage.names import session_files
 from sessiontree.text.pattern import Pattern
-from sessiontree.text.preview import role
-from sessiontree.text.searchable import texts
+from sessiontree.text.preview import role, texts
 from tests.formats import test_gemini
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, SESSION
 from tests.support.transcripts import compressed, user, with_subagent

@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.catalog.search import Wanted, search
-from sessiontree.catalog.search_foreign import objects_in
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
+from sessiontree.library.search_foreign import objects_in
 from sessiontree.storage.scanner import BLOCK
 from sessiontree.text.pattern import Pattern
-from sessiontree.text.searchable import texts
+from sessiontree.text.preview import texts
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import SESSION
 from tests.support import transcripts

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.search import SearchHit, Wanted, described, search
-from sessiontree.cli.hits import lines as hit_lines
-from sessiontree.cli.hits import rows as hit_rows
+from sessiontree.cli.lists import flushed, out_hits
+from sessiontree.cli.lists import lines as hit_lines
+from sessiontree.cli.lists import rows as hit_rows
 from sessiontree.cli.screen import Screen
-from sessiontree.cli.search import flushed, out_hits
+from sessiontree.library.search import described, search
+from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.text.pattern import Pattern, query
 from tests.cli.screens import NOW
 from tests.support.sessions import by_hand, chat, said

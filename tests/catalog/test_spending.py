@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.catalog.counts import Counter
-from sessiontree.catalog.listing import SessionInfo, facts_of
-from sessiontree.catalog.spending import By, Source, Spending, spending_of
-from sessiontree.catalog.totals import totals_of
-from sessiontree.core.counts import Counts
-from sessiontree.operations.prices import Prices
+from sessiontree.core.usage import Counts
+from sessiontree.library.counts import Counter
+from sessiontree.library.listing import SessionInfo, facts_of
+from sessiontree.library.spending import By, Source, Spending, spending_of, totals_of
+from sessiontree.views.costs import Prices
 from tests.operations.test_spending import answered, cost_state
 from tests.support.sessions import chat
 from tests.support.terminal import utc

@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from sessiontree.catalog import recover
-from sessiontree.catalog.file_edits import SessionEdit
-from sessiontree.catalog.reason import Reason
-from sessiontree.catalog.recover import FileState, state_at, states
-from sessiontree.core.edits import Edit, Seen, Swap
+from sessiontree.edits.tools import Edit, Seen, Swap
 from sessiontree.errors import RefError, TooMuchError, UsageError
-from sessiontree.operations.edits import FileEvent
-from sessiontree.operations.recover import Content
+from sessiontree.history.edits import FileEvent
+from sessiontree.history.replay import Content
+from sessiontree.library import file_history
+from sessiontree.library.file_edits import Reason, SessionEdit
+from sessiontree.library.file_history import FileState, state_at, states
 from tests.blame.test_outcomes import Project
 
 
@@ -193,9 +192,9 @@ def test_states_are_kept_up_to_a_size(project: Project, monkeypatch: pytest.Monk
     project.edit(2, "nowhere", "else", "String to replace not found in file.")
     project.edit(3, "two", "three")
     size = len("two\n") + len("three\n")
-    monkeypatch.setattr(recover, "MOST_KEPT", size)
+    monkeypatch.setattr(file_history, "MOST_KEPT", size)
     assert len(found(project)) == 2
-    monkeypatch.setattr(recover, "MOST_KEPT", size - 1)
+    monkeypatch.setattr(file_history, "MOST_KEPT", size - 1)
     with pytest.raises(TooMuchError):
         found(project)
 
@@ -206,10 +205,10 @@ def test_a_line_of_a_state_counts_as_eight_characters(
     looks = [
         state(str(n), edit=None, seen=Seen("a.py", "z", first=n, total=n)).edit for n in (3, 5)
     ]
-    monkeypatch.setattr(recover, "edits_of", lambda *_: looks)
-    monkeypatch.setattr(recover, "MOST_KEPT", 8 * (3 + 5))
+    monkeypatch.setattr(file_history, "edits_of", lambda *_: looks)
+    monkeypatch.setattr(file_history, "MOST_KEPT", 8 * (3 + 5))
     assert len(states(str(tmp_path / "a.py"), list, pytest.fail)) == 2
-    monkeypatch.setattr(recover, "MOST_KEPT", 8 * (3 + 5) - 1)
+    monkeypatch.setattr(file_history, "MOST_KEPT", 8 * (3 + 5) - 1)
     with pytest.raises(TooMuchError):
         states(str(tmp_path / "a.py"), list, pytest.fail)
 
@@ -230,7 +229,7 @@ def test_a_write_needs_no_repository_and_a_look_at_the_same_is_no_state(
         else state(str(number), edit=None, seen=event).edit
         for number, event in enumerate(events)
     ]
-    monkeypatch.setattr(recover, "edits_of", lambda *_: edits)
+    monkeypatch.setattr(file_history, "edits_of", lambda *_: edits)
     kept = states(str(tmp_path / "a.py"), list, pytest.fail)
     assert [(one.name, one.content.text or one.content.lines) for one in kept] == [
         ("0", "a\nb\n"),

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import SessionTreeWarning, Store
-from sessiontree.catalog.root import default_root, file_name
 from sessiontree.errors import (
     EntryError,
     NothingToDoError,
@@ -22,6 +21,7 @@ from sessiontree.errors import (
     StorageError,
     UsageError,
 )
+from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import FaultyDisk
 from tests.support.sessions import by_hand, first_messages, read, said

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.catalog import target
-from sessiontree.catalog.target import MOST_NAMES, Target, known_file, read_text
 from sessiontree.errors import StorageError, UsageError
+from sessiontree.library import file_edits
+from sessiontree.library.file_edits import MOST_NAMES, Target, known_file, read_text
 
 
 @pytest.fixture
@@ -82,7 +82,7 @@ def test_a_file_that_has_no_lines_is_refused(app: Path, monkeypatch: pytest.Monk
     file.write_bytes(b"x" * 7999 + b"\0")
     with pytest.raises(UsageError, match="is binary"):
         read_text(str(file))
-    monkeypatch.setattr(target, "_LARGEST", 3)
+    monkeypatch.setattr(file_edits, "_LARGEST", 3)
     file.write_bytes(b"abc")
     assert read_text(str(file)) == "abc"
     file.write_bytes(b"abcd")

@@ -18,7 +18,7 @@ import pytest
 
 from sessiontree import ContentLostWarning, RefError, Session, Store, copy
 from sessiontree.errors import SessionExistsError, SessionTreeError, UsageError
-from sessiontree.storage.files import session_files
+from sessiontree.storage.names import session_files
 from tests.support.faultydisk import NoLinks
 
 TEXT = "a text too large for a line " * 2000

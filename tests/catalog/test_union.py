@@ -26,8 +26,8 @@ from sessiontree import (
     sync,
 )
 from sessiontree.core.codec import encode
-from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.places import blobs_of, open_log
 from tests.places.kinds import STORES, empty_store, in_store
 from tests.support.conversation import assistant, user
 

@@ -16,18 +16,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
-from sessiontree.catalog.counts import Counter, with_counts
-from sessiontree.catalog.listing import by_time
-from sessiontree.catalog.lookup import short_ids
-from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.catalog.search import Wanted, search
-from sessiontree.catalog.spending import BY, By, Source, Spending, spending_of
 from sessiontree.cli import stats
-from sessiontree.cli.hits import rows
+from sessiontree.cli.lists import rows, table
 from sessiontree.cli.screen import Screen
-from sessiontree.cli.table import table
-from sessiontree.operations.prices import Prices
+from sessiontree.library.counts import Counter, with_counts
+from sessiontree.library.listing import by_time
+from sessiontree.library.lookup import short_ids
+from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
+from sessiontree.library.spending import BY, By, Source, Spending, spending_of
 from sessiontree.text.pattern import query
+from sessiontree.views.costs import Prices
 
 AGENTS: Final = Path(__file__).parents[2] / "fixtures" / "agents"
 SIZES: Final = ((80, 24), (120, 40), (200, 50))

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from unittest.mock import patch
 
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.lookup import short_ids
+from sessiontree.cli.lists import table
 from sessiontree.cli.screen import Screen
-from sessiontree.cli.table import table
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.lookup import short_ids
 
 NOW: Final = datetime(2026, 11, 23, 12, tzinfo=UTC)
 WIDTHS: Final = (20, 36, 52, 56, 57, 64, 76, 80, 99, 118, 139, 140, 169, 170, 240)

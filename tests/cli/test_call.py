@@ -16,13 +16,13 @@ from click.shell_completion import ShellComplete
 from msgspec import Meta
 
 from sessiontree import Store
+from sessiontree.calls import dispatcher
 from sessiontree.cli import call as call_module
 from sessiontree.cli import main, terminal
-from sessiontree.dispatch import dispatcher
-from sessiontree.dispatch.call import Call, SessionName
-from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.namespaces import OWN
 from sessiontree.errors import UsageError
+from sessiontree.ops import OWN
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call, SessionName
 from tests.support.terminal import done, driving, refused, run
 
 
@@ -325,9 +325,7 @@ def test_a_call_loads_no_other_namespace_and_asks_for_no_plugins(tmp_path: Path)
         text=True,
     )
     assert json.loads(ended.stdout) == {"items": []}
-    loaded = {
-        name.removeprefix("sessiontree.dispatch.namespaces.") for name in ended.stderr.split()
-    }
+    loaded = {name.removeprefix("sessiontree.ops.") for name in ended.stderr.split()}
     assert "session" in loaded
     assert loaded.isdisjoint({*OWN} - {"session"} | {"importlib.metadata"})
 

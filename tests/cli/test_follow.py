@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.cli.inspect import _Leaves
+from sessiontree.cli.look import _Leaves
 from tests.support.conversation import line, message, opened
 
 ON = {"lane": "review"}

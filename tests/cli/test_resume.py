@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.destination import path_for
+from sessiontree.library.resume import path_for
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents, done, printed_json, refused, run
 

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from rich.cells import cell_len
 
-from sessiontree.catalog.spending import By, Row, Spending
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.stats import table
 from sessiontree.core.usage import Usage
+from sessiontree.library.spending import By, Row, Spending
 from tests.support.sessions import chat
 from tests.support.terminal import done, printed_json, refused, run
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from rich.cells import cell_len
 
-from sessiontree.cli.table import time_of
+from sessiontree.cli.lists import time_of
 from tests.cli.printing import EXPECTED
 from tests.cli.tables import tables
 from tests.support.terminal import utc

@@ -15,7 +15,7 @@ from typing import NoReturn
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.copies import Mirror
+from sessiontree.library.copies import Mirror
 from tests.support.children import PATIENCE
 from tests.support.conversation import assistant, user
 from tests.support.terminal import done, run

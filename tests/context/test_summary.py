@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.context.summary import summarize, text_of_summary
+from sessiontree.context.compaction import summarize, text_of_summary
 from sessiontree.core.entry import Entry
 from sessiontree.errors import EntryError
 from tests.support.histories import result, said

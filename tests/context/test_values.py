@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sessiontree.context.providers.parts import maker_of
+from sessiontree.context.providers.reading import maker_of
 from sessiontree.context.providers.values import base64_of, data_url_parts
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.core.commits import Commit, commits_told
+from sessiontree.edits.shell import Commit, commits_told
 
 
 def test_what_git_prints_is_told(tmp_path: Path) -> None:

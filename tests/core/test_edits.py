@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree.core.edits import Edit, Swap, after, edits_of, paths_in
 from sessiontree.core.message import Call
-from sessiontree.core.patch import Hunk
+from sessiontree.edits.patch import Hunk
+from sessiontree.edits.tools import Edit, Swap, after, edits_of, paths_in
 from tests.support.enough import ENOUGH
 
 PATCH: Final = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch"

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.core.edits import Edit, Swap, after, undone
+from sessiontree.edits.tools import Edit, Swap, after, undone
 from tests.support.enough import ENOUGH
 
 LONG: Final = "a long line"

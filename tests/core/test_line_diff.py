@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from sessiontree.core.line_diff import pairs
+from sessiontree.edits.diff import pairs
 
 Text = list[str]
 

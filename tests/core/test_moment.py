@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from sessiontree.catalog.listing import moment
-from sessiontree.core.moment import moment_of, seconds_of
+from sessiontree.core.entry import moment_of, seconds_of
+from sessiontree.library.listing import moment
 
 
 @pytest.mark.parametrize(

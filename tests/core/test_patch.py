@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sessiontree.core.patch import (
+from sessiontree.edits.patch import (
     FilePatch,
     Hunk,
     added_content,

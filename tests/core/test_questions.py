@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from sessiontree.core.activity import answers_in, questions_of
 from sessiontree.core.message import Call
-from sessiontree.core.questions import answers_in, questions_of
 
 TWO = [
     {"id": "db", "question": 'Which "store"?', "header": "Store"},

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sessiontree.core.codec import SHORTEST_ENTRY, parts
 from sessiontree.core.damage import MOST_FINDINGS
 from sessiontree.core.damage import Findings as Kept
 from sessiontree.core.index import TreeIndex
-from sessiontree.core.runs import SHORTEST_ENTRY, parts
 from tests.support.lines import Findings
 
 ENTRY = b'{"type":"message","uuid":"a","parentUuid":null}\n'

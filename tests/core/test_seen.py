@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.core.edits import Edit, Seen, Swap, Told, edits_of, paths_in, seen_in
 from sessiontree.core.message import Call
-from sessiontree.core.patch import Hunk
+from sessiontree.edits.patch import Hunk
+from sessiontree.edits.tools import Edit, Seen, Swap, Told, edits_of, paths_in, seen_in
 
 Fields = dict[str, Any]
 

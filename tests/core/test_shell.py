@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree.core.shell import LONGEST, ShellEffect, effects, script_of
+from sessiontree.edits.shell import LONGEST, ShellEffect, effects, script_of
 
 PATCH: Final = "*** Begin Patch\n*** Delete File: a\n*** End Patch"
 

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.blob import Blob, blob_of, blobs_needed, hashes_named
 from sessiontree.core.codec import encode
 from sessiontree.core.entry import RESERVED
-from sessiontree.core.handle import Handle
+from sessiontree.core.handle import Blob, Handle, blob_of, blobs_needed, hashes_named
 from sessiontree.core.spill import (
     BEGINNING,
     OPAQUE,

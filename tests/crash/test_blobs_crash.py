@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, SessionTreeError
-from sessiontree.core.blob import Blob
+from sessiontree.core.handle import Blob
 from sessiontree.errors import BlobDamagedError, BlobError, SessionNotFoundError, WriteFailedError
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.log import FileLog

@@ -27,10 +27,10 @@ from sessiontree import (
     SessionTreeError,
     repair_file,
 )
-from sessiontree.catalog.listing import facts_of
 from sessiontree.cli import main
 from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.salvage import LOOK, stand_in
+from sessiontree.library.listing import facts_of
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, Found, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file

@@ -4,9 +4,9 @@ What the crash tests prove, they prove of calls that go through `storage/fs.py`.
 A write that goes past it would be outside of every proof, so there is none: all
 modules are parsed, and each call that could write, rename, sync, remove or make
 something is found. Some exceptions: `cli/demo.py` plays in a temporary folder that
-it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; `cli/resume.py` goes over to an
+it makes and removes with `tempfile.mkdtemp` and `shutil.rmtree`; `cli/agents.py` goes over to an
 agent's program; `cli/screen.py` asks for the terminal's size and for a pager;
-`dispatch/namespaces/session_intake.py` asks if an agent's program is installed; `mcp/setup.py`
+`ops/intake.py` asks if an agent's program is installed; `mcp/setup.py`
 makes the folder of an agent's configuration, and keeps the permissions of that file; `testing.py`
 cuts a file as a crash does, and copies it to a temporary folder; anybody may open the null device;
 and anybody may open a file with flags that only read.
@@ -30,9 +30,9 @@ PACKAGE = Path(sessiontree.__file__).parent
 SEAM = "storage/fs.py"
 ALLOWED = {
     "cli/demo.py": {"tempfile.mkdtemp", "shutil.rmtree"},
-    "cli/resume.py": {"os.chdir", "os.execvpe", "shutil.which"},
+    "cli/agents.py": {"os.chdir", "os.execvpe", "shutil.which"},
     "cli/screen.py": {"shutil.get_terminal_size", "shutil.which"},
-    "dispatch/namespaces/session_intake.py": {"shutil.which"},
+    "ops/intake.py": {"shutil.which"},
     "mcp/setup.py": {"os.makedirs", "os.chmod"},
     "storage/contents.py": {"tempfile.SpooledTemporaryFile"},
     "testing.py": {".write_bytes", "tempfile.TemporaryDirectory"},

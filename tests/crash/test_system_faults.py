@@ -23,7 +23,7 @@ from typing import NamedTuple
 import pytest
 
 from sessiontree import Session, SessionTreeError, Store
-from sessiontree.storage.files import session_files
+from sessiontree.storage.names import session_files
 from tests.support.children import PATIENCE
 from tests.support.conversation import user
 from tests.support.files import VERSION_1, Record, uuids_at

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Store
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Dispatcher
+from sessiontree.calls.scope import Scope
 
 
 @pytest.fixture

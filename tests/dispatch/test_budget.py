@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.dispatch.budget import Page, Paged, as_builtins, fit, page, size
-from sessiontree.dispatch.guidance import Refusal
+from sessiontree.ops.budget import Page, Paged, as_builtins, fit, page, size
+from sessiontree.ops.guidance import Refusal
 
 BYTES_OF_TOKEN = 4
 LEAST = 200

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, SessionBusyError
-from sessiontree.dispatch.call import Call
-from sessiontree.dispatch.guidance import Refusal
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.scope import Scope
+from sessiontree.ops.guidance import Refusal
+from sessiontree.ops.params import Call
 from sessiontree.storage import lock
 from tests.support.conversation import user
 from tests.support.sessions import chat, version_1

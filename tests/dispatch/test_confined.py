@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Handle, Session, Store
-from sessiontree.importing import Importer
+from sessiontree.importing.importer import Importer
 from tests.support.calls import Calls
 from tests.support.foreign import TIME, foreign_session
 from tests.support.sessions import by_hand, said

@@ -13,13 +13,12 @@ import msgspec
 import pytest
 
 from sessiontree import Store, errors
-from sessiontree.dispatch.call import Call
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Done, Event, Guidance, Progress
-from sessiontree.dispatch.guidance import Refusal
-from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Data, Dispatcher, Done, Event, Guidance, Progress
+from sessiontree.calls.scope import Scope
 from sessiontree.errors import warn
+from sessiontree.ops.guidance import Refusal
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call
 from tests.support.events import data, events, refusal
 
 
@@ -223,7 +222,7 @@ def test_the_hash_changes_with_a_method_and_with_nothing_else() -> None:
 def test_a_call_without_the_hash_makes_no_schema_of_another_method(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.delattr("sessiontree.dispatch.dispatcher.schema_hash")
+    monkeypatch.delattr("sessiontree.calls.dispatcher.schema_hash")
     found: list[Event] = []
     asking().call("toy.ask", {"what": "a"}, found.append, hashed=False)
     assert kinds(found) == ["Data", "Done"]
@@ -232,8 +231,9 @@ def test_a_call_without_the_hash_makes_no_schema_of_another_method(
 
 def test_the_hash_is_the_same_in_every_process() -> None:
     source = (
-        "from sessiontree.dispatch.dispatcher import Dispatcher;"
-        "from sessiontree.dispatch.scope import Scope; print(Dispatcher(Scope()).schema)"
+        "from sessiontree.calls.dispatcher import Dispatcher; "
+        "from sessiontree.calls.scope import Scope; "
+        "print(Dispatcher(Scope()).schema)"
     )
     found = {
         subprocess.run(
@@ -282,8 +282,8 @@ def test_secrets_are_masked_in_every_event(store: Store) -> None:
 
 PLUGINS = """
 import msgspec
-from sessiontree.dispatch.call import Call
-from sessiontree.dispatch.namespace import Namespace
+from sessiontree.ops.params import Call
+from sessiontree.ops.operation import Namespace
 
 class Given(msgspec.Struct):
     "Parameters."

@@ -19,12 +19,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Store
-from sessiontree.dispatch.budget import size
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Guidance
-from sessiontree.dispatch.namespace import Method
-from sessiontree.dispatch.namespaces import OWN
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Data, Dispatcher, Guidance
+from sessiontree.calls.scope import Scope
+from sessiontree.ops import OWN
+from sessiontree.ops.budget import size
+from sessiontree.ops.operation import Method
 from tests.support.events import events
 
 Schema = dict[str, Any]

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from sessiontree import Handle, Session
-from sessiontree.dispatch.event import Data
+from sessiontree.calls.dispatcher import Data
 from tests.support.calls import Answer, Calls
 
 FIXTURES: Final = Path("fixtures")

@@ -10,9 +10,9 @@ import pytest
 
 import sessiontree
 from sessiontree import Session, Store
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.namespaces import OWN
+from sessiontree.calls.dispatcher import Dispatcher
+from sessiontree.ops import OWN
+from sessiontree.ops.operation import Namespace
 from tests.support.calls import Calls
 from tests.support.sessions import said
 

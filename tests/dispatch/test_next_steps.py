@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Store
-from sessiontree.dispatch.dispatcher import Dispatcher
+from sessiontree.calls.dispatcher import Dispatcher
 from tests.support.events import refusal
 
 FILE = "file@1.0.0::path:notes.md"

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Guidance
-from sessiontree.dispatch.namespaces import OWN
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Data, Dispatcher, Guidance
+from sessiontree.calls.scope import Scope
+from sessiontree.ops import OWN
 from tests.support.events import data, events, refusal
 from tests.support.sessions import by_hand, chat, said
 

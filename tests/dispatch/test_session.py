@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.search import SearchHit, SessionsOfHits
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.search import SessionsOfHits
+from sessiontree.library.search_file import SearchHit
 from tests.support.calls import Calls
 from tests.support.conversation import assistant, user
 from tests.support.sessions import by_hand, chat, said

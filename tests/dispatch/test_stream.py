@@ -9,12 +9,11 @@ from typing import Any
 import anyio
 import pytest
 
-from sessiontree.dispatch.call import Call
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Done, Event, Progress
-from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.scope import Scope
-from sessiontree.dispatch.stream import stream
+from sessiontree.calls.dispatcher import Data, Dispatcher, Done, Event, Progress
+from sessiontree.calls.scope import Scope
+from sessiontree.calls.stream import stream
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call
 from tests.dispatch.test_dispatcher import Answer, Asked
 from tests.support.loops import PATIENCE, in_each_loop
 

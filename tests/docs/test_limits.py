@@ -6,15 +6,16 @@ import re
 
 import pytest
 
+from sessiontree.agents import base, writing
+from sessiontree.agents.codex import reader as codex
 from sessiontree.context import fold
-from sessiontree.context.providers import turns
+from sessiontree.context.providers import alternate
 from sessiontree.core import damage, message
 from sessiontree.engine import translated
-from sessiontree.formats import base, writing
-from sessiontree.formats.codex import reader as codex
-from sessiontree.operations import export, own_rules, requests, transcript
+from sessiontree.operations import export, own_rules, requests
 from sessiontree.redact import redaction
-from sessiontree.storage import files, zstd
+from sessiontree.storage import lines, names
+from sessiontree.views import markdown
 from tests.docs.examples import ROOT
 
 MIB = 1024 * 1024
@@ -33,16 +34,16 @@ LIMITS = {
     "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
     "blocks": f"{message.MOST_BLOCKS:,} content blocks|{message.MOST_BLOCKS:,} blocks",
     "bytes for each block": f"one for each {message.BYTES_FOR_EACH_BLOCK} bytes",
-    "blocks of a request": f"{turns.MOST_BLOCKS:,}",
+    "blocks of a request": f"{alternate.MOST_BLOCKS:,}",
     "short lines": f"{base.MOST_SHORT:,}",
     "short": f"lines, messages or calls of less than {base.SHORT} bytes",
     "bytes for each short line": f"one for each {base._BYTES_FOR_EACH_SHORT} bytes",
-    "unpacked": f"{zstd.LARGEST_RATIO} times",
-    "always unpacked": f"{zstd.ALWAYS_UNPACKED // MIB} MiB",
-    "a result": f"{files.LARGEST_RESULT // MIB} MiB",
+    "unpacked": f"{lines.LARGEST_RATIO} times",
+    "always unpacked": f"{lines.ALWAYS_UNPACKED // MIB} MiB",
+    "a result": f"{names.LARGEST_RESULT // MIB} MiB",
     "facts": f"{translated._SIDECAR_LIMIT // MIB} MiB",
     "findings": f"{damage.MOST_FINDINGS:,}",
-    "warnings": f"{transcript._MOST_WARNINGS:,}",
+    "warnings": f"{markdown._MOST_WARNINGS:,}",
     "nested": f"deeper than {message._DEEPEST_INDENTED} levels",
     "own rule": f"{own_rules.LIMIT_SECONDS:.0f} seconds for a text",
     "command": f"{redaction._LONGEST_COMMAND:,} characters",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -111,29 +112,10 @@ def _homes(name: str) -> list[type]:
 ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
-def _modules_drawn() -> list[str]:
-    """The paths, below the package and without `.py`, that the drawing of the rooms names."""
-    drawing = re.findall(r"```text\n(.*?)```", ARCHITECTURE, re.DOTALL)[0]
-    found: list[str] = []
-    room = ""
-    for line in drawing.splitlines():
-        names = re.match(r" *(\S+?(?:, \S+?)*)(?= |$)", line)
-        assert names, line
-        if not line.startswith(" "):
-            room = names[1] if names[1].endswith("/") else ""
-        found += [name if name == room else room + name for name in names[1].split(", ")]
-    return found
-
-
 def test_every_module_that_the_architecture_names_exists() -> None:
-    missing = {name for name in _modules_drawn() if not _is_there(name)}
     named = re.findall(r"`?\b((?:\w+/)*\w+\.py)\b", ARCHITECTURE.partition("## Five classes")[2])
-    missing |= {path for path in named if not (PACKAGE / path).exists()}
+    missing = {path for path in named if not (PACKAGE / path).exists()}
     assert missing - {"docs/make_reference.py"} == set()
-
-
-def _is_there(name: str) -> bool:
-    return (PACKAGE / name).is_dir() if name.endswith("/") else (PACKAGE / f"{name}.py").exists()
 
 
 def test_every_call_in_the_flows_is_in_the_module_beside_it() -> None:
@@ -146,7 +128,9 @@ def test_every_call_in_the_flows_is_in_the_module_beside_it() -> None:
             assert re.search(rf"\b(?:def|class) {name}\b", source), f"{call} in {path}"
 
 
-def test_the_architecture_names_every_package() -> None:
-    packages = {str(file.parent.relative_to(PACKAGE)) for file in PACKAGE.rglob("*/__init__.py")}
-    drawn = {name.rstrip("/") for name in _modules_drawn()}
-    assert packages - drawn == set()
+def test_the_architecture_draws_the_rooms_in_the_order_of_their_imports() -> None:
+    drawing = re.findall(r"```text\n(.*?)```", ARCHITECTURE, re.DOTALL)[0]
+    drawn = [re.split(r" {2,}", line)[0] for line in drawing.splitlines()]
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    layers = contracts["tool"]["importlinter"]["contracts"][0]["layers"]
+    assert drawn == [layer.replace("testing | ", "") for layer in layers]

@@ -11,11 +11,11 @@ import pytest
 
 from sessiontree import Session, Store
 from sessiontree.errors import StorageError
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import Place
+from sessiontree.storage.places import place_of
 from sessiontree.testing import LOG_RULES
 from tests.docs.examples import ROOT
 from tests.places.server import Server, server

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.engine.collector import gc_paused
+from sessiontree.engine.walk import gc_paused
 from tests.support.conversation import assistant
 
 

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 from sessiontree import InvalidNameError, RefError, Session
 from sessiontree.core.codec import encode
-from sessiontree.engine import marks, naming, refs
+from sessiontree.engine import marks, naming
+from sessiontree.engine import names as refs
 from sessiontree.engine import reader as tree_reader
 from sessiontree.engine.reader import TreeReader
 from sessiontree.storage.fs import DISK

@@ -20,7 +20,7 @@ from sessiontree.core.codec import Chain, encode, seal
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine import walk
-from sessiontree.engine.view import View
+from sessiontree.engine.logtree import View
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory

@@ -10,11 +10,12 @@ from unittest.mock import patch
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.counts import Counter
-from sessiontree.catalog.places import Selection, sessions_in
-from sessiontree.catalog.search import Wanted, search
-from sessiontree.formats.claude_code.queue import Queue
-from sessiontree.importing import import_session
+from sessiontree.agents.claude_code.lines import Queue
+from sessiontree.importing.importer import import_session
+from sessiontree.library.counts import Counter
+from sessiontree.library.places import Selection, sessions_in
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
 from sessiontree.text.pattern import query
 from tests.support.transcripts import Line, assistant, line, result, user, written
 

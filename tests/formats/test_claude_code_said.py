@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from tests.formats.conftest import SESSION
 from tests.support.transcripts import Line, assistant, encoded, line, user, written
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.formats.claude_code.threads import by_uuid, main_leaf, node_of
+from sessiontree.agents.claude_code.threads import by_uuid, main_leaf, node_of
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, Told, conversation
 from tests.support import transcripts
 from tests.support.transcripts import CALL, Line, assistant, encoded, line, result, user, written

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.catalog.listing import facts_of
-from sessiontree.catalog.search import Wanted, search
+from sessiontree.agents import base, recognise
+from sessiontree.agents.codex import reader as codex
+from sessiontree.agents.codex.items import ABOUT
 from sessiontree.core.message import begins_turn
 from sessiontree.errors import DecoderMissingError, TooMuchError
-from sessiontree.formats import base, recognise
-from sessiontree.formats.codex import reader as codex
-from sessiontree.formats.codex.prompts import ABOUT
+from sessiontree.library.listing import facts_of
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
 from sessiontree.text.pattern import Pattern
 from tests.support import transcripts
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.importing import Importer
+from sessiontree.importing.importer import Importer
 from tests.formats.test_codex import Line, line, said, texts
 from tests.support import transcripts
 

@@ -8,8 +8,8 @@ from typing import Final
 
 import pytest
 
-from sessiontree.formats import recognise
-from sessiontree.formats.base import Facts
+from sessiontree.agents import recognise
+from sessiontree.agents.base import Facts
 
 AGENTS: Final = Path(__file__).parents[2] / "fixtures" / "agents"
 FILES: Final = sorted(

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, TooMuchError
-from sessiontree.catalog.listing import facts_of
-from sessiontree.formats import base, recognise
+from sessiontree.agents import base, recognise
+from sessiontree.library.listing import facts_of
 from tests.support.transcripts import written
 
 Line = dict[str, Any]

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.catalog.listing import facts_of
-from sessiontree.importing import import_session
-from sessiontree.importing.importer import Importer
+from sessiontree.importing.importer import Importer, import_session
+from sessiontree.library.listing import facts_of
 from tests.formats.test_gemini import META, Line, gemini, log, texts, user
 from tests.support.terminal import printed_json
 from tests.support.transcripts import written

@@ -18,8 +18,8 @@ from typing import Any
 import pytest
 
 from sessiontree import ForeignFormatError, Session
-from sessiontree.formats import recognise
-from sessiontree.importing import import_session
+from sessiontree.agents import recognise
+from sessiontree.importing.importer import import_session
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.transcripts import written as written  # for the tests of other folders
 

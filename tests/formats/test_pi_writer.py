@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session
+from sessiontree.agents.pi.writer import OWN, Ids
 from sessiontree.errors import ResolveError
-from sessiontree.formats.pi.writer import OWN, Ids
 from sessiontree.handles.registry import Registry
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, texts_of
 from tests.formats.test_pi import PI, PI_V1, has_pi, told_by_pi

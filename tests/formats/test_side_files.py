@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store, import_session
-from sessiontree.storage.files import SUBAGENTS, side_files
+from sessiontree.storage.names import SUBAGENTS, side_files
 
 SECRET = "a secret outside of the session"
 ID = "0b8f6d54-0c7e-4b6e-8a3c-5a3d2f1e0c9b"

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.catalog.listing import facts_of
-from sessiontree.operations.rows import TreeRow
+from sessiontree.library.listing import facts_of
+from sessiontree.views.rows import TreeRow
 from tests.formats import test_codex
 from tests.formats.test_bad_input import Make
 from tests.support.terminal import printed_json

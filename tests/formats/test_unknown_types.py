@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.core.notes import Note, Notes, in_short
-from sessiontree.importing import import_session
+from sessiontree.core.damage import Note, Notes, in_short
+from sessiontree.importing.importer import import_session
 from tests.support.terminal import printed_json, run
 from tests.support.transcripts import user
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.formats import recognise
-from sessiontree.formats.writing import json_of
+from sessiontree.agents import recognise
+from sessiontree.agents.writing import json_of
 
 WRITTEN: list[tuple[Any, str]] = [
     ({"a": [1, None]}, '{"a":[1,null]}'),

@@ -22,7 +22,7 @@ import atheris  # type: ignore[import-untyped, unused-ignore]
 
 with atheris.instrument_imports(include=["sessiontree"]):
     # All modules now: one imported when first called would not be instrumented.
-    import sessiontree.cli.inspect  # noqa: F401
+    import sessiontree.cli.look  # noqa: F401
     from tests.support.invariants import check
 
 

@@ -15,12 +15,9 @@ from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.opening import sniff_file
-from sessiontree.errors import (
-    HandleError,
-    TargetMissingError,
-    TargetRefusedError,
-)
-from sessiontree.handles import builtin, paths
+from sessiontree.errors import HandleError, TargetMissingError, TargetRefusedError
+from sessiontree.handles import builtin
+from sessiontree.handles import builtin as paths
 from sessiontree.handles.resolve import HandleScope
 from tests.support.conversation import assistant, forked, in_memory, line, said, talk, text, user
 
@@ -143,7 +140,7 @@ def test_few_files_are_read_to_find_a_session(
         sniffed.append(log.name)
         return sniff_file(log)
 
-    monkeypatch.setattr("sessiontree.handles.neighbors.sniff_file", counted)
+    monkeypatch.setattr("sessiontree.handles.builtin.sniff_file", counted)
     found(here, Handle.entry("far", entry.uuid))
     assert sniffed == [far.file]
     sniffed.clear()

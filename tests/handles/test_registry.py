@@ -25,8 +25,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.handles.builtin import SessionResolver
-from sessiontree.handles.registry import DEEPEST, Registry, Scope
-from sessiontree.handles.schema import HandleSchema, MetaField
+from sessiontree.handles.registry import DEEPEST, HandleSchema, MetaField, Registry, Scope
 from tests.support.conversation import in_memory, line
 from tests.support.conversation import said as said_in_context
 from tests.support.plugins import Batching, Plugin, handle, install_plugins, said

@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleError, HandleSchemaError, ResolveError, UsageError
-from sessiontree.handles.registry import Registry, Scope
-from sessiontree.handles.schema import HandleSchema, MetaField
+from sessiontree.handles.registry import HandleSchema, MetaField, Registry, Scope
 from tests.support.plugins import Plugin, said
 
 META = [

@@ -17,9 +17,8 @@ from sessiontree.core.handle import Handle
 from sessiontree.core.message import numbered_blocks
 from sessiontree.errors import BlobError, HandleCycleError, TargetMissingError, TargetRefusedError
 from sessiontree.handles import builtin
-from sessiontree.handles.registry import DEEPEST
+from sessiontree.handles.registry import DEEPEST, HandleSchema
 from sessiontree.handles.resolve import HandleScope
-from sessiontree.handles.schema import HandleSchema
 from tests.support.conversation import line, user
 from tests.support.sessions import version_1
 from tests.support.terminal import contents

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree.formats import base
+from sessiontree.agents import base
 
 Build = Callable[[Path, int], Path]
 Lines = Callable[[int], Iterable[bytes]]

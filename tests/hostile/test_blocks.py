@@ -8,7 +8,7 @@ import pytest
 
 from sessiontree import EntryError, Session, TooMuchError, import_session
 from sessiontree.core import codec, message
-from sessiontree.importing import entries
+from sessiontree.importing import source
 from tests.support.conversation import assistant, user
 from tests.support.transcripts import written
 
@@ -17,7 +17,7 @@ SAID = r"{} content blocks and calls; at most 3 are read"
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (codec, entries):
+    for module in (codec, source):
         monkeypatch.setattr(module, "MOST_BLOCKS", 3)
         monkeypatch.setattr(module, "BYTES_OF_MANY_BLOCKS", 6)
 

@@ -13,18 +13,15 @@ from typing import Any, ClassVar
 import pytest
 
 from sessiontree import Session, TooMuchError
-from sessiontree.catalog import file_edits
-from sessiontree.catalog.reason import reasons_of
-from sessiontree.catalog.target import Target
 from sessiontree.core import migrate
-from sessiontree.core.edit_diff import counted_diff_of, counts_of
-from sessiontree.core.edits import Edit, Seen, Swap, after
-from sessiontree.core.line_diff import runs
-from sessiontree.core.patch import Hunk, applied, parse_numbered
-from sessiontree.core.shell import effects
 from sessiontree.core.steps import Steps
-from sessiontree.operations.recover import Content
-from sessiontree.operations.replay import Replay
+from sessiontree.edits.diff import counted_diff_of, counts_of, runs
+from sessiontree.edits.patch import Hunk, applied, parse_numbered
+from sessiontree.edits.shell import effects
+from sessiontree.edits.tools import Edit, Seen, Swap, after
+from sessiontree.history.replay import Content, Replay
+from sessiontree.library import file_edits
+from sessiontree.library.file_edits import Target, reasons_of
 from tests.hostile import corpus
 from tests.hostile.test_steps import opened, steps_of
 from tests.support.enough import ENOUGH

@@ -16,19 +16,20 @@ import pytest
 from click.testing import CliRunner
 
 from sessiontree import HandleError, Session, Store, TooMuchError
-from sessiontree.catalog import search_file
+from sessiontree.agents import writing
+from sessiontree.agents.base import Values
 from sessiontree.cli import _seldom_collected, main
 from sessiontree.core import entry as entries
 from sessiontree.core.handle import Handle
 from sessiontree.engine import cursor as cursors
-from sessiontree.engine.collector import gc_paused
 from sessiontree.engine.cursor import Cursor
-from sessiontree.formats import writing
-from sessiontree.formats.base import Values
+from sessiontree.engine.walk import gc_paused
 from sessiontree.handles import resolve as resolving
 from sessiontree.handles.resolve import HandleScope
-from sessiontree.operations.spending import costs
-from sessiontree.redact import redaction, values, views
+from sessiontree.library import search_file
+from sessiontree.redact import redaction, values
+from sessiontree.redact import redaction as views
+from sessiontree.views.costs import costs
 from tests.hostile import corpus
 
 _GROWTH = 5

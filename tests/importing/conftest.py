@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Damage, Session
-from sessiontree.importing import ImportResult, import_session
+from sessiontree.importing.importer import ImportResult, import_session
 from tests.formats.conftest import state_of, untouched
 from tests.support.transcripts import Line, assistant, user
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sessiontree import Session, SessionTreeError
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from tests.cli.printing import steady
 from tests.formats import test_codex, test_gemini, test_gemini_today, test_pi
 from tests.formats.test_claude_code_threads import CHAINS

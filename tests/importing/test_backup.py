@@ -15,8 +15,8 @@ import pytest
 from sessiontree import Session, SessionBusyError, Store
 from sessiontree.errors import StorageError
 from sessiontree.importing import backup as backups
-from sessiontree.importing import import_session
 from sessiontree.importing.backup import Backup, BackupResult
+from sessiontree.importing.importer import import_session
 from sessiontree.storage.fs import LOCK
 from tests.formats.conftest import state_of
 from tests.importing.conftest import damage_in, messages

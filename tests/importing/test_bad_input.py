@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import NothingToDoError, Session, SessionTreeError
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from tests.formats import test_pi
 from tests.formats.conftest import state_of
 from tests.formats.test_bad_input import ALL, LOGS, Make, odd_versions

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from sessiontree.storage.fs import Disk
 from tests.formats.conftest import state_of
 from tests.importing.conftest import assert_same, damage_in, imported, messages

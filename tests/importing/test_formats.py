@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from tests.fixtures.test_conformance import FIXTURES
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION

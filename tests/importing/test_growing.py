@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.catalog.listing import facts_of
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
+from sessiontree.library.listing import facts_of
 from tests.formats import test_codex, test_gemini, test_pi
 from tests.formats.conftest import NO_CORPUS, SESSION
 from tests.formats.test_bad_input import LOGS, Make

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from tests.formats.test_bad_input import claude_code
 from tests.support.transcripts import user
 

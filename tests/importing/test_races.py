@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from sessiontree.storage.fs import Disk
 from tests.importing.conftest import assert_same
 from tests.importing.test_crashes import FIRST, MORE, sessions_in

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from sessiontree import CorruptionError, Session
-from sessiontree.importing import Importer, import_session
-from sessiontree.importing.readback import check_lines
-from sessiontree.storage.files import BLOBS
+from sessiontree.importing.importer import Importer, import_session
+from sessiontree.importing.target import check_lines
 from sessiontree.storage.fs import DISK, Disk
+from sessiontree.storage.names import BLOBS
 from tests.importing.conftest import messages
 from tests.importing.test_crashes import FIRST, MORE
 from tests.support.faultydisk import NoLinks

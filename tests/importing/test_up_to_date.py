@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.importing import Importer
-from sessiontree.importing.readback import check_lines
-from sessiontree.importing.target import IMPORTED_FROM, is_up_to_date
+from sessiontree.importing.importer import Importer
+from sessiontree.importing.target import IMPORTED_FROM, check_lines, is_up_to_date
 from sessiontree.storage.fs import DISK, Disk
 from tests.importing.conftest import SUBAGENT, imported
 from tests.support.transcripts import CALL, user, written

@@ -15,8 +15,7 @@ from typing import Any
 import pytest
 
 from sessiontree import SessionTreeError
-from sessiontree.importing.backup import Backup, BackupResult
-from sessiontree.importing.watch import watched
+from sessiontree.importing.backup import Backup, BackupResult, watched
 from tests.importing.conftest import messages
 from tests.support.children import PATIENCE
 from tests.support.homes import SESSIONS, empty_home, go_on, put_sessions, transcript
@@ -156,7 +155,7 @@ def test_without_watches_there_is_a_pass_now_and_then(
         raise OSError("no watches left")
 
     monkeypatch.setattr("watchfiles.watch", refused)
-    monkeypatch.setattr("sessiontree.importing.watch.POLL_SECONDS", 0.0)
+    monkeypatch.setattr("sessiontree.importing.backup.POLL_SECONDS", 0.0)
     stop = threading.Event()
     backup = Backup(str(home / "store"), stop=stop)
     results = watched(backup, stop, backup.run)

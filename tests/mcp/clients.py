@@ -18,9 +18,9 @@ from mcp.client import Client
 from mcp_types import CallToolResult, TextContent, TextResourceContents
 
 from sessiontree import Store
-from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.scope import Scope
 from sessiontree.mcp.server import make_server
+from sessiontree.ops.operation import Namespace
 
 MODES: Final = ("auto", "legacy")
 """The protocol of 2026-07-28, and the one before."""

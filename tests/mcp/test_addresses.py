@@ -10,8 +10,8 @@ import pytest
 from mcp_types import ResourceTemplateReference, ResourceUpdatedNotification
 
 from sessiontree import Session, Store
-from sessiontree.catalog import changes, places
 from sessiontree.errors import StorageError
+from sessiontree.library import changes, places
 from sessiontree.mcp import content, subscriptions
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.places.kinds import in_store, opened

@@ -220,7 +220,7 @@ def test_a_subscription_ends_with_the_file_and_does_not_follow_a_link_in_its_ste
 
 
 def test_a_new_session_behind_a_link_does_not_change_the_list(root: Path, outside: Path) -> None:
-    from sessiontree.dispatch.scope import Scope
+    from sessiontree.calls.scope import Scope
 
     watching = Watching(Scope(str(root), agents=False))
     before = watching._every_file()

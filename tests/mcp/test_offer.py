@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.namespace import Method
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Dispatcher
+from sessiontree.calls.scope import Scope
 from sessiontree.errors import UsageError
 from sessiontree.mcp.offer import Offer
+from sessiontree.ops.operation import Method
 
 
 @pytest.fixture

@@ -16,16 +16,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitRequestFormParams, ElicitResult
 
 from sessiontree import Session, Store
-from sessiontree.dispatch.call import Call, OfSession
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.guidance import Refusal
-from sessiontree.dispatch.namespace import Namespace
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Dispatcher
+from sessiontree.calls.scope import Scope
 from sessiontree.errors import UsageError
 from sessiontree.mcp import answer as answers
 from sessiontree.mcp.answer import DATA, MARK, marked
 from sessiontree.mcp.offer import tool_name
 from sessiontree.mcp.server import make_server
+from sessiontree.ops.guidance import Refusal
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call, OfSession
 from tests.mcp.clients import MODES, client, run, talk, text_of
 from tests.support.sessions import said
 

@@ -23,8 +23,7 @@ from sessiontree.errors import (
     UnknownHandleError,
 )
 from sessiontree.handles.builtin import built_in
-from sessiontree.handles.registry import Registry, Scope
-from sessiontree.handles.schema import HandleSchema
+from sessiontree.handles.registry import HandleSchema, Registry, Scope
 from sessiontree.storage.fs import Disk
 from tests.support.conversation import user
 

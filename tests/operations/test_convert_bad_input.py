@@ -23,8 +23,8 @@ from sessiontree import (
     StorageError,
     UsageError,
 )
+from sessiontree.agents import writing
 from sessiontree.errors import TooMuchError
-from sessiontree.formats import writing
 from sessiontree.operations.convert import TARGETS, converted
 from sessiontree.operations.export import Original
 from sessiontree.storage.fs import Disk

@@ -11,12 +11,12 @@ from typing import Any, Final
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.dispatch import Dispatcher, Scope
-from sessiontree.dispatch.event import Data
+from sessiontree.calls.dispatcher import Data, Dispatcher
+from sessiontree.calls.scope import Scope
 from sessiontree.handles.registry import Registry
-from sessiontree.operations.reading import read_turn
-from sessiontree.operations.turns import latest, numbers_of, prompt_numbers
 from sessiontree.page.document import Document
+from sessiontree.views.rows import read_turn
+from sessiontree.views.turns import latest, numbers_of, prompt_numbers
 from tests.support.conversation import in_memory
 from tests.support.plugins import Plugin, install_plugins
 from tests.support.terminal import done, printed_json

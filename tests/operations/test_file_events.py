@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.operations import edits
+from sessiontree.history import edits
 from tests.support.lines import blocks_of
 
 HEADER = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s"}

@@ -17,9 +17,9 @@ from sessiontree import (
     SessionTreeWarning,
     UsageError,
 )
-from sessiontree.catalog.listing import facts_of
 from sessiontree.handles.registry import Registry
-from sessiontree.operations.messages import AT_ONCE
+from sessiontree.library.listing import facts_of
+from sessiontree.views.messages import AT_ONCE
 from tests.support.conversation import call, in_memory, result, text, user
 from tests.support.plugins import Plugin, handle
 

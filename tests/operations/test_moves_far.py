@@ -12,7 +12,7 @@ import pytest
 
 from sessiontree import NothingToDoError, Session
 from sessiontree.core.entry import Entry
-from sessiontree.operations.branch import open_push
+from sessiontree.operations.moves import open_push
 from tests.support.conversation import talk, user
 from tests.support.files import Counting
 

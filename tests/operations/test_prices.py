@@ -12,8 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree.core.usage import Mode, Usage
-from sessiontree.operations.prices import Prices, load
-from sessiontree.operations.spending import Spent
+from sessiontree.views.costs import Prices, Spent, load
 
 AT = datetime(2026, 2, 1, tzinfo=UTC)
 MILLION = 1_000_000
@@ -101,8 +100,8 @@ def refuse(event, args):
         raise SystemExit(f"the network was asked for: {event} {args}")
 sys.addaudithook(refuse)
 from sessiontree.core.usage import Usage
-from sessiontree.operations.prices import load
-from sessiontree.operations.spending import Spent
+from sessiontree.views.costs import load
+from sessiontree.views.costs import Spent
 assert "genai_prices" not in sys.modules
 assert load().of(Spent("k", None, None, "claude-opus-4-5", Usage(10, 10)))
 """

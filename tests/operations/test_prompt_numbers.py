@@ -8,7 +8,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.errors import SessionTreeError
-from sessiontree.operations.turns import numbers_of, prompt_numbers
+from sessiontree.views.turns import numbers_of, prompt_numbers
 from tests.formats.conftest import CORPUS
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"

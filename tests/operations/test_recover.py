@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.edits import Edit, Seen, Swap, after, seen_in
-from sessiontree.core.line_diff import lines_of
 from sessiontree.core.message import Call
-from sessiontree.core.patch import Hunk, parse_unified
-from sessiontree.operations.recover import Content, Gap
+from sessiontree.edits.diff import lines_of
+from sessiontree.edits.patch import Hunk, parse_unified
+from sessiontree.edits.tools import Edit, Seen, Swap, after, seen_in
+from sessiontree.history.replay import Content, Gap
 from tests.core.test_patch import unified
 from tests.support.enough import ENOUGH
 

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
-from sessiontree.core.edits import Edit, Seen, Swap
-from sessiontree.core.patch import Hunk
-from sessiontree.operations.recover import Content, Gap
+from sessiontree.edits.patch import Hunk
+from sessiontree.edits.tools import Edit, Seen, Swap
+from sessiontree.history.replay import Content, Gap
 from tests.support.enough import ENOUGH
 
 Event = Edit | Seen

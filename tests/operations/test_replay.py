@@ -8,10 +8,10 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.edits import Edit, Swap
-from sessiontree.core.line_diff import lines_of
-from sessiontree.core.patch import parse_unified
-from sessiontree.operations.replay import Replay, Writer
+from sessiontree.edits.diff import lines_of
+from sessiontree.edits.patch import parse_unified
+from sessiontree.edits.tools import Edit, Swap
+from sessiontree.history.replay import Replay, Writer
 from tests.core.test_patch import unified
 from tests.support.enough import ENOUGH
 

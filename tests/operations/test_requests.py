@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
+from sessiontree.agents.claude_code.requests import canonical, digest, message_bytes
 from sessiontree.errors import FileError, SessionTreeError, TooMuchError, UsageError
-from sessiontree.formats.claude_code.requests import canonical, digest, message_bytes
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
 from tests.support.terminal import printed_json, refused
 from tests.support.transcripts import Line, assistant, user, written
 

@@ -10,11 +10,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.catalog.counts import Counter
-from sessiontree.catalog.listing import facts_of
 from sessiontree.core.usage import Usage
-from sessiontree.operations.prices import load
-from sessiontree.operations.spending import Spent, costs, unreported
+from sessiontree.library.counts import Counter
+from sessiontree.library.listing import facts_of
+from sessiontree.views.costs import Spent, costs, load, unreported
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home
 from tests.support.transcripts import assistant, user, written
 

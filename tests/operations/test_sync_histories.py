@@ -18,8 +18,8 @@ from sessiontree import Entry, Session
 from sessiontree.core.entry import ANNOTATIONS
 from sessiontree.errors import UsageError
 from sessiontree.operations.sync import sync_session
-from sessiontree.storage.backends import blobs_of, open_log, place_of
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.places import blobs_of, open_log, place_of
 from tests.support.conversation import assistant, user
 
 NAMES: Final = ("a", "b", "c")

@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.operations.prices import load
-from sessiontree.operations.turn_costs import TurnCost, costs_of_turns
-from sessiontree.operations.turns import outline
+from sessiontree.views.costs import TurnCost, costs_of_turns, load
+from sessiontree.views.turns import outline
 from tests.support.spent import CLAUDE_CODE, claude_code_home, said, used
 from tests.support.transcripts import user, written
 

@@ -11,8 +11,8 @@ import pytest
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.core.usage import Usage
-from sessiontree.operations.turns import SessionOutline, entries_of
-from sessiontree.operations.work import ends_of
+from sessiontree.views.turns import SessionOutline, entries_of
+from sessiontree.views.work import ends_of
 from tests.support.conversation import HEADER, chain, line, message, opened, write
 from tests.support.trees import Tree
 

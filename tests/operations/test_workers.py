@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.catalog.search import Wanted, search
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
 from sessiontree.operations.workers import Crew
 from sessiontree.text.pattern import Pattern
 from tests.support.children import PATIENCE, read_line, running

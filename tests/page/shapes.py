@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree.core.edits import Told
+from sessiontree.edits.tools import Told
 from sessiontree.page.markup import Colours
 from sessiontree.page.rows import Row, TurnRows
 from sessiontree.page.templates import Templates

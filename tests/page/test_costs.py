@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from sessiontree.core.usage import Usage
-from sessiontree.operations.prices import Prices
-from sessiontree.operations.spending import Spent
-from sessiontree.page.costs import Cost, Costs
-from sessiontree.page.data import Chunks
+from sessiontree.page.index import Chunks
+from sessiontree.page.panels import Cost, Costs
 from sessiontree.page.rows import Row
+from sessiontree.views.costs import Prices, Spent
 from tests.page.reading import _unpacked
 
 

@@ -320,9 +320,9 @@ def test_several_processes_make_the_page_that_one_makes(
             session.append_message(half if n == 500 else assistant("done"))
     file.write_bytes(re.sub(rb'HALF(.*),"crc":.*', rb"\\ud83d\1}", file.read_bytes()))
     text = page_of(file).text
-    monkeypatch.setattr("sessiontree.page.work.available", lambda: 1)
+    monkeypatch.setattr("sessiontree.page.making.available", lambda: 1)
     assert page_of(file).text == text
-    monkeypatch.setattr("sessiontree.page.work.available", lambda: 3)
+    monkeypatch.setattr("sessiontree.page.making.available", lambda: 3)
     assert page_of(file).text == text
 
 

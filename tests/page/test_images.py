@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, StorageError
-from sessiontree.page.images import INSIDE
+from sessiontree.page.document import INSIDE
 from tests.page.browser import View, chromium, needs_chromium
 from tests.page.reading import page_of
 from tests.support.conversation import user

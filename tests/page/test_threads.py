@@ -14,7 +14,7 @@ IS_EMPTY = "frame.f_locals['self'].__cache__ == {}"
     ("module", "act", "shown"),
     [
         ("page import markup", "markup.prose('# A', markup.Colours())", "<h1>A</h1>\n"),
-        ("text import markdown", "markdown.prose('<b>\\n\\n    <b>')", "\\<b>\n\n    <b>"),
+        ("views import markdown", "markdown.prose('<b>\\n\\n    <b>')", "\\<b>\n\n    <b>"),
     ],
 )
 def test_markdown_is_whole_while_another_thread_compiles_its_rules(

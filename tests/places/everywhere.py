@@ -30,11 +30,11 @@ import pytest
 
 import sessiontree.store as store_module
 from sessiontree import errors
-from sessiontree.storage import backends
 from sessiontree.storage import place as place_module
-from sessiontree.storage.files import SUFFIX
+from sessiontree.storage import places
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
+from sessiontree.storage.names import SUFFIX
 from sessiontree.storage.place import Address, Found, Place
 from tests.places import looks
 from tests.places.kinds import opened
@@ -185,9 +185,9 @@ class Moved:
             "is_address": place_module.is_address,
             "address": place_module.address,
             "address_of": place_module.address_of,
-            "place_of": backends.place_of,
-            "open_log": backends.open_log,
-            "create_log": backends.create_log,
+            "place_of": places.place_of,
+            "open_log": places.open_log,
+            "create_log": places.create_log,
         }
         vars(errors)["_INSIDE"] = (*errors._INSIDE, __name__)
         self._make_store: Any = store_module.Store.__init__
@@ -230,7 +230,7 @@ class Moved:
                         if value is real:
                             setattr(module, key, given)
 
-        vars(backends)["_is_address"] = self.is_address
+        vars(places)["_is_address"] = self.is_address
         change: Any = pytest.MonkeyPatch.setattr
 
         def changed(patch: Any, target: Any, *args: Any, **options: Any) -> None:

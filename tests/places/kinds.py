@@ -15,8 +15,8 @@ from urllib.parse import quote
 
 import pytest
 
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.place import Address, Place
+from sessiontree.storage.places import place_of
 from tests.places import servers
 from tests.places.server import server
 

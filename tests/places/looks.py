@@ -20,9 +20,9 @@ from typing import Any, Final
 
 from _pytest.outcomes import Skipped
 
-from sessiontree.formats import recognise
-from sessiontree.storage.files import SUFFIX, own_folder
-from sessiontree.storage.zstd import MAGIC
+from sessiontree.agents import recognise
+from sessiontree.storage.lines import MAGIC
+from sessiontree.storage.names import SUFFIX, own_folder
 
 LOOKS: Final = "the test looks at the file of a session, or changes it"
 BESIDE: Final = "the test looks at what lies beside a session"

@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from sessiontree import Session, Store
-from sessiontree.catalog.copies import Mirror
-from sessiontree.catalog.union import sync
 from sessiontree.cli import main
 from sessiontree.errors import UsageError
+from sessiontree.library.copies import Mirror, sync
 from sessiontree.storage.place import address, is_address
 from tests.support.conversation import user
 

@@ -16,10 +16,11 @@ import pytest
 from click.testing import CliRunner
 
 from sessiontree import Session, Store
-from sessiontree.catalog.root import default_root
-from sessiontree.cli import arguments, main, unite
+from sessiontree.cli import arguments, main
+from sessiontree.cli import copy as unite
 from sessiontree.errors import UsageError
-from sessiontree.importing import import_session
+from sessiontree.importing.importer import import_session
+from sessiontree.library.root import default_root
 from sessiontree.web.sessions import Sessions
 from tests.formats.conftest import SESSION
 from tests.support import transcripts as agents

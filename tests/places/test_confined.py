@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.storage import backends
+from sessiontree.storage import places
 from tests.places.kinds import opened
 from tests.support.calls import Calls
 from tests.support.conversation import user
@@ -24,12 +24,12 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
 @pytest.fixture
 def no_place_is_opened(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
     """Opening any other place fails the test."""
-    known = set(backends._places)
+    known = set(places._places)
 
     def refused(scheme: str) -> None:
         raise AssertionError(f"a place of {scheme} was opened, beside {known}")
 
-    monkeypatch.setattr(backends, "_opener", refused)
+    monkeypatch.setattr(places, "_opener", refused)
 
 
 def test_each_session_is_reached_by_its_address_its_id_and_as_the_latest(store: Store) -> None:

@@ -26,10 +26,10 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.atomic import UNFINISHED
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.beside import Beside
 from sessiontree.storage.folder import FolderContents
 from sessiontree.storage.place import Place, is_address, shown_address, without_secret
+from sessiontree.storage.places import place_of
 from tests.places.kinds import opened
 from tests.places.server import server
 from tests.places.steps import Killed, Steps, kill_at_each_step, stepped

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 
 from sessiontree import Session, Store
 from sessiontree.cli import main
-from sessiontree.importing import ImportResult, import_session
 from sessiontree.importing.backup import Backup, BackupResult
-from sessiontree.storage.backends import place_of
+from sessiontree.importing.importer import ImportResult, import_session
 from sessiontree.storage.place import Place
+from sessiontree.storage.places import place_of
 from tests.formats.conftest import state_of
 from tests.importing.conftest import assert_same, lanes_of, messages
 from tests.places.kinds import KINDS, opened

@@ -20,7 +20,6 @@ from obstore.exceptions import GenericError
 from obstore.store import MemoryStore
 
 from sessiontree import Session, Store
-from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import (
     BlobError,
     SessionBusyError,
@@ -30,7 +29,8 @@ from sessiontree.errors import (
     UsageError,
     WriteFailedError,
 )
-from sessiontree.storage.backends import place_of
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
 from sessiontree.storage.log import Moved
 from sessiontree.storage.objects import bucket as bucket_module
 from sessiontree.storage.objects import claims as object_claims
@@ -50,6 +50,7 @@ from sessiontree.storage.objects.bucket import (
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import address
+from sessiontree.storage.places import place_of
 from sessiontree.text.pattern import Pattern
 from tests.places import kinds, servers
 from tests.places.gate import Gate, gate
@@ -235,7 +236,7 @@ def test_a_block_that_looks_like_a_mark_is_a_block() -> None:
 def test_a_blob_that_is_missing_is_told() -> None:
     place = place_on(store())
     objects_url = "s3://bucket"
-    from sessiontree.storage import backends
+    from sessiontree.storage import places as backends
 
     key = objects_url, ()
     backends._places[key] = place
@@ -1089,7 +1090,7 @@ def test_a_lost_answer_of_a_creation_makes_one_session() -> None:
 
 def test_a_session_of_the_engine_works_across_two_programs() -> None:
     found = store()
-    from sessiontree.storage import backends
+    from sessiontree.storage import places as backends
 
     first, second = place_on(found), place_on(found)
     backends._places["s3://bucket", ()] = first
@@ -1122,7 +1123,7 @@ def test_a_session_of_the_engine_works_across_two_programs() -> None:
 
 def _grouped(writers: int, each: int, *, shared: bool, labels: bool) -> tuple[list[str], int]:
     """Append from threads, each on a lane of its own or on one session; the puts it took."""
-    from sessiontree.storage import backends
+    from sessiontree.storage import places as backends
 
     place = place_on(store())
     backends._places["s3://bucket", ()] = place

@@ -22,7 +22,7 @@ from typing import Final
 import pytest
 
 from sessiontree import Session
-from sessiontree.storage.backends import place_of
+from sessiontree.storage.places import place_of
 from tests.places import servers
 from tests.places.gate import gate
 from tests.support.files import Record
@@ -32,7 +32,7 @@ import itertools, random, sys
 from sessiontree import Session
 from sessiontree.errors import SessionBusyError
 from sessiontree.storage.objects import generation
-from sessiontree.storage.backends import place_of
+from sessiontree.storage.places import place_of
 
 url, name, count, rewrites = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4] == "yes"
 generation._MANY, generation._FAN, generation._WORTH_EMPTYING = 8, 3, 200

@@ -27,12 +27,12 @@ from sessiontree.errors import (
     UsageError,
     WriteFailedError,
 )
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.log import Log, Moved, rewrite_held
-from sessiontree.storage.pages import PAGE
 from sessiontree.storage.place import Place
+from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections as postgres_connections
 from sessiontree.storage.postgres.connections import ServerConnection
+from sessiontree.storage.postgres.log import PAGE
 from tests.places.proxy import Proxy, proxy
 from tests.places.server import Server, server
 from tests.support.children import forked

@@ -14,9 +14,9 @@ from typing import Final
 
 import pytest
 
-from sessiontree.storage.backends import place_of
+from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections
-from sessiontree.storage.postgres.line import Line
+from sessiontree.storage.postgres.connections import Line
 from tests.places.server import server
 
 SECONDS: Final = 60.0

@@ -12,11 +12,11 @@ from typing import Final
 import pytest
 
 from sessiontree import Session, Store, sync
-from sessiontree.catalog.copies import copy
 from sessiontree.errors import StorageError
+from sessiontree.library.copies import copy
 from sessiontree.operations.sync import sync_session
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.places import place_of
 from tests.places.server import server
 from tests.support.conversation import assistant, user
 

@@ -15,12 +15,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session, Store
-from sessiontree.catalog.search import SearchHit, Wanted, search
-from sessiontree.storage.backends import place_of
+from sessiontree.library.search import search
+from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.storage.place import Place
-from sessiontree.storage.postgres import rows
+from sessiontree.storage.places import place_of
+from sessiontree.storage.postgres import schema
 from sessiontree.text.pattern import AllOf, Pattern, query
-from sessiontree.text.searchable import texts
+from sessiontree.text.preview import texts
 from tests.catalog.test_search_assembled import FORMATS
 from tests.places.proxy import proxy
 from tests.places.server import server
@@ -127,7 +128,7 @@ def test_the_hits_and_the_reports_are_those_of_a_search_of_all_lines(
     piece: int,
 ) -> None:
     folder = f"p{next(_NUMBERS)}"
-    with patch.object(rows, "_PIECE", piece):  # a longer line is several rows
+    with patch.object(schema, "_PIECE", piece):  # a longer line is several rows
         files = [fill(place, folder, sessions) for place in places]
     assert_alike(places, files, pattern, wanted)
 

@@ -26,8 +26,8 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.backends import place_of
 from sessiontree.storage.place import address
+from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections
 from sessiontree.storage.postgres.connections import Connections, settings_of
 from tests.places.proxy import proxy

@@ -19,9 +19,9 @@ import sessiontree
 from sessiontree import Session
 from sessiontree.operations.copy import SessionCopy
 from sessiontree.operations.sync import sync_session
-from sessiontree.storage.backends import blobs_of, open_log
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK, Disk
+from sessiontree.storage.places import blobs_of, open_log
 from tests.places.kinds import opened
 from tests.support.children import (
     forked,

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.recording import StreamAccumulator
+from sessiontree.recording.recorder import StreamAccumulator
 from tests.support.saying import text
 from tests.support.streams import (
     CALL,

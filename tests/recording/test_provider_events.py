@@ -14,7 +14,7 @@ from openai.types.responses import ResponseStreamEvent
 from pydantic import TypeAdapter
 
 from sessiontree import EntryError, Session, SessionTreeWarning, UsageError
-from sessiontree.recording import StreamAccumulator
+from sessiontree.recording.recorder import StreamAccumulator
 from tests.support.conversation import user
 
 Events = list[dict[str, Any]]

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from sessiontree import HookRejectedError, ReadOnlyError, Session, SessionTreeWarning, UsageError
-from sessiontree.recording import StreamAccumulator, events
+from sessiontree.recording import events
 from sessiontree.recording.lane import heard
+from sessiontree.recording.recorder import StreamAccumulator
 from tests.support.saying import text
 from tests.support.streams import (
     AGENT_SESSION,

@@ -7,8 +7,7 @@ import re
 
 import pytest
 
-from sessiontree.redact.hints import any_of, hints_of
-from sessiontree.redact.rule import lowered
+from sessiontree.redact.rule import any_of, hints_of, lowered
 from sessiontree.redact.rules import RULES
 
 HINTS = frozenset(hint for rule in RULES for hint in rule.hints)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.redact.redaction import Redaction
+from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, Rules
 from sessiontree.redact.rules import RULES
-from sessiontree.redact.views import joined, plain
 
 
 @pytest.mark.parametrize(

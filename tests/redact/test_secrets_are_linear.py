@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from sessiontree.redact.redaction import Redaction
+from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, lowered
 from sessiontree.redact.rules import RULES
-from sessiontree.redact.views import joined, plain
 
 constants: Any = re._constants  # type: ignore[attr-defined]
 REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.redact.redaction import Redaction
-from sessiontree.redact.views import joined, plain
+from sessiontree.redact.redaction import Redaction, joined, plain
 
 BODY = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fG3hJ6"
 KEY = "ghp_" + BODY

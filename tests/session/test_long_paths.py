@@ -14,9 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session, summarize
-from sessiontree.catalog.search import Wanted, search
 from sessiontree.core.codec import FORMAT, VERSION, encode
-from sessiontree.recording import StreamAccumulator
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
+from sessiontree.recording.recorder import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user, write
 

@@ -17,7 +17,6 @@ import orjson
 import pytest
 
 from sessiontree import HookRejectedError, Redaction, Session, SessionTreeWarning, UsageError
-from sessiontree.catalog.search import Wanted, search
 from sessiontree.errors import (
     BlobDamagedError,
     BlobError,
@@ -25,6 +24,8 @@ from sessiontree.errors import (
     BlobUnreadableError,
     SessionExistsError,
 )
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user

@@ -13,10 +13,10 @@ import pytest
 
 from sessiontree import Entry, Handle, HandleError, InvalidNameError, Session, UsageError
 from sessiontree.core.index import TreeIndex
-from sessiontree.engine.view import View
-from sessiontree.operations.spending import costs
-from sessiontree.operations.turns import numbers_of
+from sessiontree.engine.logtree import View
 from sessiontree.storage.fs import Disk, Stat
+from sessiontree.views.costs import costs
+from sessiontree.views.turns import numbers_of
 from tests.support.conversation import talk
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.blob import Blob
+from sessiontree.core.handle import Blob
 from sessiontree.errors import (
     BlobDamagedError,
     BlobMissingError,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.storage.files import chats_beside, chats_of_subagents
+from sessiontree.storage.names import chats_beside, chats_of_subagents
 
 ID = "0a1b2c3d"
 FIRST = f"session-2026-03-04T10-00-{ID}"

@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.storage.excerpt import ends_of
-from sessiontree.storage.zstd import MAGIC
+from sessiontree.storage.lines import MAGIC, ends_of
 
 
 def test_every_read_is_of_the_first_line_and_of_the_last_lines(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.log import FileLog
-from sessiontree.storage.move import move_session
+from sessiontree.storage.sidecars import move_session
 from tests.support.conversation import user
 
 LATER = datetime.now(UTC) + timedelta(days=30)
@@ -155,7 +155,7 @@ def test_the_file_of_version_1_is_kept_under_a_name_that_is_no_link(tmp_path: Pa
 
 
 def test_a_link_beside_a_session_moves_as_a_link(tmp_path: Path) -> None:
-    from sessiontree.storage.move import move_session
+    from sessiontree.storage.sidecars import move_session
 
     file, outside, folder = tmp_path / "chat.jsonl", tmp_path / "outside", tmp_path / "to"
     Session.create(file).close()

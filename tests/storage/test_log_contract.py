@@ -32,17 +32,12 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from sessiontree.errors import (
-    ReadOnlyError,
-    SessionBusyError,
-    StorageError,
-    WriteFailedError,
-)
-from sessiontree.storage.backends import place_of
+from sessiontree.errors import ReadOnlyError, SessionBusyError, StorageError, WriteFailedError
 from sessiontree.storage.fs import DISK, Disk
 from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
+from sessiontree.storage.places import place_of
 from sessiontree.testing import (
     LOG_RULES,
     Logs,

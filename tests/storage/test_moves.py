@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import MOVING, bring_sidecars, move_session, moving
+from sessiontree.storage.sidecars import MOVING, bring_sidecars, move_session, moving
 from tests.support.faultydisk import FaultyDisk, NoLinks
 
 CHANGES = ("sync_folder", "replace", "link", "unlink", "make_folder")

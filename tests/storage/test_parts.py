@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.errors import SessionExistsError
-from sessiontree.storage import parts
+from sessiontree.storage import sidecars
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.parts import FileParts, MemoryParts, Parts, begin_alike, keep
+from sessiontree.storage.sidecars import FileParts, MemoryParts, Parts, begin_alike, keep
 
 BLOCKS = st.lists(st.sampled_from([b"", b"a", b"ab", b"aaaa", b"b"]), max_size=6)
 
@@ -22,7 +22,7 @@ def test_two_contents_begin_alike_if_their_first_bytes_are_the_same(
     one: list[bytes], other: list[bytes], size: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(parts, "_BLOCK", 3)
+        patch.setattr(sidecars, "_BLOCK", 3)
         first, second = b"".join(one)[:size], b"".join(other)[:size]
         assert begin_alike(one, other, size) == (first == second)
 

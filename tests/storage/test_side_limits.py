@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree.storage.files import project_of_chat, read_side_file
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.names import project_of_chat, read_side_file
 
 
 def root(home: Path, size: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from sessiontree import Session, SessionExistsError
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.move import move_session
+from sessiontree.storage.sidecars import move_session
 
 
 @pytest.fixture

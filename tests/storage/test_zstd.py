@@ -14,10 +14,10 @@ from typing import NamedTuple
 import pytest
 
 from sessiontree import NotASessionError, Session, StorageError, Store
-from sessiontree.storage import zstd
+from sessiontree.storage import lines
 from sessiontree.storage.fs import DISK
+from sessiontree.storage.lines import ALWAYS_UNPACKED, LARGEST_RATIO, Decompressed
 from sessiontree.storage.log import FileLog
-from sessiontree.storage.zstd import ALWAYS_UNPACKED, LARGEST_RATIO, Decompressed
 
 pytest.importorskip("zstandard", reason="needs a decoder of Zstandard: sessiontree[zstd]")
 
@@ -37,7 +37,7 @@ def bomb(start: bytes, filler: bytes, blocks: int) -> bytes:
 
     window = bytes([(17 - 10) << 3])
     repeated = head(1, BLOCK) + filler
-    frame = zstd.MAGIC + b"\0" + window + head(0, len(start)) + start
+    frame = lines.MAGIC + b"\0" + window + head(0, len(start)) + start
     return frame + repeated * blocks + head(1, 1, last=True) + b"\n"
 
 
@@ -144,7 +144,7 @@ def test_a_large_file_may_unpack_to_more(tmp_path: Path) -> None:
 
 
 def test_no_step_unpacks_more_than_its_bound(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(zstd, "ALWAYS_UNPACKED", 1 << 40)
+    monkeypatch.setattr(lines, "ALWAYS_UNPACKED", 1 << 40)
     largest = 0
     check: Callable[[Decompressed, int], None] = Decompressed._check_limit
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from sessiontree.dispatch.budget import size
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Done, Error, Event, Guidance
-from sessiontree.dispatch.scope import Scope
+from sessiontree.calls.dispatcher import Data, Dispatcher, Done, Error, Event, Guidance
+from sessiontree.calls.scope import Scope
+from sessiontree.ops.budget import size
 
 BYTES_OF_TOKEN = 4
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sessiontree.dispatch.dispatcher import Dispatcher
-from sessiontree.dispatch.event import Data, Done, Error, Event, Guidance
+from sessiontree.calls.dispatcher import Data, Dispatcher, Done, Error, Event, Guidance
 
 
 def events(dispatcher: Dispatcher, name: Any, params: Any = None, **options: Any) -> list[Event]:

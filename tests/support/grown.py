@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 from sessiontree import Session, UsageError
-from sessiontree.context.providers import parts
+from sessiontree.context.providers import reading as parts
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import Notes
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sessiontree.core.handle import Handle, Kind
-from sessiontree.handles.registry import Scope
-from sessiontree.handles.schema import HandleSchema, MetaField
+from sessiontree.handles.registry import HandleSchema, MetaField, Scope
 
 Resolve = Callable[[Handle, Scope], Any]
 

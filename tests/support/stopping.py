@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
-from sessiontree.dispatch.event import Error, Event, Progress
+from sessiontree.calls.dispatcher import Error, Event, Progress
 from tests.support.calls import Calls
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sessiontree import Session
-from sessiontree.recording import StreamAccumulator
 from sessiontree.recording.events import Event
+from sessiontree.recording.recorder import StreamAccumulator
 from tests.support.saying import text
 
 Object = dict[str, Any]

@@ -7,8 +7,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from sessiontree.redact.views import seen
-from sessiontree.text import markdown
+from sessiontree.redact.redaction import seen
+from sessiontree.views import markdown
 from tests.support.terminal import driving
 
 PIECES = st.sampled_from(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.text import markdown
+from sessiontree.views import markdown
 
 _PIECES = (
     *("a", "b c", " ", "    ", "\t", "\n", "\n\n", "* ", "+ ", "1. ", "[a]:", " /u", '"t', "|"),

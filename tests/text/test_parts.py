@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.text.parts import Part, parts_of
+from sessiontree.views.parts import Part, parts_of
 
 CALL = {"type": "toolCall", "id": "c", "name": "bash", "arguments": {"command": "ls\n-l", "n": [1]}}
 SHOWN = Part("call", "bash", "command: ls\n-l\nn: [\n  1\n]")

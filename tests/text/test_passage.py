@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.text.passage import ran
+from sessiontree.views.markdown import ran
 
 
 @pytest.mark.parametrize(

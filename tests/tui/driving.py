@@ -10,10 +10,10 @@ from typing import Any
 from textual import events
 from textual.pilot import Pilot
 
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.catalog.places import Selection, in_order, sessions_in
-from sessiontree.tui.app import Browser
+from sessiontree.library.listing import SessionInfo
+from sessiontree.library.places import Selection, in_order, sessions_in
 from sessiontree.tui.lines import Lines
+from sessiontree.tui.picker import Browser
 from tests.cli.screens import NOW
 
 Steps = Callable[["Driven"], Awaitable[None]]

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.cells import cell_len
 
-from sessiontree.catalog.listing import SessionInfo
-from sessiontree.text.roles import CODES
+from sessiontree.library.listing import SessionInfo
+from sessiontree.text.columns import CODES
 from sessiontree.tui.first import row
-from sessiontree.tui.line import Piece, beside, fitted, text_of, wrapped
+from sessiontree.tui.lines import Piece, beside, fitted, text_of, wrapped
 from sessiontree.tui.sessions import session_line
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)

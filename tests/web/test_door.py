@@ -10,7 +10,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from sessiontree.errors import UsageError
-from sessiontree.web.door import Door, Guarded, open_door
+from sessiontree.web.server import Door, Guarded, open_door
 
 OTHER_NAME = (403, b"This server has another name.")
 OTHER_SITE = (403, b"Other sites do not get in.")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from sessiontree import Session
 from sessiontree.page.templates import Templates
-from sessiontree.storage.excerpt import Excerpt
 from sessiontree.storage.fs import DISK
-from sessiontree.web.head import ends_of, start_of
+from sessiontree.storage.lines import Excerpt
+from sessiontree.web.news import ends_of, start_of
 from sessiontree.web.quick import with_news
 from sessiontree.web.session import read
 from sessiontree.web.state import State, change

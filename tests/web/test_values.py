@@ -8,10 +8,9 @@ import pytest
 
 from sessiontree.errors import RefError
 from sessiontree.page.templates import Templates
-from sessiontree.web import branches as module
-from sessiontree.web import context
-from sessiontree.web.branches import branches_of, compared
-from sessiontree.web.context import seen_at
+from sessiontree.web import pages
+from sessiontree.web import pages as module
+from sessiontree.web.pages import branches_of, compared, seen_at
 from tests.page.reading import plain
 from tests.support.conversation import assistant, user
 from tests.web.serving import talk
@@ -48,7 +47,7 @@ def test_a_context_is_told_with_what_fell_out_of_it(
     assert (found["left"], found["before"]) == (6, 0)
     assert found["system"] is None
     assert [plain(row.head) for row in found["rows"]][1:] == ["User kept", "last"]
-    monkeypatch.setattr(context, "_MOST_MESSAGES", 1)
+    monkeypatch.setattr(pages, "_MOST_MESSAGES", 1)
     cut = seen_at(str(file), leaf, Templates())
     assert (cut["before"], [plain(row.head) for row in cut["rows"]]) == (2, ["last"])
     assert seen_at(str(file), beginning, Templates())["of"] == 1

@@ -16,7 +16,8 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from sessiontree.context.providers.parts import (
+from sessiontree.context.providers.alternate import Turn, media_apart, note_answer_at_end, turns_of
+from sessiontree.context.providers.reading import (
     Call,
     Hosted,
     Media,
@@ -27,7 +28,6 @@ from sessiontree.context.providers.parts import (
     cannot_be_sent,
     sent_name,
 )
-from sessiontree.context.providers.turns import Turn, media_apart, note_answer_at_end, turns_of
 from sessiontree.context.providers.values import (
     Notes,
     Request,

@@ -62,7 +62,7 @@ from sessiontree.storage.objects.claims import Lost
 from sessiontree.storage.objects.generation import moment, since
 from sessiontree.storage.objects.group import Alone
 from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
-from sessiontree.storage.parts import keep
+from sessiontree.storage.sidecars import keep
 
 if TYPE_CHECKING:
     from sessiontree.storage.objects.place import ObjectPlace

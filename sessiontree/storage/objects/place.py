@@ -33,16 +33,12 @@ from itertools import groupby, islice
 from typing import IO, Final
 from weakref import WeakValueDictionary
 
-from sessiontree.errors import (
-    SessionExistsError,
-    SessionNotFoundError,
-    StorageError,
-)
+from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError
 from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles, remove_beside
-from sessiontree.storage.files import BLOBS
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, Moved
+from sessiontree.storage.names import BLOBS
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import (
     PAGE,

@@ -1,11 +1,23 @@
-"""Connections to a PostgreSQL server: few, shared by all sessions of a place, opened when needed.
+"""Connections to PostgreSQL: settings, errors, and the queue of those who wait.
 
-Each statement takes a connection and gives it back. A lock of a session is a transaction that
-stays open on a connection of its own, so nothing here needs the state of a connection: a pooler
-such as pgbouncer may give each transaction another one of the server's.
+Connections to a PostgreSQL server: few, shared by all sessions of a place, opened when needed.
 
-Invariants: a message has no password; a connection that failed is never used again; a forked child
-uses none of its parent's; a wait for the server, or for a free connection, ends after a limit.
+Each statement takes a connection and gives it back. A lock of a session is a transaction that stays
+open on a connection of its own, so nothing here needs the state of a connection: a pooler such as
+pgbouncer may give each transaction another one of the server's.
+
+A line of threads that wait for one of a few things, such as connections.
+
+Invariants:
+
+- A message has no password.
+- A connection that failed is never used again.
+- A forked child uses none of its parent's.
+- A wait for the server, or for a free connection, ends after a limit.
+- The thread that has waited longest gets the next thing.
+- A thing that is given back while others wait goes to one of them, also where the thread that gave
+  it wants it again at once.
+- Nothing here takes a lock, so a `__del__` may give a thing back at any moment.
 """
 
 from __future__ import annotations
@@ -17,15 +29,87 @@ import re
 import select
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from queue import Empty
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.storage.place import Address, missing_library
-from sessiontree.storage.postgres.line import Line
 from sessiontree.storage.postgres.schema import LINE_TYPES
+
+if TYPE_CHECKING:
+    from psycopg.pq.abc import PGresult
+
+
+T = TypeVar("T")
+
+
+class Line(Generic[T]):
+    """Things, and the threads that wait for them.
+
+    Attributes:
+        free: the things that nobody has. A thread that removes one there does not wait in line;
+            what comes back is given.
+    """
+
+    def __init__(self, free: Iterable[T] = ()) -> None:
+        self.free: Final = deque(free)
+        self._waiting: deque[SimpleQueue[T]] = deque()
+
+    def take(self, seconds: float) -> T:
+        """Take a thing, in turn.
+
+        Raises:
+            Empty: there was none for this long.
+        """
+        if not self._waiting:
+            try:
+                return self.free.pop()
+            except IndexError:
+                pass
+        turn: SimpleQueue[T] = SimpleQueue()
+        self._waiting.append(turn)
+        self._hand_out()  # what was given before this thread stood in line
+        try:
+            return turn.get(timeout=seconds)
+        except Empty:
+            if self._left(turn):
+                raise
+            return turn.get()
+        except BaseException:
+            if not self._left(turn):
+                self.give(turn.get())
+            raise
+
+    def _left(self, turn: SimpleQueue[T]) -> bool:
+        """Leave the line; whether it was not this thread's turn yet."""
+        try:
+            self._waiting.remove(turn)
+        except ValueError:
+            return False
+        return True
+
+    def give(self, thing: T) -> None:
+        """Give a thing to the thread that has waited longest, or keep it for the next."""
+        self.free.append(thing)
+        if self._waiting:
+            self._hand_out()
+
+    def _hand_out(self) -> None:
+        while self.free:
+            try:
+                thing = self.free.pop()
+            except IndexError:
+                return
+            try:
+                self._waiting.popleft().put(thing)
+            except IndexError:
+                self.free.append(thing)
+                if not self._waiting:  # else a thread came that saw nothing free
+                    return
+
 
 with missing_library("postgres"):
     import psycopg
@@ -33,8 +117,6 @@ with missing_library("postgres"):
     from psycopg.generators import execute
     from psycopg.pq import ExecStatus, TransactionStatus
 
-if TYPE_CHECKING:
-    from psycopg.pq.abc import PGresult
 
 Params = Mapping[str, Any] | Sequence[Any] | None
 R = TypeVar("R")

@@ -1,28 +1,42 @@
-"""The tables of sessions in PostgreSQL, and how they come to be.
+"""The tables, the statements, rows as bytes, and the search on the server.
 
-A session is a row of `sessions`. Its log is rows of `lines`: a row a line, with the offset of its
-first byte. A rewrite makes another log. The log that was replaced gets a **barrier** at its end: a
-row without bytes, so that nothing can be appended there any more. Its lines go a day later.
+The tables of sessions in PostgreSQL, and how they come to be. A session is a row of `sessions`. Its
+log is rows of `lines`: a row a line, with the offset of its first byte. A rewrite makes another
+log. The log that was replaced gets a **barrier** at its end: a row without bytes, so that nothing
+can be appended there any more. Its lines go a day later.
+
+Statements are texts in which `@` stands for the schema, and `&space` and `&followers` for the
+numbers that set apart its advisory locks.
+
+A run of bytes as the rows of a log in PostgreSQL: a row a line.
+
+The statements that search the lines of logs on the server. They give every line that has one of
+some byte strings, and may give more: who asks for them looks at the bytes again. A row without an
+LF at its end is given too: a line may go on in the next row.
 
 Invariants: the rows of a log are its bytes without a gap; two rows never have the same offset, so
 that an insert at the end is a compare-and-swap; the columns beside `line` are hints for searches
 and never decide what is stored, but for one: a row is appended only behind one with the uuid that
 the writer knows, since a standby that took over may lack rows, and have others of the same length
 in their place.
-
-Statements are texts in which `@` stands for the schema, and `&space` and `&followers` for the
-numbers that set apart its advisory locks.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from sessiontree.core.codec import head
+from sessiontree.core.damage import ignore
 from sessiontree.errors import NewerFormatError, StorageError
 from sessiontree.storage.place import address_of
+from sessiontree.text.pattern import Sought
 
 if TYPE_CHECKING:
+    from psycopg import Connection
+
     from sessiontree.storage.postgres.connections import Connections
+
 
 NEWEST: Final = 1
 """The version of the tables that this package reads and writes."""
@@ -351,3 +365,144 @@ ENDS: Final = f"""
 def between(prefix: str) -> dict[str, str]:
     """The bounds of all texts that begin with a prefix, in the order of their bytes in UTF-8."""
     return {"start": prefix, "stop": prefix + "\U0010ffff"}
+
+
+_PIECE: Final = 64 * 1024 * 1024
+"""A longer line is several rows, since a row has at most a gigabyte."""
+
+_LONGEST_HINT: Final = 500
+"""A longer uuid, parent or lane is in no column: an index has no room for it."""
+
+Row = tuple[int, bytes, str | None, str | None, str | None]
+"""The offset of a line, the line, its uuid, its parent and its lane."""
+
+
+def rows_in(block: bytes, offset: int) -> list[Row]:
+    """The rows of a block, which begins at an offset."""
+    if 1 < len(block) <= _PIECE and block.find(b"\n") == len(block) - 1:
+        return [_row(block, offset)]
+    return list(rows_of([block], offset))
+
+
+def rows_of(blocks: Iterable[bytes], offset: int = 0) -> Iterator[Row]:
+    """The rows of a run of bytes, which begins at an offset."""
+    rest: list[bytes] = []
+    for block in blocks:
+        start = 0
+        while (end := block.find(b"\n", start) + 1) > 0:
+            line = block[start:end]
+            if rest:
+                line = b"".join([*rest, line])
+                rest = []
+            yield from _rows_of_line(line, offset)
+            offset += len(line)
+            start = end
+        if start < len(block):
+            rest.append(block[start:])
+    if rest:
+        yield from _rows_of_line(b"".join(rest), offset)
+
+
+def _rows_of_line(line: bytes, offset: int) -> Iterator[Row]:
+    if len(line) <= _PIECE:
+        yield _row(line, offset)
+        return
+    whole = _row(line, offset)
+    yield offset, line[:_PIECE], *whole[2:]
+    for start in range(_PIECE, len(line), _PIECE):
+        yield offset + start, line[start : start + _PIECE], None, None, None
+
+
+def _row(line: bytes, offset: int) -> Row:
+    found = head(line.rstrip(b"\n"), offset, ignore) if len(line) > 1 else None
+    if found is None:
+        return offset, line, None, None, None
+    return offset, line, _hint(found.uuid), _hint(found.parent_uuid), _hint(found.lane)
+
+
+def _hint(text: object) -> str | None:
+    """A text that a column can have."""
+    if not isinstance(text, str) or len(text) > _LONGEST_HINT or "\0" in text:
+        return None
+    return text if text.isascii() or _is_unicode(text) else None
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def new_log(
+    connection: Connection[Any], sql: Statements, session: int, blocks: Iterable[bytes]
+) -> tuple[int, int, str | None]:
+    """Make a log with this content; return its number, its end and the uuid of its last row."""
+    made = connection.execute(
+        sql("INSERT INTO @logs (session) VALUES (%s) RETURNING log"), [session]
+    ).fetchone()
+    assert made is not None
+    end, last = 0, None
+    copying = "COPY @lines (log, at, line, uuid, parent, lane) FROM STDIN (FORMAT BINARY)"
+    with connection.cursor().copy(sql(copying)) as copied:
+        copied.set_types(["int8", "int8", "bytea", "text", "text", "text"])
+        for row in rows_of(blocks):
+            copied.write_row((made[0], *row))
+            end, last = row[0] + len(row[1]), row[2]
+    return made[0], end, last
+
+
+_ESCAPE: Final = b"\\u"
+"""Begins the unusual spellings of characters, which few lines have."""
+
+_WHOLE: Final = ", LATERAL (SELECT l.line || ''::bytea AS line OFFSET 0) whole"
+"""The line, which the server gets and decompresses once and not for each byte string."""
+
+_FOLDED: Final = """, LATERAL (SELECT lower(encode(whole.line, 'escape') COLLATE "C") AS line
+    OFFSET 0) searched"""
+"""The line as text with ASCII letters in lower case; bytes beyond ASCII are escaped."""
+
+
+def _found_in(sought: Sought) -> tuple[str, dict[str, bytes]]:
+    """The rest of a FROM clause and a WHERE clause about `@lines l`, and their values."""
+    names = {f"needle{number}": needle for number, needle in enumerate(sought.needles)}
+    from_clause = _WHOLE + (_FOLDED if sought.folds else "")
+    usual = [name for name, needle in names.items() if not needle.startswith(_ESCAPE)]
+    unusual = [name for name in names if name not in usual]
+    any_of = [_has(name, sought) for name in usual]
+    if unusual:
+        names["escape"] = _ESCAPE
+        found = " OR ".join(_has(name, sought) for name in unusual)
+        any_of.append(f"({_has('escape', sought)} AND ({found}))")
+    where = f"""octet_length(whole.line) > 0
+        AND (substring(whole.line FROM octet_length(whole.line)) <> '\\x0a'::bytea
+            OR {" OR ".join(any_of)})"""
+    return f"{from_clause} WHERE {where}", names
+
+
+def _has(name: str, sought: Sought) -> str:
+    if sought.folds:
+        return f"position(encode(%({name})b::bytea, 'escape') IN searched.line) > 0"
+    return f"position(%({name})b::bytea IN whole.line) > 0"
+
+
+def offsets_with(sought: Sought) -> tuple[str, dict[str, bytes]]:
+    """The statement for the offsets and sizes of such lines of a log, and values for it."""
+    clauses, values = _found_in(sought)
+    columns = "l.at, octet_length(l.line)"
+    return f"SELECT {columns} FROM @lines l{clauses} AND l.log = %(log)s ORDER BY l.at", values
+
+
+def likely(sought: Sought) -> tuple[str, dict[str, bytes]]:
+    """The statement for the sessions that have such a line, and values for it."""
+    clauses, values = _found_in(sought)
+    statement = f"""
+        SELECT s.name FROM @sessions s, LATERAL (
+            SELECT FROM @lines l{clauses} AND l.log = s.log LIMIT 1) found
+        WHERE s.name = ANY(%(names)s)
+        UNION SELECT s.name FROM @sessions s, @lines l
+        WHERE s.name = ANY(%(names)s) AND l.log = s.log AND l.at < %(within)s
+            AND position(%(start)b::bytea IN l.line) > 0
+    """
+    return statement, values

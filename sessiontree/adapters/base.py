@@ -1,0 +1,255 @@
+"""What adapters share: the file of an id, whole reads, known versions of SDKs.
+
+Reads of a session that are whole, or an error: an SDK is never given a part as if it were all.
+
+Where the session of an SDK's id is: one file for each id, in a folder of a store. A store at an
+address has no folders: there, the names of sessions begin with the name of a folder.
+
+The SDKs that adapters are made for, and which of their versions are known to work.
+
+Invariants: damage that a read meets, or a path that does not lead to the header, is a
+`CorruptionError`; what a write that was cut short left behind is no damage, for it was never
+acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from hashlib import blake2b
+from importlib import metadata
+from itertools import chain
+from typing import Final, NamedTuple
+
+from sessiontree.core.codec import is_sealed
+from sessiontree.core.entry import Entry
+from sessiontree.errors import CorruptionError, SessionExistsError, UsageError
+from sessiontree.library import catalogs
+from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.lines import rest_of_line
+from sessiontree.storage.place import is_address
+from sessiontree.storage.places import create_log, open_log, place_of
+from sessiontree.storage.sidecars import moving
+from sessiontree.store import PathLike, Store
+
+ENDING: Final = ".jsonl"
+_LOCK: Final = ".lock"
+"""The name of the log that is held where a folder has a lock; no list has it."""
+
+_UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+_MOST_WORDS: Final = 60
+
+
+class Place:
+    """A folder of a store.
+
+    Args:
+        root: the folder or the address of a store, or a `Store`; None for the store of the user.
+        name: the name of the folder.
+
+    Attributes:
+        store: the store.
+        folder: the path or the address of the folder.
+    """
+
+    def __init__(self, root: PathLike | Store | None, name: str) -> None:
+        self.store = root if isinstance(root, Store) else Store(root)
+        self._name = name
+        self._catalog = catalogs.catalog_at(self.store.root, DISK)
+        self.folder = self._catalog.file(name)
+
+    def file_of(self, id: str) -> str:
+        """Return the file of the session of an id; ids that differ have other files."""
+        return self._catalog.file(f"{self._name}/{_name_of(id)}{ENDING}")
+
+    def inside(self, id: str) -> Place:
+        """Return the folder of an id in this folder; ids that differ have other folders."""
+        return Place(self.store, f"{self._name}/{_name_of(id)}")
+
+    def files(self) -> Iterator[str]:
+        """Yield the files of the sessions in the folder, by name; none if it is not there."""
+        files, _ = self._names()
+        yield from (self._catalog.file(f"{self._name}/{name}") for name in sorted(files))
+
+    def folders(self) -> Iterator[Place]:
+        """Yield the folders in the folder, by name; none if it is not there."""
+        _, folders = self._names()
+        yield from (Place(self.store, f"{self._name}/{name}") for name in sorted(folders))
+
+    def _names(self) -> tuple[set[str], set[str]]:
+        """The names of the sessions in the folder, and those of the folders in it."""
+        files: set[str] = set()
+        folders: set[str] = set()
+        if is_address(self.folder):
+            below = catalogs.catalog_at(self.folder, DISK)
+            for name, _ in below.states(lambda problem: None):
+                first, slash, _ = name.partition("/")
+                (folders if slash else files).add(first)
+            return files, folders
+        with suppress(FileNotFoundError), os.scandir(self.folder) as listed:
+            for each in listed:
+                if each.name.endswith(ENDING):
+                    files.add(each.name)
+                elif each.is_dir(follow_symlinks=False) and ENDING not in each.name:
+                    folders.add(each.name)
+        return files, folders
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep out all other programs that call this for the folder, which is made."""
+        if not is_address(self.folder):
+            self.make_room(self._catalog.file(f"{self._name}/{_LOCK}"))
+            with moving(DISK, self.folder):
+                yield
+            return
+        lock = self._catalog.file(f"{self._name}/{_LOCK}")
+        with suppress(SessionExistsError):
+            create_log(DISK, lock, iter([b"{}\n"]))
+        with closing(open_log(DISK, lock)) as log, log.hold():
+            yield
+
+    @staticmethod
+    def has(file: str) -> bool:
+        """Whether there is a session with this file."""
+        if not is_address(file):
+            return os.path.exists(file)
+        place, name = place_of(file)
+        return place.find(name) is not None
+
+    @staticmethod
+    def make_room(file: str) -> None:
+        """Make the folder of a file."""
+        catalogs.make_room(DISK, file)
+
+
+def _name_of(id: str) -> str:
+    if not isinstance(id, str):
+        raise UsageError(f"an id is a text, not {id!r:.60} of type {type(id).__name__}")
+    digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
+    words = _UNSAFE.sub("-", id[:_MOST_WORDS]).strip("-.").lower()
+    return f"{words or 'session'}-{digest}"
+
+
+class UnknownSdkError(UsageError, ImportError):
+    """An SDK is not installed, or has a version that its adapter does not know."""
+
+
+class Sdk(NamedTuple):
+    """An SDK.
+
+    Attributes:
+        package: the name of its distribution.
+        extra: the extra of sessiontree that installs it.
+        oldest: the major and the minor number of the oldest version that is known to work.
+        before: the major number from which on no version is known.
+    """
+
+    package: str
+    extra: str
+    oldest: tuple[int, int]
+    before: int
+
+    def check(self) -> None:
+        """Check the version that is installed.
+
+        Raises:
+            UnknownSdkError: none is, or one that is not known to work.
+        """
+        if not self._is_known(self._version() or ""):
+            raise self.unknown()
+
+    def _is_known(self, version: str) -> bool:
+        numbers = tuple(map(int, re.findall(r"\d+", version)))
+        return self.oldest <= numbers < (self.before,)
+
+    def unknown(self, cause: ImportError | None = None) -> UnknownSdkError:
+        """The error for the version that is installed, or for none; `cause` is what failed."""
+        version = self._version()
+        install = f"run: pip install 'sessiontree[{self.extra}]'"
+        if version is None:
+            return UnknownSdkError(f"{self.package} is not installed; {install}")
+        if cause is not None and self._is_known(version):
+            return UnknownSdkError(
+                f"{self.package} {version} is installed, but not whole: {cause}; {install}"
+            )
+        first, last = ".".join(map(str, self.oldest)), self.before - 1
+        return UnknownSdkError(
+            f"{self.package} {version} is not known to work with sessiontree, versions {first} to "
+            f"{last}.x are; {install}"
+        )
+
+    def _version(self) -> str | None:
+        try:
+            return metadata.version(self.package)
+        except metadata.PackageNotFoundError:
+            return None
+
+
+PYDANTIC_AI: Final = Sdk("pydantic-ai-slim", "pydantic-ai", oldest=(2, 68), before=3)
+OPENAI_AGENTS: Final = Sdk("openai-agents", "openai-agents", oldest=(0, 24), before=1)
+CLAUDE_AGENT_SDK: Final = Sdk("claude-agent-sdk", "claude-agent-sdk", oldest=(0, 2), before=1)
+LANGGRAPH: Final = Sdk("langgraph-checkpoint", "langgraph", oldest=(4, 3), before=5)
+GOOGLE_ADK: Final = Sdk("google-adk", "google-adk", oldest=(2, 13), before=3)
+
+
+_LOSES: Final = frozenset({"json", "object", "no uuid", "nul", "utf-8", "crc"})
+"""The kinds of damage by which a line may not be what was given."""
+
+_ENTRY: Final = b'{"type":'
+
+
+def up(session: Session, entry: Entry) -> Iterator[Entry]:
+    """Yield an entry and the entries above it.
+
+    Raises:
+        CorruptionError: the path does not lead to the header; or a line on it is damaged, which
+            is seen when the last entry that is wanted was read (`check_sound`).
+    """
+    last = entry
+    for last in chain([entry], session.reader.up(entry)):
+        yield last
+    check_sound(session)
+    top = session.header.uuid
+    if top not in (last.uuid, last.parent_uuid) and "parentSession" not in session.header:
+        cause = f"the parent {last.parent_uuid} of its entry is not in the file"
+        raise damaged(session, last.offset, cause)
+
+
+def check_sound(session: Session, known: Sequence[tuple[int, str]] = ()) -> None:
+    """Check that what was read so far met no damage.
+
+    Args:
+        known: the offset and the cause of damage that is known otherwise.
+
+    Raises:
+        CorruptionError: a line is damaged.
+    """
+    met = [
+        (one.offset, one.cause)
+        for one in session.damage
+        if loses_content(session, one.offset, one.kind)
+    ]
+    for offset, cause in sorted([*met, *known])[:1]:
+        raise damaged(session, offset, cause)
+
+
+def loses_content(session: Session, offset: int, kind: str) -> bool:
+    """Whether damage may have changed a line; what a write that was cut short left has not."""
+    if kind not in _LOSES:
+        return False
+    line = rest_of_line(session.reader.log.read, offset)
+    return line[: len(_ENTRY)] != _ENTRY[: len(line)] or is_sealed(line)
+
+
+def damaged(session: Session, offset: int, cause: str) -> CorruptionError:
+    """Make the error for a session of which a part is lost."""
+    file = str(session.file)
+    return CorruptionError(
+        f"{file} is damaged at byte {offset:,}: {cause}; `sessiontree repair {file}` mends what "
+        f"can be mended, and `sessiontree context {file}` shows what is left",
+        file,
+        offset,
+    )

@@ -1,0 +1,632 @@
+"""Claude Code's transcripts: `~/.claude/projects/<folder>/<session id>.jsonl`.
+
+A line with a `uuid` has its place in a tree by `parentUuid`: messages (`user`, `assistant`, one
+for each content block), hooks, progress and system notes. The others are side lines: titles,
+snapshots, queues. A subagent has a file of its own, `<session id>/subagents/**/agent-<id>.jsonl`,
+which becomes the lane `agent-<id>`; older versions mark its lines `isSidechain`. A forked agent's
+file names the entry that it goes on from (`fork-context-ref`); its lane hangs below that entry.
+
+Other side lines count too: `continued-in` and `derived-from` name other sessions, which are in the
+header's metadata; `cost-state` has the cost so far, and what it adds becomes `usage`, as does the
+cost that versions of 2025 wrote beside an answer (`costUSD`).
+
+A message keeps its uuid, and is the API's message as stored; the output of a local command and a
+prompt typed during a turn become messages of the user. A prompt that only the queue has
+(`agents.claude_code.lines`) becomes a `custom` entry where it was sent, marked as a prompt; it
+adds nothing to a context, for Claude Code sends it once. The context of the main lane is the
+conversation that `agents.claude_code.threads` finds; only the entries of parallel tool calls get
+another parent, on each branch and in each subagent. A line that is not part of the conversation
+becomes a `custom` entry that holds the whole line, below its parent or else below the line before.
+
+The summary of a compaction becomes a `compaction`, which keeps the messages that its mark names,
+if they are the last before it; the parent of its mark is the last entry before it. A result in
+`<session id>/tool-results/` stays the preview that the model saw; `metadata.toolResults` names the
+files, relative to the transcript's folder.
+
+Invariants: a parent comes before its children if it is in the file; every line becomes an entry;
+the leaf is the end of the conversation. A file is read twice: for its structure, of which one node
+a line is kept, then to translate it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any, Final
+
+from sessiontree.agents import base
+from sessiontree.agents.claude_code.lines import (
+    GENERATED,
+    HIDDEN,
+    QUEUE_OPERATION,
+    ClaudeTally,
+    Queue,
+    message_of,
+    metadata_of,
+    new_costs,
+    session_cost,
+)
+from sessiontree.agents.claude_code.threads import (
+    CHAIN,
+    Node,
+    Responses,
+    by_uuid,
+    main_leaf,
+    node_of,
+    path_to,
+)
+from sessiontree.core.activity import as_typed
+from sessiontree.core.entry import decode_leniently
+from sessiontree.core.message import TYPED, slash_command, text_of
+from sessiontree.core.usage import Tally, cost_in
+from sessiontree.text.pattern import lines_with
+
+TITLES: Final = ("customTitle", "aiTitle", "summary")
+"""The keys of a line that name a session, the preferred one first."""
+
+_SIDE_TYPES: Final = frozenset(
+    {
+        *("agent-color", "agent-metadata", "agent-name", "agent-setting", "agent_metadata"),
+        *("ai-title", "api-request", "api-request-blob", "api-request-resumed"),
+        *("api-request-shape", "artifact-autoreact-ledger", "artifact-comment-monitor"),
+        *("atis-latch", "attribution-snapshot", "bridge-session", "content-replacement"),
+        *("continued-in", "cost-state", "custom-title", "data-flow-incomplete"),
+        *("data-flow-records", "derived-from", "dev-mods", "ended-by-model"),
+        *("file-history-delta", "file-history-snapshot", "fork-context-ref", "frame-link"),
+        *("history-suppression", "host-row", "hybrid-organization", "isolation-latch"),
+        *("last-prompt", "memory-mode", "mode", "observer-ref", "permission-mode", "pr-link"),
+        *("queue-operation", "relocated", "repl-mode", "result", "resume-head-vouch"),
+        *("session-owner", "speculation-accept", "started", "summary", "tag"),
+        *("task-summary", "tools-used", "worktree-state"),
+    }
+)
+"""The types of lines without a place in the tree."""
+
+_LINES_TO_RECOGNISE: Final = 20
+_RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
+
+
+class ClaudeCode(base.Format):
+    name = "claude-code"
+    program = "Claude Code"
+    needs_opening = False
+    has_subagents = True
+    home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether there are lines with a `sessionId`, or side lines, and no session header."""
+        for number, line in enumerate(base.first_values(head)):
+            kind = line.text("type")
+            if number == _LINES_TO_RECOGNISE or (kind == "session" and not number):
+                return False
+            if "payload" in line or "projectHash" in line:
+                return False
+            if kind in _SIDE_TYPES or ("sessionId" in line and kind is not None):
+                return True
+        return False
+
+    def record_in(self, head: bytes) -> str | None:
+        first = next(base.first_values(head), base.Values({}))
+        is_list = "display" in first and "project" in first
+        return "the list of prompts of Claude Code" if is_list else None
+
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+        collected = _CollectedFacts()
+        for line in base.first_values(head):
+            collected.note(line)
+            if collected.is_complete:
+                break
+        for window in (head, tail):
+            for needle in (b"itle", b'"summary"'):
+                for start, end in lines_with(needle, window, len(window)):
+                    if (title := base.values(window[start:end])) is not None:
+                        collected.note_title(title)
+        return collected.facts()
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        if body.get("isCompactSummary") or (beside and "uuid" not in body):
+            return False
+        if body.get("type") == QUEUE_OPERATION and body.get("content"):
+            return False  # other lines tell whether a message carries the prompt
+        if beside:
+            return True
+        is_title = any(body.get(key) for key in TITLES)
+        return not (is_title or body.get("isSidechain") or body.get("teamName"))
+
+    def tally(self) -> Tally:
+        return ClaudeTally()
+
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+        collected = _CollectedFacts()
+        main = _Transcript(source, 0, collected)
+        facts = collected.facts()
+        lines = base.Lines(self, report, facts.id or "")
+        about = {"agentVersion": collected.version, "gitBranch": collected.branch}
+        yield lines.header(base.START, facts, **about, **collected.relations)
+        yield from main.translated(lines)
+        for number, beside in enumerate(source.beside(), 1):
+            yield from _subagent(beside, number, main, lines)
+        yield from main.end(lines)
+
+
+def _subagent(
+    source: base.Source, number: int, main: _Transcript, lines: base.Lines
+) -> Iterator[base.Translated]:
+    agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
+    lane = base.lane_name(agent)
+    transcript = _Transcript(source, number, _CollectedFacts(), lane)
+    transcript.folder = main.folder
+    line = base.SourceLine(base.Place(number, 1, 0), b"lane " + lane.encode())
+    sidecar = decode_leniently(source.sidecar) if source.sidecar is not None else None
+    known = sidecar if isinstance(sidecar, dict) else {}
+    caller = main.callers.get(known.get("toolUseId", ""), main.agents.get(agent))
+    data = {"agentId": agent, **known, **({"calledBy": caller} if caller else {})}
+    above, uuid = _history_of_fork(transcript, main, lines), lines.uuid(None, line)
+    yield lines.custom("subagent", line, uuid, data, parent=above or lines.root, lane=lane)
+    transcript.starts_at(uuid, below=above)
+    yield from transcript.translated(lines)
+    yield from transcript.end(lines)
+
+
+def _history_of_fork(transcript: _Transcript, main: _Transcript, lines: base.Lines) -> str | None:
+    """The entry at which a forked agent's history ends; None for another agent.
+
+    A fork does not copy its history: its file names the last line of it.
+    """
+    if transcript.fork is None:
+        return None
+    place, fork = transcript.fork
+    above = main.uuid_of(fork.text("parentLastUuid") or "")
+    if above is None:
+        lines.report(
+            "reference",
+            place,
+            f"the fork goes on from entry {fork.text('parentLastUuid')!r:.50} of session "
+            f"{fork.text('parentSessionId')!r:.50}, which is not in {main.name}; "
+            "its history is missing",
+        )
+    return above
+
+
+class _Transcript:
+    """One file, with the number `Place.source`: its structure, and then its lines."""
+
+    def __init__(
+        self, source: base.Source, number: int, collected: _CollectedFacts, lane: str | None = None
+    ) -> None:
+        self._source = source
+        self.folder = source.name.removesuffix(".jsonl")
+        self.name = source.name
+        self.fork: tuple[base.Place, base.Values] | None = None
+        self._number = number
+        self._lane = lane
+        self._costs: dict[str, float] = {}  # by model, as reported so far
+        self._priced: set[str] = set()  # the answers whose cost is told
+        self._lane_leaf: str | None = None
+        self._top: str | None = None  # the entry above those without a parent; None: the header
+        self._last = base.Place(number, 1, 0)
+        self.callers: dict[str, str] = {}
+        self.agents: dict[str, str] = {}
+        self._tokens: dict[str, int] = {}
+        self._first_kept: dict[str, str] = {}  # by the mark of its compaction
+        self._nodes: list[Node | None] = []
+        self._queue = Queue()
+        for line in base.numbered(source, number):
+            self._last = line.place
+            node = self._node(line.text, collected)
+            self._nodes.append(node)
+            if node is None and self.fork is None and b'"fork-context-ref"' in line.text:
+                self._note_fork(line)
+            if lane is None:
+                self._note_queued(line.text, node)
+        nodes = [node for node in self._nodes if node is not None]
+        self._by_uuid = by_uuid(nodes)
+        self._steps = 4 * len(nodes)
+        self._given: dict[str, str] = {}
+        self._lanes: dict[str, str] = {}
+        self._sidechains: dict[str, set[str]] = {}  # the uuids of each lane in `_lanes`
+        self._parents: dict[str, str | None] = {}
+        self._cycles: set[str] = set()
+        messages = [node for node in nodes if node.is_message]
+        self._is_subagents = lane is not None or all(node.sidechain for node in messages)
+        self._is_teams = all(not node.is_main for node in messages)
+        marks = (self._mark_of(node) for node in nodes if node.summary)
+        self._summarized = {mark for mark in marks if mark is not None}
+        self._compacted = self._ends_of_compacted(nodes)
+        path = self._conversation(nodes)
+        self._place_queued(path)
+        self._on_path = {node.uuid for node in path}
+        self._leaf = path[-1].uuid if path else None
+
+    def uuid_of(self, own: str) -> str | None:
+        """The uuid given to the line with a uuid of its own; None if there is no such line."""
+        return self._given.get(own)
+
+    def starts_at(self, start: str, *, below: str | None) -> None:
+        """Take the entry that starts the lane; a fork's first entries hang below it."""
+        self._lane_leaf = start
+        self._top = start if below is not None else None
+
+    def _note_fork(self, line: base.SourceLine) -> None:
+        found = base.values(line.text)
+        if found is not None and found.text("type") == "fork-context-ref":
+            self.fork = line.place, found
+
+    def _node(self, line: bytes, collected: _CollectedFacts) -> Node | None:
+        node = node_of(line, len(self._nodes))
+        if node is None or collected.prompt is None:
+            facts = base.values(line)
+            if facts is not None:
+                collected.note(facts)
+        if node is None:
+            return None
+        self.callers.update(dict.fromkeys(node.calls, node.uuid))
+        if node.results and b'"agentId"' in line:
+            found = base.values(line)
+            agent = found.inside("toolUseResult").text("agentId") if found is not None else None
+            if agent is not None:
+                self.agents[agent] = node.source or node.parent or node.uuid
+        if node.boundary and (mark := base.values(line)) is not None:
+            self._note_mark(node, mark.inside("compactMetadata"))
+        return node
+
+    def _note_mark(self, mark: Node, about: base.Values) -> None:
+        """Note the tokens before a compaction, and the first message that it kept."""
+        tokens = about.value("preTokens")
+        if isinstance(tokens, int):
+            self._tokens[mark.uuid] = tokens
+        kept = about.inside("preservedMessages").value("uuids")
+        head = kept[0] if isinstance(kept, list) and kept else None
+        head = head or about.inside("preservedSegment").text("headUuid")
+        if isinstance(head, str):
+            self._first_kept[mark.uuid] = head
+
+    def _is_above(self, uuid: str, below: str | None) -> bool:
+        """Whether an entry is another one, or above it; the steps of all calls are bounded."""
+        current = below
+        while current is not None and current != uuid and self._steps > 0:
+            self._steps -= 1
+            node = self._by_uuid.get(current)
+            current = None if node is None else self._parents.get(current, node.parent)
+        return current == uuid
+
+    def _conversation(self, nodes: list[Node]) -> list[Node]:
+        """The conversation in order, compacted parts included; notes each changed parent."""
+        leaf = None if self._is_subagents else main_leaf(nodes, self._by_uuid)
+        leaf = leaf or next((node for node in reversed(nodes) if node.is_message), None)
+        responses = Responses(self._by_uuid.values())
+        paths: list[list[Node]] = []
+        visited: set[str] = set()
+        while leaf is not None and leaf.uuid not in visited:
+            path = path_to(leaf, self._by_uuid, visited)
+            top = path[0]
+            if top.parent is not None and top.parent in self._by_uuid:
+                self._parents[top.uuid] = None
+                self._cycles.add(top.uuid)
+            path = responses.completed(path, visited)
+            paths.append(path)
+            is_mark = top.boundary and top.uuid in self._summarized
+            leaf = self._by_uuid.get(self._compacted.get(top.uuid, "")) if is_mark else None
+        whole = [node for path in reversed(paths) for node in path]
+        self._chain(whole)
+        for node in reversed(nodes):  # the ends of other branches come before what is above them
+            if node.is_message and node.uuid not in visited:
+                path = path_to(self._by_uuid[node.uuid], self._by_uuid, visited)
+                self._chain(responses.completed(path, visited))
+        return whole
+
+    def _ends_of_compacted(self, nodes: list[Node]) -> dict[str, str]:
+        """The last entry before each compaction, by its mark.
+
+        A mark may name an entry that was never written; then it is the message before the mark.
+        """
+        ends: dict[str, str] = {}
+        last = ""
+        for node in nodes:
+            if node.is_message and not node.sidechain:
+                last = node.uuid
+            elif node.boundary and node.logical_parent is not None:
+                is_there = node.logical_parent in self._by_uuid
+                ends[node.uuid] = node.logical_parent if is_there else last
+        return ends
+
+    def _note_queued(self, line: bytes, node: Node | None) -> None:
+        """Note a line of the queue, or the text of a message that may carry a queued prompt."""
+        if node is None:
+            if b'"queue-operation"' in line and (found := base.values(line)) is not None:
+                place = len(self._nodes) - 1
+                self._queue.take(found.text("operation"), found.value("content"), place)
+        elif not (self._queue.is_empty or node.summary or node.sidechain):
+            self._queue.carry(_text_said(node, line))
+
+    def _place_queued(self, path: list[Node]) -> None:
+        """Put the prompts that only the queue has on the path, where they were sent.
+
+        Claude Code sends such a prompt with the results of tools, so the first answer that
+        follows them hangs below it.
+        """
+        lost = deque(self._queue.lost())
+        for above, node in pairwise(path):
+            if not lost:
+                return
+            if not node.is_message or node.summary or node.has_result or node.parent is None:
+                continue
+            last = self._parents.get(node.uuid) or above.uuid
+            while lost and lost[0].removed < node.place:
+                queued = lost.popleft()
+                last = self._queued_node(queued.place, last)
+                self._parents[node.uuid] = last
+
+    def _queued_node(self, place: int, parent: str) -> str:
+        """Give a line of the queue a place in the tree; the uuid by which it is known here."""
+        line = b'{"type":"queue-operation","uuid":"queued %d","parentUuid":"%s"}'
+        node = node_of(line % (place, b"-"), place)
+        assert node is not None
+        node.parent = parent
+        self._nodes[place] = self._by_uuid[node.uuid] = node
+        return node.uuid
+
+    def _chain(self, path: list[Node]) -> None:
+        """Note the parents of the entries of a path, where they are not the stored ones."""
+        for above, node in pairwise(path):
+            if node.parent != above.uuid:
+                self._parents[node.uuid] = above.uuid
+
+    def translated(self, lines: base.Lines) -> Iterator[base.Translated]:
+        """The version 2 lines; an entry waits until its parent is there."""
+        waiting: dict[str, list[tuple[base.SourceLine, Node]]] = {}
+        numbered = base.numbered(self._source, self._number)
+        for line, node in zip(numbered, self._nodes, strict=False):
+            if node is None:
+                yield from self._side_line(line, lines)
+                continue
+            if self._by_uuid[node.uuid] is not node:
+                lines.report("repeated", line.place, f"the uuid {node.uuid} is on a later line too")
+                yield from self._side_line(line, lines)
+                continue
+            parent = self._parents.get(node.uuid, node.parent)
+            if parent is not None and parent in self._by_uuid and parent not in self._given:
+                waiting.setdefault(parent, []).append((line, node))
+                continue
+            ready = [(line, node)]
+            while ready:
+                next_line, next_node = ready.pop()
+                yield from self._entries(next_line, next_node, lines)
+                ready.extend(reversed(waiting.pop(next_node.uuid, ())))
+        rest = (held for children in waiting.values() for held in children)
+        for line, node in sorted(rest, key=lambda held: held[0].place):
+            yield from self._entries(line, node, lines)
+
+    def end(self, lines: base.Lines) -> Iterator[base.Translated]:
+        """A branch to the end of the conversation, if another entry is the lane's leaf."""
+        leaf = None if self._leaf is None else self._given.get(self._leaf, self._leaf)
+        current = lines.leaf if self._lane is None else self._lane_leaf
+        if leaf is not None and current != leaf:
+            yield lines.branch(leaf, self._last, self._lane)
+
+    def _side_line(self, line: base.SourceLine, lines: base.Lines) -> Iterator[base.Translated]:
+        """A line without a place in the tree, below the entry before it."""
+        found = base.values(line.text)
+        more = {"parent": self._lane_leaf, "lane": self._lane}
+        if found is None:
+            yield from lines.not_an_object(line, **more)
+            return
+        kind = found.text("type") or ""
+        if kind not in _SIDE_TYPES and kind not in CHAIN:
+            lines.note_unknown(kind, line.place)
+        uuid = lines.uuid(None, line)
+        if self._lane is not None:
+            self._lane_leaf = uuid
+        at = found.text("timestamp")
+        yield lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at, **more)
+        if kind == "cost-state" and self._lane is None:
+            yield from self._new_costs(line, found, lines)
+
+    def _new_costs(
+        self, line: base.SourceLine, state: base.Values, lines: base.Lines
+    ) -> Iterator[base.Translated]:
+        """What each model cost since the line before; a line has the sums of the session."""
+        for model, cost in new_costs(state.value("modelUsage"), self._costs):
+            if not cost:
+                continue
+            fields = session_cost(model, cost)
+            uuid = lines.uuid(None, line, b" cost " + model.encode("utf-8", "replace"))
+            yield lines.entry("usage", line, uuid, fields, timestamp=state.text("timestamp"))
+
+    def _entries(
+        self, line: base.SourceLine, node: Node, lines: base.Lines
+    ) -> Iterator[base.Translated]:
+        """The entry of a line, and what the answer in it cost, as old versions wrote it."""
+        yield self._entry(line, node, lines)
+        if node.response is None or b'"costUSD"' not in line.text:
+            return
+        found = base.values(line.text) or base.Values({})
+        cost = cost_in(found.value("costUSD"))
+        if cost and node.response not in self._priced:
+            self._priced.add(node.response)
+            model = found.inside("message").text("model")
+            told = {"kind": "result", "provider": None, "model": model, "usage": {"cost": cost}}
+            above, lane = self._given[node.uuid], self._lane_of(node)
+            uuid = lines.uuid(None, line, b" cost")
+            at = node.timestamp or None
+            yield lines.entry("usage", line, uuid, told, parent=above, lane=lane, timestamp=at)
+
+    def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.Translated:
+        is_queued = node.type == QUEUE_OPERATION
+        uuid = self._given[node.uuid] = lines.uuid(None if is_queued else node.uuid, line)
+        parent = self._parent_of(node, lines)
+        if node.uuid in self._cycles:
+            cause = f"entry {node.uuid} is an ancestor of its own parent {node.parent}"
+            lines.report("cycle", line.place, cause)
+        if self._compacted.get(node.uuid) not in (None, node.logical_parent):
+            cause = f"the last entry before the compaction, {node.logical_parent}, is not in "
+            cause += f"{self.name}; the message before the compaction is taken for it"
+            lines.report("reference", line.place, cause)
+        if node.type not in CHAIN and not is_queued:
+            lines.note_unknown(node.type, line.place)
+        found = base.values(line.text) or base.Values({})
+        lane = self._lane_of(node)
+        if self._lane is not None:
+            self._lane_leaf = uuid
+        more = {"parent": parent, "lane": lane, "timestamp": node.timestamp or None}
+        if is_queued:
+            named = {"customType": f"{ClaudeCode.name}:{QUEUE_OPERATION}"}
+            held = {**named, "data": found.as_fragment(), "metadata": {TYPED: True}}
+            more["timestamp"] = found.text("timestamp")
+            return lines.entry("custom", line, uuid, held, **more)
+        if not self._is_in_conversation(node, lane):
+            return lines.custom(node.type or "line", line, uuid, found.as_fragment(), **more)
+        if node.summary and (mark := self._mark_of(node)) is not None:
+            summary = text_of({"content": found.inside("message").value("content")})
+            if summary:
+                first = self._given.get(self._first_kept.get(mark, ""))
+                last = self._compacted.get(mark)
+                if first is None or not self._is_above(self._first_kept[mark], last):
+                    first = uuid
+                kept: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": first}
+                if mark in self._tokens:
+                    kept["tokensBefore"] = self._tokens[mark]
+                return lines.entry("compaction", line, uuid, kept, **more)
+        fields: dict[str, Any] = {"message": message_of(node, found)}
+        if metadata := metadata_of(node, found):
+            fields["metadata"] = metadata
+        if node.has_result and (files := self._result_files(found.raw("message"))):
+            fields["metadata"] = {"toolResults": files}
+        return lines.entry("message", line, uuid, fields, **more)
+
+    def _parent_of(self, node: Node, lines: base.Lines) -> str:
+        parent = self._parents.get(node.uuid, node.parent)
+        if parent is not None:
+            return self._given.get(parent, parent)
+        if node.boundary and node.logical_parent is not None and node.uuid in self._summarized:
+            last = self._compacted.get(node.uuid, "")
+            return self._given.get(last, lines.root)
+        return self._top or lines.root
+
+    def _lane_of(self, node: Node) -> str | None:
+        if self._lane is not None or not node.sidechain:
+            return self._lane
+        if self._is_subagents or node.uuid in self._on_path:
+            return None
+        if node.agent:
+            return base.lane_name(node.agent)
+        above = self._lanes.get(node.parent or "")
+        lane = above or f"sidechain-{len(self._sidechains) + 1}"
+        if (before := self._lanes.get(node.uuid)) is not None:
+            self._sidechains[before].discard(node.uuid)
+            if not self._sidechains[before]:
+                del self._sidechains[before]
+        self._lanes[node.uuid] = lane
+        self._sidechains.setdefault(lane, set()).add(node.uuid)
+        return lane
+
+    def _is_in_conversation(self, node: Node, lane: str | None) -> bool:
+        if not node.is_message:
+            return False
+        if self._is_subagents or lane is not None or self._is_teams:
+            return True
+        return not (node.sidechain or node.team)
+
+    def _mark_of(self, summary: Node) -> str | None:
+        """The uuid of a summary's compaction mark, or its own uuid if nothing is above it.
+
+        None if a message is above it: then it is an ordinary message.
+        """
+        current = summary
+        visited = {summary.uuid}
+        while current.parent is not None:
+            above = self._by_uuid.get(current.parent)
+            if above is None or above.uuid in visited or above.is_message:
+                return None
+            visited.add(above.uuid)
+            current = above
+        return current.uuid if current.boundary or current is summary else None
+
+    def _result_files(self, message: bytes) -> list[str]:
+        names = dict.fromkeys(name.decode() for name in _RESULT_FILE.findall(message))
+        return [f"{self.folder}/tool-results/{name}" for name in names]
+
+
+def _text_said(node: Node, line: bytes) -> str:
+    """The text of a message of the user; empty for another line."""
+    if node.type == "assistant" or not node.is_message:
+        return ""
+    found = base.values(line) or base.Values({})
+    if node.type == "system":
+        return text_of({"content": found.value("content")})
+    if node.type == "attachment":
+        return text_of({"content": found.inside("attachment").value("prompt")})
+    return text_of({"content": found.inside("message").value("content")})
+
+
+_NOTED: Final = frozenset(
+    {
+        *("sessionId", "cwd", "timestamp", "version", "gitBranch", "message", *TITLES),
+        *("continuedInSessionId", "sessions"),
+    }
+)
+"""The keys that say something about the session; a line of other keys has nothing to note."""
+
+
+class _CollectedFacts:
+    def __init__(self) -> None:
+        self._id: str | None = None
+        self._cwd: str | None = None
+        self._created: str | None = None
+        self.prompt: str | None = None
+        self._command: str | None = None
+        self._titles: dict[str, str] = {}
+        self.relations: dict[str, Any] = {}
+        self.version: str | None = None
+        self.branch: str | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether no further line changes anything but the titles."""
+        return None not in (self._id, self._cwd, self._created, self.prompt)
+
+    def note(self, line: base.Values) -> None:
+        if not line.has_any(_NOTED):
+            return
+        self._id = self._id or line.text("sessionId")
+        self._cwd = self._cwd or line.text("cwd")
+        self._created = self._created or line.text("timestamp")
+        self.version = self.version or line.text("version")
+        self.branch = self.branch or line.text("gitBranch")
+        self.note_title(line)
+        self._note_relation(line)
+        if self.prompt is None and line.text("type") == "user":
+            self._note_prompt(line)
+
+    def _note_relation(self, line: base.Values) -> None:
+        """Note the session that goes on with this one, or the sessions that it comes from."""
+        kind = line.text("type")
+        if kind == "continued-in" and (id := line.text("continuedInSessionId")):
+            self.relations["continuedIn"] = id
+        elif kind == "derived-from" and isinstance(ids := line.value("sessions"), list):
+            self.relations["derivedFrom"] = ids
+
+    def note_title(self, line: base.Values) -> None:
+        for key in TITLES:
+            title = line.text(key)
+            if title:
+                self._titles[key] = title
+
+    def _note_prompt(self, line: base.Values) -> None:
+        message = line.value("message")
+        if any(line.value(key) for key in HIDDEN) or not isinstance(message, dict):
+            return
+        text = base.prompt_text(message)
+        if text is None:
+            return
+        if not GENERATED.match(text):
+            self.prompt = text
+        elif self._command is None:
+            self._command = as_typed(text) if slash_command(text) else None
+
+    def facts(self) -> base.Facts:
+        name = next((self._titles[key] for key in TITLES if key in self._titles), None)
+        prompt = self.prompt or self._command
+        return base.Facts(self._id, self._cwd, name, prompt, self._created)

@@ -1,0 +1,531 @@
+"""Codex rollouts as entries, with the history that a rollout names in other files.
+
+Codex rollouts: `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<id>.jsonl`, or `.jsonl.zst`.
+
+A line is `{timestamp, type, payload}`. `session_meta` comes first. `response_item`s are the
+conversation, as items of OpenAI Responses. `turn_context` names the model and the effort.
+`compacted` replaces the history before it. An `event_msg` is for the terminal and adds nothing to a
+context, except that `thread_rolled_back` takes back the last turns.
+
+The file is linear: the parent of an entry is the entry before it. A rollback becomes a `branch`
+below the entry before the turns taken back. A `compacted` line becomes a compaction that keeps
+nothing, a `context_edit` that removes its summary, and the history that replaces it:
+`replacement_history`, or in older versions the prompts so far and then the summary.
+
+A revert or a fork names its history in other files: `history` says which. Their lines come first.
+What a revert left is a branch, and the first line of its segment is the first entry of the new one.
+An entry of a file has the same uuid in each session that has the file's history.
+
+Where the history of a rollout is: the segments of its thread, and those it was forked from.
+
+The first line of a segment may name its history: `history_base`, with the id of another segment (as
+`thread_id`), and the ordinal and the byte where the history ends there. That segment may name a
+history itself. None of it is copied.
+
+A plan has the segments that one session is made of, each after the one that it continues, and the
+opened one last. Of the own thread it has all older segments, whole, because what a revert left is a
+branch; of another thread the lines up to the last end that is named.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.agents import base
+from sessiontree.agents.codex.items import ABOUT, CodexTally, is_prompt, is_turn
+from sessiontree.core.message import kind_of
+from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
+from sessiontree.core.usage import Tally, mode_of
+from sessiontree.errors import SessionTreeError, TooMuchError
+
+
+class End(NamedTuple):
+    """Where an inherited history ends: at the ordinal; in lines without ordinals at the byte."""
+
+    segment: str
+    ordinal: int
+    offset: int
+
+    def is_at(self, ordinal: Any, offset: int) -> bool:
+        """Whether a line with this ordinal, at this offset, is behind the end."""
+        return ordinal >= self.ordinal if isinstance(ordinal, int) else offset >= self.offset
+
+
+class Segment(msgspec.Struct, eq=False):
+    """One file.
+
+    Attributes:
+        id: its id.
+        number: its `Place.source`.
+        source: the file.
+        first: its first line; None if it has none.
+        meta: what that line says of the session.
+        is_own: whether it is of the opened thread.
+        continues: where its history ends in another segment, or None.
+        ends: where the histories of other segments end in it, in order.
+    """
+
+    id: str
+    number: int
+    source: base.Source
+    first: base.SourceLine | None
+    meta: base.Values
+    is_own: bool
+    continues: End | None
+    ends: list[End]
+
+    @property
+    def place(self) -> base.Place:
+        """The place of the first line."""
+        return base.START if self.first is None else self.first.place
+
+
+def planned(source: base.Source, report: base.Report) -> list[Segment]:
+    """The segments of the session of a file; `report` is told which of them is missing."""
+    return _Plan(source, report).segments
+
+
+class _Plan:
+    def __init__(self, source: base.Source, report: base.Report) -> None:
+        self.segments: list[Segment] = []
+        self._source = source
+        self._report = report
+        self._known: dict[str, Segment | None] = {}
+        self._chain: set[str] = set()
+        self._opened = opened = _segment("", 0, source)
+        thread = opened.meta.text("id") or ""
+        ids = source.segments()
+        opened.id = ids[-1] if ids else thread
+        opened.is_own = True
+        self._known[opened.id] = opened
+        for id in ids[:-1]:
+            older = self._found(id, opened)
+            if older is not None and older.meta.text("id") == thread:
+                older.is_own = True
+                self._add(older)
+        self._add(opened)
+
+    def _add(self, segment: Segment) -> None:
+        """Add a segment behind those that it continues."""
+        chain = [segment]
+        self._chain = {segment.id, self._opened.id}
+        while (below := chain[-1]).continues is not None and below not in self.segments:
+            above = self._above(below, below.continues)
+            if above is None:
+                below.continues = None
+                break
+            above.ends.append(below.continues)
+            chain.append(above)
+            self._chain.add(above.id)
+        self.segments += [each for each in reversed(chain) if each not in self.segments]
+
+    def _above(self, segment: Segment, end: End) -> Segment | None:
+        """The segment that another one continues; None, and a report, if it cannot be read."""
+        if end.segment in self._chain:
+            cause = f"the history leads back to segment {end.segment}, which continues this one"
+            self._report("history", segment.place, cause)
+            return None
+        return self._found(end.segment, segment)
+
+    def _found(self, id: str, by: Segment) -> Segment | None:
+        """The segment with an id; None, and one report, if it cannot be read.
+
+        `by` is the segment that needs it.
+        """
+        if id not in self._known:
+            self._known[id] = self._opened_segment(id, by)
+        return self._known[id]
+
+    def _opened_segment(self, id: str, by: Segment) -> Segment | None:
+        try:
+            found = self._source.segment(id)
+        except SessionTreeError as error:
+            self._report("history", by.place, f"the history in segment {id} is not read: {error}")
+            return None
+        if found is not None:
+            return _segment(id, *found)
+        cause = (
+            f"the history is in segment {id}, a file 'rollout-*{id}.jsonl' or '….jsonl.zst', "
+            "which is not beside this file, nor in sessions or archived_sessions of Codex"
+        )
+        self._report("history", by.place, cause)
+        return None
+
+
+def _segment(id: str, number: int, source: base.Source) -> Segment:
+    first = next(base.numbered(source, number), None)
+    line = None if first is None else base.values(first.text)
+    meta = base.Values({})
+    if line is not None and line.text("type") == "session_meta":
+        meta = line.inside("payload")
+    return Segment(id, number, source, first, meta, False, _base_of(meta.value("history_base")), [])
+
+
+def _base_of(named: Any) -> End | None:
+    if not isinstance(named, dict) or not isinstance(named.get("thread_id"), str):
+        return None
+    return End(
+        named["thread_id"],
+        _count(named, "end_ordinal_exclusive"),
+        _count(named, "end_byte_offset"),
+    )
+
+
+def _count(named: Mapping[str, Any], key: str) -> int:
+    value = named.get(key)
+    return value if isinstance(value, int) else 0
+
+
+_TYPES: Final = frozenset(
+    {"session_meta", "response_item", "event_msg", "turn_context", "compacted"}
+)
+_SIDE_TYPES: Final = _TYPES | {
+    *("world_state", "token_usage_record", "dynamic_tools_updated", "security_risk_score"),
+    *("realtime_item", "inter_agent_communication", "inter_agent_communication_metadata"),
+}
+_SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
+"""Items that Codex does not send to a model."""
+
+_META: Final = {"metadata": {"isMeta": True}}
+
+
+MOST_REPEATED: Final = 30_000
+"""The prompts that compactions of older versions may repeat, each all prompts before it."""
+
+
+class Codex(base.Format):
+    name = "codex"
+    program = "Codex"
+    repeating = b'"compacted"'
+    has_facts_beside = True
+    home = base.Home("CODEX_HOME", ".codex", ("sessions", "archived_sessions"))
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether the first line has a type of Codex and a payload."""
+        first = next(base.first_values(head), None)
+        if first is None or first.text("type") not in _TYPES:
+            return False
+        return "payload" in first or b'"payload"' in head
+
+    def record_in(self, head: bytes) -> str | None:
+        first = next(base.first_values(head), base.Values({}))
+        keys = set(first)
+        if keys == {"session_id", "ts", "text"}:
+            return "the list of prompts of Codex"
+        return "the list of names of Codex" if {"id", "thread_name"} <= keys else None
+
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+        facts = base.Facts()
+        first: str | None = None
+        for line in head.split(b"\n"):
+            found = base.values(line)
+            if found is None:
+                continue
+            payload = found.inside("payload")
+            if found.text("type") == "session_meta" and facts.id is None:
+                facts = _facts(found, payload)
+            elif first is None and found.text("type") == "response_item":
+                first = _prompt_text(payload)
+                if first is not None and facts.id is not None:
+                    break
+        if facts.id is None:
+            facts = _facts_of_cut_line(head)
+        return replace(facts, first_message=first, is_continued=b'"history_base"' in head)
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        return body.get("type") != "compacted"
+
+    def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
+        payload = body.get("payload")
+        is_old = isinstance(payload, dict) and not isinstance(
+            payload.get("replacement_history"), list
+        )
+        return body.get("type") == "compacted" and is_old
+
+    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+        return replace(facts, name=name_in(sidecar))
+
+    def inherited(self, source: base.Source) -> Iterator[bytes]:
+        for segment in planned(source, lambda kind, place, cause: None)[:-1]:
+            end = None if segment.is_own else max(segment.ends, key=_place, default=None)
+            for line in base.numbered(segment.source, segment.number):
+                if end is not None:
+                    found = base.values(line.text) or base.Values({})
+                    if end.is_at(found.value("ordinal"), line.place.offset):
+                        break
+                yield line.text
+
+    def tally(self) -> Tally:
+        return CodexTally()
+
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+        segments = planned(source, report)
+        opened = segments[-1]
+        oldest = next(segment for segment in segments if segment.is_own)
+        if oldest.first is None:
+            return
+        found = base.values(oldest.first.text) or base.Values({})
+        is_meta = found.text("type") == "session_meta"
+        lines = base.Lines(self, report, opened.meta.text("id") or "")
+        rollout = _Rollout(lines, opened.meta, source.name)
+        facts = _facts(found, oldest.meta) if is_meta else base.Facts()
+        facts = replace(facts, name=name_in(source.sidecar))
+        yield rollout.header(oldest.place, facts)
+        for segment in segments:
+            yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
+
+
+class _Item(NamedTuple):
+    """An item of the current history."""
+
+    parent: str  # the uuid of the entry before it
+    prompt: Any  # the item if it is a prompt, else None
+    is_turn: bool  # whether Codex counts it when it takes turns back
+
+
+class _State(NamedTuple):
+    """What the entries so far add up to, at the end of a history."""
+
+    leaf: str
+    history: list[_Item]
+    provider: str | None
+    model: str | None
+    effort: str | None
+    tier: str | None
+    usage: Any
+
+
+class _Rollout:
+    def __init__(self, lines: base.Lines, meta: base.Values, name: str) -> None:
+        self.lines = lines
+        self._meta = meta
+        self._name = name
+        self._segment = lines.session_id
+        self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
+        self._states: dict[End, _State] = {}
+        self._repeated = 0
+        self._provider = meta.text("model_provider")
+        self._restore(_State(lines.root, [], self._provider, None, None, None, None))
+
+    def header(self, place: base.Place, facts: base.Facts) -> base.Translated:
+        meta = self._meta
+        given = meta.value("base_instructions")
+        text = given.get("text") if isinstance(given, dict) else given
+        return self.lines.header(
+            place,
+            facts,
+            provider=self._provider,
+            system=text if isinstance(text, str) else meta.text("instructions"),
+            agentVersion=meta.text("cli_version"),
+            forkedFrom=meta.text("forked_from_id"),
+            git=meta.value("git"),
+        )
+
+    def of_segment(self, segment: Segment, *, is_header: bool) -> Iterator[base.Translated]:
+        """The entries of a file; of another thread's up to the last end of a history in it.
+
+        `is_header` is whether its first line is the header already.
+        """
+        provider = segment.meta.text("model_provider")
+        start = _State(self.lines.root, [], provider, None, None, None, None)
+        self._restore(start if segment.continues is None else self._states[segment.continues])
+        self._segment = segment.id
+        waiting = sorted(set(segment.ends), key=_place)
+        last: Any = None
+        after = 0
+        for line in base.numbered(segment.source, segment.number):
+            found = base.values(line.text)
+            ordinal = None if found is None or not waiting else found.value("ordinal")
+            while waiting and waiting[0].is_at(ordinal, line.place.offset):
+                self._states[waiting.pop(0)] = self._state()
+            if segment.ends and not waiting and not segment.is_own:
+                return
+            last = ordinal if isinstance(ordinal, int) else last
+            after = line.place.offset + len(line.text) + 1
+            if not (is_header and line.place == segment.place):
+                yield from self.translated(line, found)
+        for end in waiting:
+            self._states[end] = self._state()
+            if end.ordinal > last + 1 if isinstance(last, int) else end.offset > after:
+                self._report_past_end(segment, end, last)
+
+    def _report_past_end(self, segment: Segment, end: End, last: int | None) -> None:
+        ends = "it ends before" if last is None else f"its last ordinal is {last}, before"
+        cause = (
+            f"the history of segment {segment.id} is continued from ordinal {end.ordinal}, but "
+            f"{ends} that: lines at its end are lost"
+        )
+        self.lines.report("history", segment.place, cause)
+
+    def _state(self) -> _State:
+        at = self.lines.leaf, list(self._history), self._provider
+        return _State(*at, self._model, self._effort, self._tier, self._usage)
+
+    def _restore(self, state: _State) -> None:
+        self.lines.leaf = state.leaf
+        self._history = list(state.history)
+        self._provider = state.provider
+        self._model, self._effort, self._tier = state.model, state.effort, state.tier
+        self._usage = state.usage
+
+    def _uuid(self, line: base.SourceLine, name: bytes = b"") -> str:
+        """The uuid that a line has in each session with this segment's history."""
+        if self._named is None or self._named[0] is not line:  # a line may have many items
+            named = name_of_line(self._segment, line.place.number, line.text)
+            self._named = line, named
+        named = self._named[1].copy()
+        named.update(name)
+        return self.lines.uuid(uuid_of_name(named.hexdigest()), line, name)
+
+    def translated(
+        self, line: base.SourceLine, found: base.Values | None
+    ) -> Iterator[base.Translated]:
+        lines = self.lines
+        if found is None:
+            yield from lines.not_an_object(line)
+            return
+        kind, payload = found.text("type") or "", found.inside("payload")
+        uuid = self._uuid(line)
+        at = found.text("timestamp")
+        if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
+            prompt = _prompt_item(payload, found)
+            self._history.append(_Item(lines.leaf, prompt, _is_turn(payload, found)))
+            fields: dict[str, Any] = {"message": found.fragment("payload")}
+            if prompt is None and payload.text("role") == "user":
+                fields |= _META
+            yield lines.entry("message", line, uuid, fields, timestamp=at)
+        elif kind == "compacted":
+            yield from self._compacted(line, uuid, at, payload)
+        elif kind == "event_msg" and payload.text("type") == "thread_rolled_back":
+            parent = self._rolled_back(payload.value("num_turns"))
+            yield lines.entry("branch", line, uuid, parent=parent, timestamp=at)
+        else:
+            if kind not in _SIDE_TYPES:
+                lines.note_unknown(kind, line.place)
+            yield lines.custom(kind or "line", line, uuid, found.as_fragment(), timestamp=at)
+            yield from self._settings(line, at, kind, payload)
+
+    def _settings(
+        self, line: base.SourceLine, at: str | None, kind: str, payload: base.Values
+    ) -> Iterator[base.Translated]:
+        """The changes of the model and the effort, and the usage, that a line reports.
+
+        A tier of service that was set holds for the requests after it.
+        """
+        if kind == "turn_context":
+            model, effort = payload.text("model"), payload.text("effort")
+            if model and model != self._model:
+                self._model = model
+                fields: dict[str, Any] = {"provider": self._provider, "modelId": model}
+                yield self._extra("model_change", line, b" model", fields, at)
+            if effort and effort != self._effort:
+                self._effort = effort
+                fields = {"thinkingLevel": effort}
+                yield self._extra("thinking_level_change", line, b" effort", fields, at)
+        elif kind == "event_msg" and payload.text("type") == "token_count":
+            info = payload.inside("info")
+            total, last = info.value("total_token_usage"), info.value("last_token_usage")
+            if isinstance(last, dict) and total != self._usage:  # Codex repeats the same count
+                self._usage = total
+                model_of_turn = {"provider": self._provider, "model": self._model}
+                fields = {"kind": "turn", **model_of_turn, "usage": last}
+                if mode_of(last, self._tier) is not None:
+                    fields["serviceTier"] = self._tier
+                yield self._extra("usage", line, b" usage", fields, at)
+        elif kind == "event_msg" and payload.text("type") == "thread_settings_applied":
+            self._tier = payload.inside("thread_settings").text("service_tier")
+
+    def _extra(
+        self, kind: str, line: base.SourceLine, name: bytes, fields: dict[str, Any], at: str | None
+    ) -> base.Translated:
+        """One more entry made from a line; `name` determines its uuid."""
+        uuid = self._uuid(line, name)
+        return self.lines.entry(kind, line, uuid, fields, timestamp=at)
+
+    def _rolled_back(self, turns: Any) -> str:
+        """Remove the last turns from the history; the uuid of the entry before them."""
+        starts = [n for n, item in enumerate(self._history) if item.is_turn]
+        if not isinstance(turns, int) or turns <= 0 or not starts:
+            return self.lines.leaf
+        cut = starts[-turns] if turns < len(starts) else starts[0]
+        parent = self._history[cut].parent
+        del self._history[cut:]
+        return parent
+
+    def _compacted(
+        self, line: base.SourceLine, uuid: str, at: str | None, payload: base.Values
+    ) -> Iterator[base.Translated]:
+        lines = self.lines
+        summary = payload.text("message") or ""
+        replacement = payload.value("replacement_history")
+        if not isinstance(replacement, list):
+            prompts = [item.prompt for item in self._history if item.prompt is not None]
+            self._repeated += len(prompts)
+            if self._repeated > MOST_REPEATED:
+                raise TooMuchError(
+                    f"{self._name}, line {line.place.number}: the compactions up to this line "
+                    f"repeat prompts more than {MOST_REPEATED:,} times; remove compactions from a "
+                    "copy, and open the copy"
+                )
+            text = {"type": "input_text", "text": summary}
+            replacement = [*prompts, {"type": "message", "role": "user", "content": [text]}]
+        fields: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}
+        yield lines.entry("compaction", line, uuid, fields, timestamp=at)
+        fields = {"targetUuid": uuid, "replacement": None}
+        yield self._extra("context_edit", line, b" edit", fields, at)
+        self._history = []
+        for number, item in enumerate(replacement):
+            if not isinstance(item, dict) or kind_of(item) in _SILENT_ITEMS:
+                continue
+            begins_turn = is_prompt(item)
+            prompt = item if begins_turn else None
+            self._history.append(_Item(lines.leaf, prompt, is_turn(item)))
+            is_meta = item.get("role") == "user" and not begins_turn
+            fields = {"message": item, **(_META if is_meta else {})}
+            yield self._extra("message", line, b" %d" % number, fields, at)
+
+
+def _place(end: End) -> tuple[int, int]:
+    return end.ordinal, end.offset
+
+
+def name_in(index_line: bytes | None) -> str | None:
+    """The user's name for a thread in its line of Codex's index."""
+    found = None if index_line is None else base.values(index_line)
+    return None if found is None else found.text("thread_name")
+
+
+def _facts(line: base.Values, meta: base.Values) -> base.Facts:
+    created = meta.text("timestamp") or line.text("timestamp")
+    return base.Facts(id=meta.text("id"), cwd=meta.text("cwd"), created=created)
+
+
+def _facts_of_cut_line(head: bytes) -> base.Facts:
+    """The facts in a first line that is longer than the head."""
+    start = head.find(b'"payload"')
+    brace = head.find(b"{", start)
+    line = head[brace:].split(b"\n")[0] if start >= 0 and brace >= 0 else b""
+    nothing = base.Values({})
+    return _facts(nothing, next(base.first_values(line), nothing))
+
+
+def _prompt_item(payload: base.Values, line: base.Values) -> Any:
+    if payload.text("role") != "user" or payload.text("type") != "message":
+        return None
+    item = line.value("payload")
+    return item if is_prompt(item) else None
+
+
+def _is_turn(payload: base.Values, line: base.Values) -> bool:
+    return payload.text("role") == "user" and is_turn(line.value("payload"))
+
+
+def _prompt_text(payload: base.Values) -> str | None:
+    if payload.text("role") != "user":
+        return None
+    message = {"role": "user", "content": payload.value("content"), ABOUT: payload.value(ABOUT)}
+    return base.prompt_text(message) if is_prompt(message) else None

@@ -1,0 +1,639 @@
+"""Chats of Gemini CLI as entries, and their counts.
+
+Gemini CLI's chats: `~/.gemini/tmp/<project>/chats/session-<time>-<id>.json` or `.jsonl`. The older
+form is one JSON document, `{sessionId, projectHash, startTime, lastUpdated, messages}`. The newer
+form is a log: a first line with the same keys, then messages. A message with the id of an earlier
+one replaces it. `{"$set": …}` changes the keys of the first line; with `messages` it replaces the
+whole conversation. `{"$rewindTo": id}` removes that message and all after it, or every message if
+there is none with this id.
+
+A message of type `user` or `gemini` becomes a message in the pi coding agent's shape, and each
+result that it holds a `toolResult` message after it. A replacement that changes what a model gets
+becomes a branch, or a compaction where it begins with a summary. What a model gets nothing of
+becomes a `custom` entry: notes for people (`info`, `warning`, `error`), a user message that Gemini
+CLI leaves out when it resumes, and a message that is replaced at once.
+
+The chats of subagents are in a folder named by the session's id; each is a lane below its call.
+
+What the lines of a chat of Gemini CLI add up to. See `core.usage`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from itertools import chain, takewhile
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import orjson
+from msgspec.structs import replace
+
+from sessiontree.agents import base
+from sessiontree.agents.gemini.layout import first_message, is_plain_log, messages_with
+from sessiontree.agents.gemini.messages import (
+    Results,
+    calls_of,
+    content_of,
+    is_ignored,
+    is_snapshot,
+    json_of,
+    meaning,
+    messages_of,
+    parts_of,
+)
+from sessiontree.core.entry import decode_leniently, decode_object
+from sessiontree.core.message import text_of
+from sessiontree.core.usage import Sums, Tally, usage_of
+from sessiontree.text.pattern import lines_with
+
+
+class GeminiTally:
+    """See `core.usage.Tally`. A message that lines repeat under one id counts once."""
+
+    needles: tuple[bytes, ...] = (b'"user"', b'"tokens"', b'"messages"')
+
+    def __init__(self) -> None:
+        self._sums = Sums()
+        self.counts = self._sums.counts
+        self._prompts: set[str] = set()
+
+    def take(self, line: bytes, *, beside: bool = False) -> None:
+        body = decode_object(line)
+        change = body.get("$set")
+        for holder in (body, change if isinstance(change, dict) else {}):
+            messages = holder.get("messages")
+            for message in messages if isinstance(messages, list) else ():
+                self._take_message(message, beside=beside)
+        self._take_message(body, beside=beside)
+
+    def _take_message(self, message: Any, *, beside: bool) -> None:
+        if not isinstance(message, dict):
+            return
+        id = message.get("id")
+        if message.get("type") == "user" and not beside:
+            is_again = isinstance(id, str) and id in self._prompts
+            if not is_again and _is_prompt(message):
+                self._prompts.add(str(id))
+                self._sums.turns += 1
+        elif isinstance(message.get("tokens"), dict):
+            usage = usage_of(message["tokens"])
+            self._sums.spend(usage, message.get("timestamp"), id, beside=beside)
+            if not beside:
+                self._sums.use(message.get("model"))
+
+
+def _is_prompt(message: dict[str, Any]) -> bool:
+    content = message.get("content")
+    if is_ignored(content) or is_snapshot(message):
+        return False
+    return not any(
+        isinstance(part, dict) and "functionResponse" in part for part in parts_of(content)
+    )
+
+
+_MESSAGES: Final = frozenset({"user", "gemini"})
+_NOTES: Final = frozenset({"info", "warning", "error"})
+
+_KEYS: Final = ("sessionId", "projectHash", "startTime", "lastUpdated")
+"""The keys at the start of a document."""
+
+_OPENING: Final = 4096
+"""The bytes at the start of a document that hold those keys."""
+
+
+class Gemini(base.Format):
+    name = "gemini"
+    program = "Gemini CLI"
+    has_subagents = True
+    has_facts_beside = True
+    is_of_lines = False
+    is_in_files = True
+    home = base.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether the first object has `sessionId` and `projectHash`."""
+        first = _first(head)
+        return "sessionId" in first and "projectHash" in first and "uuid" not in first
+
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+        first = _first(head)
+        name = first.text("summary")
+        for start, end in lines_with(b'"summary"', tail, len(tail)):
+            name = _summary_in(tail[start:end]) or name
+        return base.Facts(
+            first.text("sessionId"),
+            _cwd(first),
+            name,
+            _first_prompt(head),
+            first.text("startTime"),
+            first.text("lastUpdated") if _is_document(head) else None,
+        )
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        return False
+
+    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+        if sidecar is None:
+            return facts
+        return replace(facts, cwd=sidecar.decode("utf-8", "replace"))
+
+    def tally(self) -> Tally:
+        return GeminiTally()
+
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+        lines = base.numbered(source)
+        first = next(lines, base.SourceLine(base.START, b""))
+        opening = base.values(first.text)
+        if opening is None:
+            yield from self._document(source, report)
+            return
+        made = base.Lines(self, report, opening.text("sessionId") or "")
+        chat = _Chat(made, source)
+        yield chat.header(base.START, opening, _project_in(source))
+        messages = opening.value("messages")
+        if isinstance(messages, list):
+            yield from chat.replaced(messages, first)
+        for line in lines:
+            yield from chat.take(line)
+        yield from chat.finish()
+        yield from _subagents(source, made, chat)
+
+    def found_alone(
+        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[base.Translated | None]:
+        is_log = base.values(file.opening) is not None
+        messages = _messages_of_log(file, lines) if is_log else _messages_in(file, lines)
+        for found in messages:
+            if found is None:
+                yield None
+                return
+            chat = _Chat(base.Lines(self, lambda *_: None, session_id), None)
+            for _, line in chain(chat.take(base.SourceLine(*found)), chat.finish()):
+                yield found[0], line
+
+    def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+        text = b"\n".join(line for _, line in source.lines())
+        opening = base.values(text) or base.leading_values(text) or base.Values({})
+        lines = base.Lines(self, report, opening.text("sessionId") or "")
+        chat = _Chat(lines, source)
+        yield chat.header(base.START, opening, _project_in(source))
+        end = 0
+        for offset, message in _messages_of(text):
+            end = offset + len(message)
+            place = base.Place(0, text.count(b"\n", 0, offset) + 1, offset)
+            yield from chat.take(base.SourceLine(place, message))
+        if decode_leniently(text) is None:
+            start = text.rfind(b"\n", 0, end) + 1
+            place = base.Place(0, text.count(b"\n", 0, end) + 1, start)
+            report("cut short", place, "the document ends early, or is damaged from here on")
+        yield from chat.finish()
+        yield from _subagents(source, lines, chat)
+
+
+def _messages_in(
+    file: base.Found, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[base.Place, bytes] | None]:
+    """The messages of a document around some lines; None where one depends on others."""
+    for found in messages_with((offset for offset, _ in lines), file.content()):
+        if found is None or _is_of_calls(found[1]):
+            yield None
+            return
+        yield found
+
+
+def _is_of_calls(message: bytes) -> bool:
+    """Whether a message has results, which depend on the calls above it."""
+    if b'"functionResponse"' not in message:
+        return False
+    return (decode_leniently(message) or {}).get("type") == "user"
+
+
+def _messages_of_log(
+    file: base.Found, lines: Iterable[tuple[int, bytes]]
+) -> Iterator[tuple[base.Place, bytes] | None]:
+    """Some lines of a log as messages; None where one depends on others."""
+    is_plain: bool | None = None
+    for offset, line in lines:
+        if is_plain is None:
+            is_plain = is_plain_log(line for at, line in file.all_lines() if at)
+        if not offset or not is_plain:
+            yield None
+            return
+        yield base.Place(0, file.number_at(offset), offset), line
+
+
+def _project_in(source: base.Source) -> str | None:
+    """The working directory in the file that names the folder of the chats."""
+    return source.sidecar.decode("utf-8", "replace").strip() or None if source.sidecar else None
+
+
+def _subagents(source: base.Source, lines: base.Lines, main: _Chat) -> Iterator[base.Translated]:
+    """The chats of subagents, each on a lane of its own below its call."""
+    for number, beside in enumerate(source.beside(), 1):
+        agent = beside.name.removesuffix(".jsonl")
+        chat = _Chat(lines, beside, base.lane_name(agent))
+        rest = base.numbered(beside, number)
+        for first in rest:
+            yield chat.subagent(first, main.callers.get(agent))
+            break
+        for line in rest:
+            yield from chat.take(line)
+        yield from chat.finish()
+
+
+class _Turn(NamedTuple):
+    """A message of the current conversation; `parent` is the uuid of the entry before it."""
+
+    id: str
+    line: base.SourceLine
+    made: tuple[bytes, ...]  # the JSON of the messages made from it
+    meaning: tuple[bytes, ...]  # a digest of what a model gets of each of these
+    answered: tuple[str, ...] = ()  # the calls that it has the results of
+    parent: str = ""
+    is_summary: bool = False  # whether it is the summary of a compressed conversation
+
+
+class _Chat:
+    """The state of one chat. The last message waits, because a later line may replace it."""
+
+    def __init__(
+        self, lines: base.Lines, source: base.Source | None, lane: str | None = None
+    ) -> None:
+        self._lines = lines
+        self._short = None if source is None else base.ShortTexts(source, "messages or calls")
+        self._lane = lane
+        self._leaf = lines.root
+        self._turns: list[_Turn] = []
+        self._places: dict[str, int] = {}
+        self._removed: list[_Turn] = []  # the turns after those, while the leaf is still below them
+        self._removed_by = base.SourceLine(base.START, b"")
+        self._results = Results()
+        self._waiting: tuple[str, base.SourceLine, base.Values] | None = None
+        self.callers: dict[str, str] = {}  # the entries that call subagents, by a subagent's id
+
+    def header(
+        self, place: base.Place, opening: base.Values, cwd: str | None = None
+    ) -> base.Translated:
+        id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
+        facts = base.Facts(id, cwd or _cwd(opening), name, created=created)
+        return self._lines.header(
+            place, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
+        )
+
+    def subagent(self, line: base.SourceLine, caller: str | None) -> base.Translated:
+        """The start of a subagent's lane, below its call; `line` is the first of its chat."""
+        opening = decode_leniently(line.text)
+        data = {**(opening if isinstance(opening, dict) else {})}
+        data |= {"calledBy": caller} if caller is not None else {}
+        self._leaf = caller or self._lines.root
+        fields = {"customType": "gemini:subagent", "data": data}
+        return self._entry("custom", line, self._lines.uuid(None, line), fields)
+
+    def take(self, line: base.SourceLine) -> Iterator[base.Translated]:
+        found = base.values(line.text)
+        if found is None:
+            yield from self._not_an_object(line)
+        elif "$rewindTo" in found:
+            yield from self.settled()
+            yield from self._left()
+            yield self._branch(self._places.get(found.text("$rewindTo") or "", 0), line)
+        elif (id := found.text("id")) is not None:
+            yield from self._message(id, line, found)
+        elif "$set" in found and "messages" in found.inside("$set"):
+            yield from self.settled()
+            messages = found.inside("$set").value("messages")
+            made = list(self.replaced(messages if isinstance(messages, list) else [], line))
+            yield from made or [self._custom(line, found)]
+        else:
+            yield self._custom(line, found)
+
+    def finish(self) -> Iterator[base.Translated]:
+        yield from self.settled()
+        yield from self._left()
+
+    def settled(self) -> Iterator[base.Translated]:
+        if self._waiting is not None:
+            (id, line, _), self._waiting = self._waiting, None
+            yield from self._entries(self._turn(id, line))
+
+    def _turn(self, id: str, line: base.SourceLine) -> _Turn:
+        turn = _turn(id, line, self._results)
+        if self._short is not None:
+            self._short.take(line.text, max(1, len(turn.made)))
+        return turn
+
+    def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.Translated]:
+        """Replace the conversation; the messages that both begin with stay.
+
+        A compressed conversation begins with a summary, and becomes a compaction. What is only
+        removed may come back with the next line, as in a resume.
+        """
+        self._results = Results()
+        texts = {
+            message["id"]: json_of(message)
+            for message in messages
+            if isinstance(message, dict) and isinstance(message.get("id"), str)
+        }
+        new = [
+            self._turn(id, line._replace(text=text))
+            for id, text in texts.items()
+            if text is not None
+        ]
+        old, self._removed = self._turns + self._removed, []
+        kept, stays = _same(old, new)
+        self._turns = old
+        left = next((at for at in range(kept, len(old)) if old[at].meaning), None)
+        said = next((at for at in range(stays, len(new)) if new[at].meaning), None)
+        if left is not None and said is None:
+            self._removed, self._removed_by = old[left:], line
+        elif left is not None and said is not None and is_snapshot(_message_in(new[said])):
+            yield from self._compaction(new[said], line)
+            new[said] = new[said]._replace(is_summary=True)
+            kept = stays = 0
+        elif left is not None:
+            yield self._branch(left, line)
+        self._turns, self._places = [], {}
+        for turn, above in _beside(new[:stays], old[:kept]):
+            self._append(turn._replace(parent=above.parent, is_summary=above.is_summary))
+        for turn in new[stays:]:
+            if turn.meaning:
+                yield from self._entries(turn)
+            else:
+                self._append(turn._replace(parent=self._leaf))
+
+    def _compaction(self, summary: _Turn, line: base.SourceLine) -> Iterator[base.Translated]:
+        """A compaction that keeps nothing; the summary is the first message after it."""
+        uuid = self._lines.uuid(None, line, b" compaction")
+        text = text_of(decode_leniently(summary.made[0]))
+        fields: dict[str, Any] = {"summary": text, "firstKeptEntryUuid": uuid}
+        yield self._entry("compaction", line, uuid, fields)
+        fields = {"targetUuid": uuid, "replacement": None}
+        edit = self._lines.uuid(None, line, b" edit")
+        yield self._entry("context_edit", line, edit, fields)
+
+    def _entry(
+        self,
+        kind: str,
+        line: base.SourceLine,
+        uuid: str,
+        fields: Mapping[str, Any],
+        *,
+        parent: str | None = None,
+        timestamp: str | None = None,
+    ) -> base.Translated:
+        """An entry on this chat's lane, by default below its leaf; it becomes the leaf."""
+        parent, self._leaf = parent or self._leaf, uuid
+        return self._lines.entry(
+            kind, line, uuid, fields, parent=parent, lane=self._lane, timestamp=timestamp
+        )
+
+    def _custom(self, line: base.SourceLine, found: base.Values) -> base.Translated:
+        kind = "set" if "$set" in found else found.text("type") or ""
+        known = _MESSAGES | _NOTES | {"set"}
+        if kind not in known and "sessionId" not in found:
+            self._lines.note_unknown(kind, line.place)
+        return self._custom_of(kind or "line", line, found.text("id"), found)
+
+    def _custom_of(
+        self, kind: str, line: base.SourceLine, id: str | None, found: base.Values
+    ) -> base.Translated:
+        fields = {"customType": f"gemini:{kind}", "data": found.as_fragment()}
+        uuid = self._lines.uuid(id, line)
+        return self._entry("custom", line, uuid, fields, timestamp=found.text("timestamp"))
+
+    def _not_an_object(self, line: base.SourceLine) -> Iterator[base.Translated]:
+        for place, made in self._lines.not_an_object(line, parent=self._leaf, lane=self._lane):
+            self._leaf = (base.values(made) or base.Values({})).text("uuid") or self._leaf
+            yield place, made
+
+    def _message(
+        self, id: str, line: base.SourceLine, found: base.Values
+    ) -> Iterator[base.Translated]:
+        if self._waiting is not None and self._waiting[0] == id:
+            _, old_line, old = self._waiting
+            yield self._custom_of("replaced", old_line, None, old)
+            self._waiting = (id, line, found)
+            return
+        yield from self.settled()
+        yield from self._left()
+        at = self._places.get(id)
+        if at is None and found.text("type") in _MESSAGES:
+            self._waiting = (id, line, found)
+            return
+        if at is not None:
+            self._results.forget(self._turns[at].answered)
+        turn = self._turn(id, line)
+        if at is None:
+            yield from self._entries(turn)
+        elif turn.meaning == self._turns[at].meaning:
+            yield self._custom_of("replaced", line, None, found)
+        else:
+            later = self._turns[at + 1 :]
+            yield self._branch(at, line)
+            for each in (turn, *later):
+                yield from self._entries(each)
+
+    def _branch(self, at: int, line: base.SourceLine) -> base.Translated:
+        """Remove the turns from `at` on, and go on from before them."""
+        removed = self._turns[at:]
+        del self._turns[at:]
+        for turn in removed:
+            self._places.pop(turn.id, None)
+            self._results.forget(turn.answered)
+        parent = removed[0].parent if any(turn.meaning for turn in removed) else None
+        uuid = self._lines.uuid(None, line, b" branch")
+        return self._entry("branch", line, uuid, {}, parent=parent)
+
+    def _left(self) -> Iterator[base.Translated]:
+        """Go on from before the removed turns, if there are any."""
+        if self._removed:
+            parent, self._removed = self._removed[0].parent, []
+            uuid = self._lines.uuid(None, self._removed_by, b" branch")
+            yield self._entry("branch", self._removed_by, uuid, {}, parent=parent)
+
+    def _append(self, turn: _Turn) -> None:
+        self._results.add(turn.answered)
+        self._places[turn.id] = len(self._turns)
+        self._turns.append(turn)
+
+    def _entries(self, turn: _Turn) -> Iterator[base.Translated]:
+        """The entries of one more turn; one that gives a model nothing is a `custom` entry."""
+        line = turn.line
+        self._append(turn._replace(parent=self._leaf))
+        found = base.values(line.text) or base.Values({})
+        if not turn.made:
+            yield self._custom(line, found)
+            return
+        more = {"metadata": {"isMeta": True}} if turn.is_summary else {}
+        time = found.text("timestamp")
+        for number, message in enumerate(turn.made):
+            named = (turn.id, line) if not number else (None, line, b" %d" % (number - 1))
+            uuid = self._lines.uuid(*named)
+            if not number and b'"agentId"' in line.text:
+                self._note_callers(line.text, uuid)
+            fields = {"message": orjson.Fragment(message), **more}
+            yield self._entry("message", line, uuid, fields, timestamp=time)
+
+    def _note_callers(self, message: bytes, uuid: str) -> None:
+        for call in calls_of(decode_leniently(message) or {}):
+            if isinstance(call.get("agentId"), str):
+                self.callers.setdefault(call["agentId"], uuid)
+
+
+def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
+    """A message as a turn; its results are added to `results`, and those there left out."""
+    message = _message_of(line.text)
+    kind = message.get("type")
+    is_said = kind == "gemini" or (kind == "user" and not is_ignored(message.get("content")))
+    if not is_said:
+        return _Turn(id, line, (), ())
+    made: list[bytes] = []
+    digests: list[bytes] = []
+    answered: list[str] = []
+    for each in messages_of(message, results):
+        made.append(json_of(each) or b"null")
+        digests.append(blake2b(meaning(each) or line.text, digest_size=16).digest())
+        if isinstance(call := each.get("toolCallId"), str):
+            answered.append(call)
+    results.note(message)
+    results.add(answered)
+    return _Turn(id, line, tuple(made), tuple(digests), tuple(answered))
+
+
+def _message_in(turn: _Turn) -> dict[str, Any]:
+    return _message_of(turn.line.text)
+
+
+def _message_of(text: bytes) -> dict[str, Any]:
+    message = decode_leniently(text) if base.values(text) is not None else None
+    return message if isinstance(message, dict) else {}
+
+
+def _same(old: list[_Turn], new: list[_Turn]) -> tuple[int, int]:
+    """How many turns two conversations begin with that give a model the same messages.
+
+    An answer with its results may be one turn in the one, and several in the other.
+    """
+    pairs = zip(_flat(old), _flat(new), strict=False)
+    same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+    ends = dict(_ends(old, same))
+    return max(((ends[end], at) for end, at in _ends(new, same) if end in ends), default=(0, 0))
+
+
+def _flat(turns: list[_Turn]) -> Iterator[bytes]:
+    return chain.from_iterable(turn.meaning for turn in turns)
+
+
+def _ends(turns: list[_Turn], most: int) -> Iterator[tuple[int, int]]:
+    """For the turns with messages: the messages up to its end, up to `most`, and its number."""
+    count = 0
+    for number, turn in enumerate(turns, 1):
+        count += len(turn.meaning)
+        if count > most:
+            return
+        if turn.meaning:
+            yield count, number
+
+
+def _beside(new: list[_Turn], old: list[_Turn]) -> Iterator[tuple[_Turn, _Turn]]:
+    """Each of the new turns, and the old one that has its first message."""
+    said = iter([turn for turn in old for _ in turn.meaning])
+    above = next(said, None)
+    for turn in new:
+        if above is None:
+            return
+        yield turn, above
+        for _ in turn.meaning:
+            above = next(said, above)
+
+
+def _first(head: bytes) -> base.Values:
+    line, _, rest = head.partition(b"\n")
+    if rest and (found := base.values(line)) is not None:
+        return found
+    return _leading(head[:_OPENING]) or next(base.first_values(head), None) or base.Values({})
+
+
+@lru_cache(maxsize=1)  # used to recognise a document and then for its facts
+def _leading(opening: bytes) -> base.Values | None:
+    keys, found_list, _ = opening.partition(b'\n  "messages": [')
+    before = base.values(keys.rstrip(b",") + b"}") if found_list else None
+    if before is not None and all(key in before for key in _KEYS):
+        return before
+    return base.leading_values(opening)
+
+
+def _summary_in(line: bytes) -> str | None:
+    """The summary in a line: a `$set` of a log, or a key of a document."""
+    if (patch := base.values(line)) is not None:
+        return patch.inside("$set").text("summary")
+    if not line.startswith(b'  "summary":'):
+        return None
+    key = base.values(b"{" + line.strip().removesuffix(b",") + b"}")
+    return key.text("summary") if key is not None else None
+
+
+def _cwd(opening: base.Values) -> str | None:
+    folders = opening.value("directories")
+    first = folders[0] if isinstance(folders, list) and folders else None
+    return first if isinstance(first, str) else None
+
+
+def _first_prompt(head: bytes) -> str | None:
+    messages = chain(first_message(head), (text for _, text in _messages_of(head)))
+    for text in messages if _is_document(head) else head.split(b"\n"):
+        message = base.values(text) if b'"user"' in text else None
+        if message is None or message.text("type") != "user":
+            continue
+        content = message.value("content")
+        prompt = base.prompt_text({"content": content_of(content)})
+        if prompt is not None and not is_ignored(content):
+            return prompt
+    return None
+
+
+def _is_document(head: bytes) -> bool:
+    """Whether this is the older form: over many lines, or with messages in the first line."""
+    if head.startswith(b"{\n"):
+        return True
+    opening = base.values(head.partition(b"\n")[0])
+    return opening is None or opening.value("messages") not in (None, [])
+
+
+def _messages_of(document: bytes) -> Iterator[tuple[int, bytes]]:
+    """The offset and the bytes of each whole message of a document."""
+    try:
+        whole = _decode_document(document)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        yield from _messages_of_start(document)
+        return
+    offset = 0
+    for raw in whole.messages:
+        message = bytes(raw)
+        offset = document.find(message, offset)
+        yield offset, message
+        offset += len(message)
+
+
+class _Document(msgspec.Struct):
+    messages: list[msgspec.Raw] = []
+
+
+_decode_document: Final = msgspec.json.Decoder(_Document).decode
+
+
+def _messages_of_start(document: bytes) -> Iterator[tuple[int, bytes]]:
+    """The same for a document that is cut or damaged."""
+    text = document.decode("latin-1")  # a character for each byte, so that offsets are equal
+    key = text.find('"messages"')
+    at = text.find("[", key) + 1 if key >= 0 else 0
+    while at:
+        while text[at : at + 1] in (" ", "\t", "\r", "\n", ","):
+            at += 1
+        message = base.whole_value(text, at)
+        if message is None:
+            return
+        yield at, message
+        at += len(message)

@@ -1,0 +1,265 @@
+"""The pi coding agent's sessions, versions 2 and 3.
+
+`~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`: a header, then entries with `id` and `parentId`
+that form a tree; the last line is the leaf. The format is close to version 2: an entry keeps its
+type, its id as uuid, and all its other keys. (pi's version 1 is sessiontree's version 1.)
+
+The differences:
+
+- An entry without a parent starts a new root; here its parent is the header.
+- A system message patches the sections of those before it; here it holds all of them.
+- A string that replaces the content of an assistant's or a tool's message becomes one text block.
+- An edit of an entry that pi does not edit, and a summary without text, have no effect.
+- A summary of a branch that began at the top names the header as left; one of a branch that is
+  not in the file names none.
+- A compaction without a system message says that none is in force.
+
+A compaction that keeps nothing names itself as the first kept entry, as in version 2.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
+
+from sessiontree.agents import base
+from sessiontree.core.header import KEY as ORIGIN
+from sessiontree.core.message import text_of
+from sessiontree.core.usage import EntryTally, Tally
+from sessiontree.text.pattern import lines_with
+
+_STRUCTURE: Final = frozenset({"type", "id", "parentId", "timestamp"})
+_OURS: Final = frozenset(
+    {"uuid", "parentUuid", "lane", "version", "format", "spilled", "crc", ORIGIN}
+)
+_RENAMED: Final = {
+    "firstKeptEntryId": "firstKeptEntryUuid",
+    "fromId": "fromUuid",
+    "targetId": "targetUuid",
+}
+_KNOWN: Final = frozenset(
+    {
+        *("message", "model_change", "thinking_level_change", "usage", "compaction"),
+        *("branch_summary", "custom", "custom_message", "label", "session_info"),
+        "context_edit",
+    }
+)
+_LISTS: Final = frozenset({"assistant", "toolResult"})
+"""The roles whose content is a list of blocks, never a string."""
+
+_EDITABLE: Final = _LISTS | {"user", "custom"}
+_TOP: Final = "root"
+"""What pi names as left where no entry was the leaf."""
+
+_NUMBER: Final = re.compile(r"0|[1-9][0-9]{0,9}")
+_LARGEST_INDEX: Final = 2**32 - 1
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class Pi(base.Format):
+    name = "pi"
+    program = "the pi coding agent"
+    home = base.Home(
+        "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "PI_CODING_AGENT_SESSION_DIR"
+    )
+
+    def recognises(self, head: bytes) -> bool:
+        """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
+        first = next(base.first_values(head), None)
+        return (
+            first is not None
+            and first.text("type") == "session"
+            and first.value("version") in (2, 3)
+            and "id" in first
+            and "uuid" not in first
+            and "format" not in first
+        )
+
+    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+        lines = base.first_values(head)
+        header = next(lines, base.Values({}))
+        first = next((text for entry in lines if (text := _prompt_in(entry))), None)
+        name = next(
+            (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
+        )
+        return base.Facts(
+            header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
+        )
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        message = body.get("message")
+        is_patch = isinstance(message, dict) and message.get("role") == "system"
+        return not (is_patch or body.get("type") == "context_edit" or "systemMessage" in body)
+
+    def tally(self) -> Tally:
+        return EntryTally()
+
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+        entries: _Entries | None = None
+        for line in base.numbered(source):
+            if entries is not None:
+                yield from entries.translated(line)
+                continue
+            header = base.values(line.text)
+            if header is not None and header.text("type") == "session":
+                entries = _Entries(base.Lines(self, report, header.text("id") or ""))
+                yield entries.header(line.place, header)
+
+
+def _named_in(part: bytes) -> Iterator[base.Values]:
+    """The entries in a part of a file that may name the session, the latest first."""
+    for start, end in reversed(list(lines_with(b'"session_info"', part, len(part)))):
+        entry = base.values(part[start:end])
+        if entry is not None:
+            yield entry
+
+
+def _prompt_in(entry: base.Values) -> str | None:
+    message = entry.value("message") if entry.text("type") == "message" else None
+    if not isinstance(message, dict) or message.get("role") != "user":
+        return None
+    return base.prompt_text(message)
+
+
+class _Entries:
+    def __init__(self, lines: base.Lines) -> None:
+        self.lines = lines
+        self._roles: dict[str, str] = {}
+        self._prompts: dict[str, _Prompt] = {}
+
+    def header(self, place: base.Place, header: base.Values) -> base.Translated:
+        facts = base.Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
+        rest = {
+            key: header.fragment(key)
+            for key in header
+            if key not in ("type", "version", "id", "cwd", "timestamp") and key not in _OURS
+        }
+        return self.lines.header(place, facts, agentVersion=header.value("version"), **rest)
+
+    def translated(self, line: base.SourceLine) -> Iterator[base.Translated]:
+        lines = self.lines
+        entry = base.values(line.text)
+        if entry is None:
+            yield from lines.not_an_object(line)
+            return
+        kind, id = entry.text("type"), entry.text("id")
+        uuid = lines.uuid(id, line)
+        prompt = self._prompts.get(parent := self._parent(entry))
+        more = {"parent": parent, "timestamp": entry.text("timestamp")}
+        if prompt is not None:
+            self._prompts[uuid] = prompt
+        if kind not in _KNOWN or not id:
+            lines.note_unknown(kind or "", line.place)
+            yield lines.custom(kind or "line", line, uuid, entry.as_fragment(), **more)
+            return
+        fields: dict[str, Any] = {
+            _RENAMED.get(key, key): entry.fragment(key)
+            for key in entry
+            if key not in _STRUCTURE and key not in _OURS
+        }
+        adjusted = self._adjusted(kind, uuid, entry, fields)
+        if adjusted is None:
+            yield lines.custom(kind, line, uuid, entry.as_fragment(), **more)
+        else:
+            yield lines.entry(adjusted, line, uuid, fields, **more)
+
+    def _parent(self, entry: base.Values) -> str:
+        if "parentId" not in entry:
+            return self.lines.leaf
+        return entry.text("parentId") or self.lines.root
+
+    def _adjusted(
+        self, kind: str, uuid: str, entry: base.Values, fields: dict[str, Any]
+    ) -> str | None:
+        """Change the fields that pi reads differently; the type, None for no effect."""
+        if kind == "message":
+            self._adjust_message(uuid, entry.value("message"), fields)
+        elif kind == "custom_message":
+            self._roles[uuid] = "custom"
+            if entry.value("content") is None:
+                fields["content"] = []
+        elif kind == "context_edit":
+            return self._adjust_edit(entry, fields)
+        elif kind == "branch_summary":
+            if not entry.text("summary"):
+                return "branch"
+            self._adjust_summary(entry.text("fromId"), fields)
+        elif kind == "compaction":
+            self._adjust_compaction(uuid, entry.value("systemMessage"), fields)
+        return kind
+
+    def _adjust_summary(self, left: str | None, fields: dict[str, Any]) -> None:
+        """The entry that was left may be the top, and a branched session may lack it."""
+        if left == _TOP:
+            fields["fromUuid"] = self.lines.root
+        elif left is None or not self.lines.has(left):
+            fields.pop("fromUuid", None)
+
+    def _adjust_compaction(self, uuid: str, message: Any, fields: dict[str, Any]) -> None:
+        """The prompt of a compaction replaces all before it; without one there is none."""
+        if isinstance(message, dict):
+            self._prompts[uuid] = _Prompt().patched(message)
+            fields["state"] = {"system": self._prompts[uuid].text()}
+        elif self._prompts.pop(uuid, None) is not None:
+            fields["state"] = {"system": None}
+
+    def _adjust_message(self, uuid: str, message: Any, fields: dict[str, Any]) -> None:
+        if not isinstance(message, dict):
+            return
+        role = message.get("role")
+        if isinstance(role, str):
+            self._roles[uuid] = role
+        if role == "hookMessage":  # its name in pi's version 2
+            fields["message"] = {**message, "role": "custom"}
+        elif role == "system":
+            prompt = self._prompts[uuid] = self._prompts.get(uuid, _Prompt()).patched(message)
+            rest = {key: value for key, value in message.items() if key != "sections"}
+            fields["message"] = {**rest, "content": prompt.text()}
+        elif role in ("user", *_LISTS) and message.get("content") is None:
+            fields["message"] = {**message, "content": []}
+
+    def _adjust_edit(self, entry: base.Values, fields: dict[str, Any]) -> str | None:
+        replacement = entry.value("replacement")
+        role = self._roles.get(entry.text("targetId") or "")
+        if replacement is None:
+            return "context_edit"
+        if role not in _EDITABLE or not isinstance(replacement, dict):
+            return None
+        content = replacement.get("content")
+        if role in _LISTS and isinstance(content, str):
+            block = {"type": "text", "text": content}
+            fields["replacement"] = {**replacement, "content": [block]}
+        return "context_edit"
+
+
+def _is_number(name: str) -> bool:
+    """Whether JavaScript orders a key by its number."""
+    return _NUMBER.fullmatch(name) is not None and int(name) < _LARGEST_INDEX
+
+
+class _Prompt(NamedTuple):
+    """A system prompt: the contents of its messages, and its sections by name."""
+
+    contents: tuple[str, ...] = ()
+    sections: Mapping[str, Any] = _NOTHING
+
+    def patched(self, message: Mapping[str, Any]) -> _Prompt:
+        """The prompt after one more system message, which adds content and replaces sections."""
+        text = text_of(message)
+        patch = message.get("sections")
+        sections = dict(self.sections)
+        for name, section in patch.items() if isinstance(patch, dict) else ():
+            if section is None:
+                sections.pop(name, None)  # set again, it is the last
+            else:
+                sections[name] = section
+        return _Prompt((*self.contents, text) if text else self.contents, sections)
+
+    def text(self) -> str:
+        """The whole prompt as pi renders it: sections with a number as name come first."""
+        names = sorted(filter(_is_number, self.sections), key=int)
+        names += [name for name in self.sections if not _is_number(name)]
+        kept = (self.sections[name] for name in names if isinstance(self.sections[name], str))
+        return "\n\n".join(part for part in ("\n\n".join(self.contents), *kept) if part)

@@ -1,0 +1,473 @@
+"""The commands that look at a session: show, branches, path, context, follow, blob and handle.
+
+The commands below `blob` and `handle`: what is stored beside a session or elsewhere.
+
+Commands that look at a session: show, branches, path, context, follow.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Final, Literal
+
+import click
+import msgspec
+
+from sessiontree import errors
+from sessiontree.cli import arguments, output, terminal
+from sessiontree.cli.opening import reading
+from sessiontree.cli.output import (
+    describe,
+    for_people,
+    out_entry_row,
+    out_facts,
+    out_json,
+    out_json_list,
+    out_message,
+)
+from sessiontree.cli.terminal import (
+    as_line,
+    counted,
+    end,
+    finish,
+    is_terminal,
+    out,
+    short,
+    tell,
+    tell_each,
+)
+from sessiontree.context.resolved import output_text
+from sessiontree.core.blocks import folded_message
+from sessiontree.core.damage import in_short
+from sessiontree.core.display import one_line
+from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
+from sessiontree.core.garbage import is_scratch
+from sessiontree.core.handle import Blob, Handle, blobs_needed
+from sessiontree.core.message import indented_text
+from sessiontree.handles.registry import HandleSchema, Registry, Scope
+from sessiontree.library.one import facts_about
+from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
+from sessiontree.session import Session
+from sessiontree.text.preview import text_of_message
+from sessiontree.views.messages import is_typed, pieces_of
+
+_OF_PIECES = ("block", "index", "messageUuid", "role")
+_STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
+
+
+def _model_name(model: Mapping[str, Any] | None) -> str:
+    return "/".join(str(part) for part in model.values() if part) if model else ""
+
+
+@arguments.file_command("show", json="the facts, or the entry as stored")
+@arguments.optional_ref
+@click.option(
+    "--request",
+    is_flag=True,
+    help="Print a request to the model as it was sent, as JSON. REF is an answer, or the id of a "
+    "request [default: the last answer]. Claude Code records its requests since version 2.1.330.",
+)
+def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
+    """With REF, the command shows the whole entry. If the entry is a part of an answer that was
+    streamed in blocks, the command shows the whole answer. Without REF, it shows facts about the
+    session.
+    """
+    with reading(file) as session:
+        if request:
+            sent = session.sent_request(ref)
+            out_json(sent.params)
+            tell_each("Warning", sent.warnings)
+            return
+        if ref is not None:
+            entry = session.entry(ref)
+            out_json(entry) if as_json else _out_entry(session, entry)
+            if not (entry.is_content or is_typed(entry)):
+                _tell_of_content(session, entry, ref)
+            return
+        facts = facts_about(session, lambda text: tell(f"Warning: {text}"))
+        shown = {
+            "entries": f"{facts.entries:,}",
+            "branches": f"{facts.branches:,}",
+            "lanes": ", ".join(without_scratch(dict.fromkeys(facts.lanes, 1))),
+            "model": _model_name(facts.model),
+            "parentSession": facts.parent_session and for_people(facts.parent_session),
+            "metadata": facts.metadata and for_people(facts.metadata),
+            "damage": f"{len(facts.damage):,} found" if facts.damage else "none found",
+            "notes": in_short(session.notes),
+        }
+        out_json(facts) if as_json else out_facts({**msgspec.to_builtins(facts), **shown})
+
+
+def _tell_of_content(session: Session, entry: Entry, ref: str) -> None:
+    """Say which entry is the nearest with content above one that has none."""
+    content = next((found for found in session.cursor.up(entry) if found.is_content), None)
+    if content is not None:
+        said = f"{ref} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
+        tell(f"{said}; the last entry that does is {short(content.uuid)}")
+
+
+def without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:
+    """The count of each lane; of all scratch lanes together, since there may be hundreds."""
+    counts = {lane: count for lane, count in lanes.items() if not is_scratch(lane)}
+    if scratch := len(lanes) - len(counts):
+        counts[counted(scratch, "scratch lane")] = sum(lanes.values()) - sum(counts.values())
+    return counts
+
+
+def _out_entry(session: Session, entry: Entry) -> None:
+    pieces = pieces_of(session.cursor, entry) if entry.type in PIECES else []
+    message = folded_message(pieces) if pieces else entry.get("message")
+    rest = {key: value for key, value in entry.body.items() if key not in _STRUCTURE}
+    is_message = entry.type in ("message", *PIECES) and isinstance(message, dict)
+    if pieces:  # people ask for the whole answer
+        rest = {key: value for key, value in rest.items() if key not in _OF_PIECES}
+    out_facts(
+        {
+            "type": entry.type,
+            "uuid": entry.uuid,
+            "parent": entry.parent_uuid,
+            "lane": entry.lane,
+            "written": entry.timestamp,
+            "label": session.reader.names().labels.get(entry.uuid),
+            "on the path": "yes" if session.cursor.is_above(entry) else "no",
+            "role": is_message and output.speaker(entry),
+            "answer": pieces and _extent(message, pieces),
+        }
+    )
+    if is_message:
+        out("\n" + text_of_message(message))
+    rest.pop("message", None)
+    if rest:
+        out("\n" + indented_text(rest))
+
+
+def _extent(message: Mapping[str, Any], pieces: list[Entry]) -> str:
+    """Which entries an answer that was streamed in blocks has, and whether it is whole."""
+    cut = ", partial" if message.get("partial") else ""
+    return f"{counted(len(pieces), 'entry', 'entries')} from {short(pieces[0].uuid)}{cut}"
+
+
+@arguments.file_command("branches", json="a list of the branches")
+@arguments.optional_ref
+def branches(file: str, ref: str | None, as_json: bool) -> None:
+    """Each line shows the last entry of a branch. With REF, only the branches below REF are
+    listed. ● marks the current branch.
+    """
+    with reading(file) as session:
+        found = session.branches(ref)
+        if not found:
+            where = f"in {file}" if ref is None else f"below {describe(session.entry(ref))}"
+            tell(f"There is no branch {where}")
+    if as_json:
+        out_json_list(found)
+        return
+    for branch in found:
+        parts = ["●" if branch.current else "○", short(branch.leaf)]
+        parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
+        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   ", branch.preview]
+        parts += [f"({one_line(branch.name)})"] if branch.name else []
+        parts += [f"lane {one_line(branch.lane)}"] if branch.lane else []
+        out("  ".join(parts))
+
+
+@arguments.file_command("path", json="a list of the entries")
+@arguments.optional_ref
+def path(file: str, ref: str | None, as_json: bool) -> None:
+    """REF is the last entry of the path [default: the current leaf]. Handles are not resolved."""
+    with reading(file) as session:
+        entries = session.cursor.below(None, None if ref is None else session.entry(ref))
+        if as_json:
+            out_json_list(entries)
+            return
+        for entry in entries:
+            out_entry_row(entry)
+
+
+@arguments.file_command("context", json="the messages, the settings and the warnings")
+@arguments.optional_ref
+@click.option("--verbatim", is_flag=True, help="Print the messages exactly as they are stored.")
+@click.option(
+    "--to",
+    type=click.Choice(["anthropic", "openai-responses", "openai-chat"]),
+    help="Print the arguments of a request to this API as JSON, without the argument 'model'.",
+)
+@arguments.root
+def context(
+    file: str, ref: str | None, verbatim: bool, to: str | None, root: str | None, as_json: bool
+) -> None:
+    """REF is the last entry of the context [default: the current leaf]."""
+    with reading(file, root) as session:
+        found = session.context(ref, verbatim=verbatim)
+        if to is not None:
+            api: Literal["chat", "responses"] = "chat" if to == "openai-chat" else "responses"
+            request = found.to_anthropic() if to == "anthropic" else found.to_openai(api)
+            out_json(request.params)
+            tell_each("Warning", request.warnings)
+        elif as_json:
+            out_json(found)
+        else:
+            for message in found.messages:
+                output.out_message(message)
+            count = counted(len(found.messages), "message")
+            model = f", model {one_line(_model_name(found.model))}" if found.model else ""
+            out(f"— {count}, about {found.tokens:,} tokens, leaf {short(found.leaf.uuid)}{model}")
+        tell_each("Warning", found.warnings)
+
+
+@arguments.file_command("follow", json="each entry on a line of its own")
+def follow(file: str, as_json: bool) -> None:
+    """The command runs until you interrupt it. If the file is migrated or repaired, the command
+    continues. The command reports new damage on standard error. The file may be another agent's:
+    the command reads it again when the agent has written. If a new entry does not continue from the
+    leaf of its lane, the command warns that two writers are on this lane.
+    """
+    with Session.open(file, readonly=True) as session:
+        if is_terminal():
+            tell(f"Following {file}; Ctrl-C ends")
+        leaves = _Leaves(session.leaf)
+        for entry in session.follow(lambda damage: tell(str(damage))):
+            out_json(entry) if as_json else out_entry_row(entry)
+            finish()
+            leaves.take(entry)
+
+
+class _Leaves:
+    """The leaf of each lane that is followed. Warns where a leaf moves to another branch."""
+
+    def __init__(self, leaf: Entry) -> None:
+        self._of = {leaf.lane: (leaf, {leaf.uuid})}
+
+    def take(self, entry: Entry) -> None:
+        """Take the next entry of the file."""
+        leaf, uuids = self._of.get(entry.lane, (None, set[str]()))
+        if entry.type in ANNOTATIONS:
+            uuids.add(entry.uuid)  # the next entry may hang below it
+            return
+        below = {*uuids, None}  # without a parent, an entry is on no branch
+        if leaf is not None and entry.parent_uuid not in below and entry.type not in _MOVES:
+            tell(
+                f"Warning: {short(entry.uuid)} is not below the leaf of {entry.lane or MAIN}, "
+                f"which was {describe(leaf)}; that entry is on a side branch now"
+            )
+        self._of[entry.lane] = entry, {entry.uuid}
+
+
+_MOVES: Final = frozenset({"branch", "branch_summary", "stack_summary"})
+"""Entries by which a writer leaves the path on purpose."""
+
+
+_PREFIX: Final = re.compile("[0-9a-f]{4,64}")
+
+
+@click.group()
+def blob() -> None:
+    """List, print and verify the blobs of a session.
+
+    A blob is a file in the folder FILE.blobs. A blob contains one text of more than 32 KiB, or one
+    attached file. The name of a blob is the SHA-256 of its bytes.
+
+    \b
+    Example:
+      sessiontree blob ls chat.jsonl --json
+      sessiontree blob cat chat.jsonl 2cf24dba > screenshot.base64
+      sessiontree blob verify chat.jsonl
+    """
+
+
+@blob.command(short_help="List the blobs and the number of references to each blob.")
+@arguments.file
+@arguments.default_store
+@arguments.json_option("a list of the blobs")
+def ls(file: str, as_json: bool) -> None:
+    """List the blobs, the size of each blob, and the number of references to each blob.
+
+    The list also has the blobs that entries use but that are missing or have the wrong size. Only
+    'blob verify' reads the content of the blobs.
+    """
+    with reading(file) as session:
+        references = Counter(
+            blob for keys in may_need_blobs(session.reader) for blob in blobs_needed(keys)
+        )
+        stored = list(session.blobs.blobs())
+        faults = {one: session.blobs.fault(one) for one in references}
+        aside = len(session.blobs.aside())
+    named = {one.sha256 for one in references}
+    found = sorted([*references, *(one for one in stored if one.sha256 not in named)])
+    if as_json:
+        out_json_list(
+            {
+                "sha256": one.sha256,
+                "size": one.size,
+                "references": references[one],
+                "referenced": one in references,
+                "stored": faults.get(one) is None,
+                "fault": FAULTS[type(fault)] if (fault := faults.get(one)) else None,
+            }
+            for one in found
+        )
+        return
+    for one in found:
+        out(f"{one.sha256}  {one.size:>13,}  {_state(references[one], faults.get(one))}")
+    total = sum(one.size for one in stored)
+    kept = f"; {aside:,} damaged as well, kept until gc removes them" if aside else ""
+    tell(f"{file}: {counted(len(stored), 'blob')}, {total:,} bytes{kept}")
+
+
+def _state(references: int, fault: errors.BlobError | None) -> str:
+    count = counted(references, "reference") if references else "not referenced"
+    if fault is None:
+        return count
+    sizes = fault.sizes if isinstance(fault, errors.BlobDamagedError) else None
+    exactly = f": {sizes[0]:,} of {sizes[1]:,} bytes" if sizes else ""
+    return f"{count}, {FAULTS[type(fault)]}{exactly}"
+
+
+@blob.command()
+@arguments.file
+@arguments.default_store
+@click.argument("sha")
+def cat(file: str, sha: str) -> None:
+    """Write the bytes of a blob to standard output.
+
+    SHA is the SHA-256 of the blob, or the first four or more digits of the SHA-256. The hash is
+    checked while the bytes are written. If the hash is wrong, the command fails, and the output is
+    incomplete. A screenshot is stored as base64 text; 'base64 -d' turns the text into the picture.
+    """
+    with reading(file) as session:
+        found = _named(session, sha)
+        if terminal.is_terminal():
+            raise errors.UsageError(
+                f"{found.size:,} bytes are not written to a terminal; "
+                "send them to a file, with '> NAME', or to another program"
+            )
+        terminal.out_bytes(session.blobs.blocks(*found))
+
+
+def _named(session: Session, sha: str) -> Blob:
+    if not _PREFIX.fullmatch(sha):
+        raise errors.UsageError(
+            f"{sha:.80} is not a SHA-256 or its first four or more digits; 'blob ls' lists them"
+        )
+    found = [one for one in session.blobs.blobs() if one.sha256.startswith(sha)]
+    if len(found) > 1:
+        raise errors.UsageError(f"{len(found)} blobs begin with {sha}; give more of its digits")
+    if not found:
+        raise errors.BlobMissingError(
+            f"{session.file} has no blob {sha}; 'blob ls' lists those it has", session.blobs.file
+        )
+    return found[0]
+
+
+@blob.command()
+@arguments.file
+@arguments.default_store
+@arguments.json_option("a list of the findings")
+def verify(file: str, as_json: bool) -> None:
+    """Read every blob and report the missing and the damaged blobs.
+
+    The command changes nothing. The exit code is 1 if a blob is missing or damaged.
+    """
+    with reading(file) as session:
+        found, checked = verify_blobs(session.reader)
+    if as_json:
+        out_json_list(
+            {"file": e.file, "sha256": e.sha256, "kind": FAULTS[type(e)], "cause": str(e)}
+            for e in found
+        )
+    else:
+        for fault in found:
+            out(str(fault))
+    outcome = counted(len(found), "finding") if found else "no damage found"
+    tell(f"{file}: {counted(checked, 'blob')}, {outcome}")
+    end(found)
+
+
+@click.group()
+def handle() -> None:
+    """Resolve handles and list the supported forms.
+
+    A handle points to content that is stored elsewhere. The general form of a handle is
+    PLUGIN@VERSION::METHOD:META.
+
+    \b
+    Example:
+      sessiontree handle schemas --json
+      sessiontree handle resolve file@1.0.0::path:notes.md --root .
+    """
+
+
+@handle.command(short_help="List the forms of handles that each plugin supports.")
+@arguments.json_option("a list of the schemas")
+def schemas(as_json: bool) -> None:
+    """List the forms of handles that each plugin supports, and what each form resolves to.
+
+    A schema describes one form. A plugin is a class with the members 'schemas' and
+    'resolve'. A package provides a plugin by an entry point in its pyproject.toml:
+
+    \b
+      [project.entry-points."sessiontree.handles"]
+      notes = "my_package:Notes"
+    """
+    registry = Registry.default()
+    found = registry.schemas()
+    if as_json:
+        out_json_list(found)
+    else:
+        for schema in found:
+            _out_schema(schema)
+    tell_each("Warning", [str(error) for error in registry.broken])
+
+
+def _out_schema(schema: HandleSchema) -> None:
+    out(f"{schema.name} → {schema.kind}")
+    if target := schema.resolves_to:
+        out(f"  {target if isinstance(target, str) else for_people(target)}")
+    for index, field in enumerate(schema.meta):
+        facts = [
+            f"meta[{index}]  {field.name}",
+            f"prefix {field.prefix}" if field.prefix else "",
+            field.form or (f"matches {field.pattern}" if field.pattern else ""),
+            "" if field.required else "optional",
+        ]
+        out("  " + "  ".join(fact for fact in facts if fact))
+
+
+@handle.command()
+@click.argument("words", nargs=-1, required=True, metavar="HANDLE")
+@arguments.path_option(
+    "--session",
+    metavar="FILE",
+    type=arguments.SESSION_FILE,
+    help="The session that contains the handle. 'blob' and 'session' handles need this option.",
+)
+@arguments.default_store
+@arguments.root
+@arguments.json_option("the handle, the kind of its data, and the data (bytes as base64)")
+def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_json: bool) -> None:
+    """Print what a handle points to.
+
+    If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
+    HANDLE that contains a space or a semicolon in quotation marks.
+    """
+    if len(words) > 1:
+        raise click.UsageError(f"give one HANDLE, in quotation marks: '{as_line(' '.join(words))}'")
+    wanted = Handle.parse(words[0])
+    with contextlib.ExitStack() as opened:
+        owner = None if session is None else opened.enter_context(reading(session))
+        scope = opened.enter_context(Scope(Registry.default(), owner, root))
+        found = scope.resolve(wanted)
+    if as_json:
+        out_json(found)
+    elif found.kind == "message":
+        out_message(found.data)
+    elif found.kind == "output":
+        out(output_text(found.data))
+    elif found.kind == "document":
+        out(indented_text(found.data))
+    elif terminal.is_terminal():  # which would obey the bytes
+        tell(f"{len(found.data):,} bytes of {found.media_type}, not printed to a terminal")
+    else:
+        terminal.out_bytes([found.data])

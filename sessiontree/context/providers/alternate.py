@@ -1,0 +1,225 @@
+"""Turns: messages in turns that alternate, with every call answered.
+
+Invariants: sides alternate; no turn is empty; the last is no answer that broke off; each call of an
+assistant's turn has exactly one result in the user's turn that follows, results first and in the
+order of the calls; there are no other results; ids are fit to be sent and no two calls share one.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sessiontree.context.pairing import Pairing
+from sessiontree.context.providers.reading import (
+    ASSISTANTS,
+    Call,
+    Media,
+    Part,
+    Reading,
+    Result,
+    Side,
+    Text,
+)
+from sessiontree.context.providers.values import Ids, Notes
+from sessiontree.core.message import Message, count_of_blocks, is_partial
+from sessiontree.errors import TooMuchError
+
+_PAUSED: Final = "pause_turn"  # Anthropic goes on with an answer of this stop reason
+_INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """The parts of one side until the other side speaks."""
+
+    side: Side
+    parts: list[Part]
+
+
+MOST_BLOCKS: Final = 100_000
+"""The content blocks and calls of a request."""
+
+
+def turns_of(
+    messages: Sequence[Message],
+    uuids: Sequence[str],
+    *,
+    model: str | None,
+    id_limit: int,
+    fit: Callable[[Turn, Notes], Turn],
+) -> tuple[list[Turn], Notes]:
+    """Messages of any shape as turns, and the notes taken on the way.
+
+    `uuids` has the entry of each message, and `fit` keeps the parts that the provider accepts.
+    System messages are left to the caller. Thinking of any model but `model` is left out. A
+    TooMuchError for more than `MOST_BLOCKS`.
+    """
+    notes = Notes()
+    pairing: Pairing[str] = Pairing()
+    count = 0
+    for message, uuid in zip(messages, uuids, strict=True):
+        count += count_of_blocks(message)
+        if count > MOST_BLOCKS:
+            raise TooMuchError(
+                f"the context has more than {MOST_BLOCKS:,} content blocks and calls up to entry "
+                f"{uuid}, which no model takes; compact the session, or go on from an entry above"
+            )
+        if message.get("role") != "system":
+            pairing.take(message, uuid)
+    paired, sources, warnings = pairing.result()
+    for warning in warnings:
+        notes.add(warning)
+    paired, sources = _without_broken_end(paired, sources, model, notes)
+    turns = _answered(_by_side(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
+    notes.uuid = ""
+    turns = _joined(fit(turn, notes) for turn in turns)
+    if not turns:
+        notes.add("there is nothing to send: the context holds no message")
+    return turns, notes
+
+
+def _without_broken_end(
+    messages: list[Message], uuids: list[str], model: str | None, notes: Notes
+) -> tuple[list[Message], list[str]]:
+    """The messages without an answer that broke off at their end, so that the model answers anew.
+
+    A request that ends with half an answer asks the model to go on in the middle of a sentence,
+    which newer models refuse. All pieces of the answer, of one `id`, are left out together.
+    Messages behind the answer that give nothing to send do not count.
+    """
+    trial = Reading(Notes(), model)
+    ids: set[str] = set()
+    left_out: set[int] = set()
+    for place in reversed(range(len(messages))):
+        message = messages[place]
+        id = message.get("id")
+        is_piece = isinstance(id, str) and id in ids
+        if str(message.get("role")) in ASSISTANTS and (is_partial(message) or is_piece):
+            left_out.add(place)
+            ids |= {id} if isinstance(id, str) else set()
+        elif any(trial.parts_of(message)):
+            break
+    for place in sorted(left_out):
+        notes.uuid = uuids[place]
+        notes.add("an answer that broke off at the end was left out: the model answers anew")
+    kept = [place for place in range(len(messages)) if place not in left_out]
+    return [messages[place] for place in kept], [uuids[place] for place in kept]
+
+
+def note_answer_at_end(turns: Sequence[Turn], messages: Sequence[Message], notes: Notes) -> None:
+    """Note that a request ends with an answer, unless the provider wants to get it back so."""
+    if not turns or turns[-1].side != "assistant":
+        return
+    last = messages[-1]
+    if last.get("stopReason", last.get("stop_reason")) != _PAUSED:
+        notes.add("the request ends with an answer of the model; some models refuse that")
+
+
+def _joined(turns: Iterable[Turn]) -> list[Turn]:
+    """The turns without empty ones, neighbours of the same side as one."""
+    out: list[Turn] = []
+    for turn in turns:
+        if not turn.parts:
+            continue
+        if out and out[-1].side == turn.side:
+            out[-1].parts.extend(turn.parts)
+        else:
+            out.append(Turn(turn.side, turn.parts.copy()))
+    return out
+
+
+def media_apart(result: Result) -> tuple[Result, list[Part]]:
+    """A result without its media, and the media under a text that names the result."""
+    texts = tuple(part for part in result.parts if isinstance(part, Text))
+    media = [part for part in result.parts if isinstance(part, Media)]
+    if not media:
+        return result, []
+    return replace(result, parts=texts), [Text(f"From the result of call {result.id}:"), *media]
+
+
+def _by_side(paired: Sequence[Message], sources: Sequence[str], reading: Reading) -> list[Turn]:
+    turns: list[Turn] = []
+    ids: list[str | None] = []  # the id of the last message in each turn
+    for message, uuid in zip(paired, sources, strict=True):
+        reading.notes.uuid = uuid
+        id = message.get("id")
+        id = id if isinstance(id, str) and message.get("role") == "assistant" else None
+        parts = list(reading.parts_of(message))
+        if id and _goes_on(turns, ids, id, parts):
+            turns[-2].parts.extend(part for _, part in parts)
+            continue
+        for side, part in parts:
+            if not turns or turns[-1].side != side:
+                turns.append(Turn(side, []))
+                ids.append(None)
+            turns[-1].parts.append(part)
+            ids[-1] = id
+    return turns
+
+
+def _goes_on(
+    turns: Sequence[Turn], ids: Sequence[str | None], id: str, parts: Sequence[tuple[Side, Part]]
+) -> bool:
+    """Whether calls belong to the message before the last results, as a piece of it.
+
+    An agent that stores a message block by block stores parallel calls apart, and the pairing then
+    puts results between them.
+    """
+    return (
+        len(turns) > 1
+        and ids[-2] == id
+        and turns[-1].side == "user"
+        and bool(parts)
+        and all(isinstance(part, Call) for _, part in parts)
+        and all(isinstance(part, Result) for part in turns[-1].parts)
+    )
+
+
+def _answered(turns: Sequence[Turn], ids: Ids, notes: Notes) -> list[Turn]:
+    """The turns with fit ids, each call with its one result directly behind it."""
+    out: list[Turn] = []
+    waiting: list[tuple[str, Call]] = []
+    for turn in turns:
+        if turn.side == "user":
+            out.append(Turn("user", _with_results(turn.parts, waiting, notes)))
+            waiting = []
+            continue
+        parts: list[Part] = []
+        for part in turn.parts:
+            if isinstance(part, Call):
+                fit = replace(part, id=ids.give(part.id))
+                waiting.append((part.id, fit))
+                part = fit
+            parts.append(part)
+        out.append(Turn("assistant", parts))
+    if waiting:
+        out.append(Turn("user", _with_results([], waiting, notes)))
+    return _joined(out)
+
+
+def _with_results(
+    parts: Sequence[Part], waiting: Sequence[tuple[str, Call]], notes: Notes
+) -> list[Part]:
+    """The parts of the user's side, the results of the waiting calls first."""
+    brought: dict[str, deque[Result]] = {}
+    for part in parts:
+        if isinstance(part, Result):
+            brought.setdefault(part.id, deque()).append(part)
+    ordered: list[Part] = []
+    for stored, call in waiting:
+        results = brought.get(stored)
+        if results:
+            result = results.popleft()
+        else:
+            notes.add(f"call {stored} of {call.name or 'a tool'} was never answered")
+            result = Result(stored, (Text(_INTERRUPTED),), failed=True)
+        name = result.name or call.name
+        ordered.append(replace(result, id=call.id, name=name, freeform=call.freeform))
+    for stored, results in brought.items():
+        for _ in results:
+            notes.add(f"a result for call {stored or '(no id)'} was left out: no such call is open")
+    ordered.extend(part for part in parts if not isinstance(part, Result))
+    return ordered

@@ -1,0 +1,1 @@
+"""What one tool call does to files."""

@@ -1,0 +1,366 @@
+"""What a shell script certainly does to files, and the commits it made.
+
+What a shell script certainly does to files, as far as its text tells. Read are: files written from
+here-documents and from plain words (`cat > F <<'EOF'`, `tee F`, `echo WORDS > F`), `mv`, `git mv`,
+`rm`, `git rm`, `cd`, and the patches of `apply_patch`. A command that changes a file in another
+way, such as `sed -i` or a formatter, is known to change it, and not how. `cat F` and `sed -n 1,9p
+F` show a file.
+
+The commits that a call made, as git told them. Source: the line that `git commit` prints, `[main
+1a2b3c4] Subject`.
+
+Invariants: a script with an expansion, a loop or a condition tells nothing of what depends on it;
+the effects of a command that follows `||` or a test, or stands in a pipe, are not certain and not
+told; a script is read up to a subshell, a function or an exit.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Final, Literal
+
+import msgspec
+
+Effect = Literal["write", "append", "move", "delete", "patch", "change", "show"]
+
+LONGEST: Final = 1 << 20
+"""Characters of a script that is read."""
+
+_MOST_COMMANDS: Final = 200
+_LONGEST_LINE: Final = 8192
+"""Characters of a line that is taken apart; the text of a here-document is not."""
+
+_HERE: Final = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|([\w.]+))")
+_EXPANDS: Final = re.compile(r"[$`\\]")
+_PATTERN: Final = re.compile(r"[*?\[~]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
+"""What a shell replaces in a word that is not quoted; quotes are not told here."""
+
+_PIECE: Final = re.compile(
+    r"""(?P<end>[ \t\r\n]+|[;&|<>]+)|(?P<plain>[^ \t\r\n;&|<>'"\\]+)|'(?P<single>[^']*)'"""
+    r"""|"(?P<double>[^"\\]*(?:\\.[^"\\]*)*)"|\\(?P<escaped>.)""",
+    re.DOTALL,
+)
+_ESCAPED: Final = re.compile(r"""\\(["\\])""")
+
+_NOWHERE: Final = "/dev/null"
+
+_BODY: Final = "\0here-document"
+"""The word that stands for a here-document."""
+
+_OPERATORS: Final = frozenset({";", "&&", "||", "|", "&", "|&", ";;"})
+_GOES_ON: Final = frozenset({"||", "|", "|&"})
+"""Operators after which it is not certain that the next line is done."""
+
+_UNCERTAIN: Final = frozenset(
+    {
+        *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case"),
+        *("esac", "{", "select", "function", "coproc", "exec", "return", "break", "continue"),
+    }
+)
+_TESTS: Final = frozenset(
+    {"[", "[[", "test", "!", "false", "grep", "egrep", "rg", "diff", "cmp", "which", "command"}
+)
+"""Commands that are asked whether something is so: what follows `&&` may not be done."""
+
+_CHANGERS: Final = frozenset(
+    {
+        *("sed", "perl", "black", "prettier", "gofmt", "rustfmt", "ruff", "isort", "autopep8"),
+        *("patch", "dos2unix", "unix2dos", "truncate", "cp", "install", "ln", "dd", "ex", "ed"),
+        *("eslint", "clang-format", "touch", "yapf", "mv"),
+    }
+)
+"""Commands that may change the files they name."""
+
+_GIT_CHANGERS: Final = frozenset({"checkout", "restore", "reset", "stash", "apply", "revert"})
+_SHOWN: Final = re.compile(r"(\d{1,9}),(\d{1,9})p")
+
+
+class ShellEffect(msgspec.Struct, frozen=True):
+    """What a command does to one file.
+
+    Attributes:
+        kind: `write` and `append` give `text`; `move` has the new path in `to`; `patch` is a patch
+            of `apply_patch`, in `text`; `change` is one that is not told; `show` prints the file,
+            from the line `first` to `last` where it has them.
+        path: the path as written, below `cd`; empty for a patch.
+    """
+
+    kind: Effect
+    path: str
+    text: str = ""
+    to: str = ""
+    first: int | None = None
+    last: int | None = None
+
+
+class _Command(msgspec.Struct):
+    words: list[str]
+    into: str | None
+    appends: bool
+    here: str | None
+    is_certain: bool
+
+
+@lru_cache(maxsize=2)  # what a script changed and what it showed are asked one after the other
+def effects(script: str) -> Sequence[ShellEffect]:
+    """The effects of a script on files, in order."""
+    if len(script) > LONGEST:
+        return []
+    found: list[ShellEffect] = []
+    folder = ""
+    for command in _commands(script):
+        words = command.words
+        if words[:1] == ["cd"] and len(words) == 2 and command.is_certain:
+            folder = posixpath.join(folder, words[1])
+            continue
+        found += (_below(folder, effect) for effect in _effects_of(command))
+    return found
+
+
+def script_of(arguments: object) -> str:
+    """The script in the arguments of a call of a shell; empty if there is none."""
+    if not isinstance(arguments, dict):
+        return ""
+    given = next((arguments[key] for key in ("command", "cmd", "commands") if key in arguments), "")
+    if isinstance(given, str):
+        return given
+    if not isinstance(given, list) or not all(isinstance(word, str) for word in given):
+        return ""
+    if (
+        len(given) == 3
+        and posixpath.basename(given[0]) in ("bash", "sh", "zsh")
+        and "c" in given[1]
+    ):
+        return str(given[2])
+    if given[:1] == ["apply_patch"] and len(given) == 2:
+        return f"apply_patch <<'(patch)'\n{given[1]}\n(patch)\n"
+    return shlex.join(given)
+
+
+def _below(folder: str, effect: ShellEffect) -> ShellEffect:
+    if not folder or effect.kind == "patch":
+        return msgspec.structs.replace(effect, to=folder) if effect.kind == "patch" else effect
+    to = posixpath.join(folder, effect.to) if effect.to else ""
+    return msgspec.structs.replace(effect, path=posixpath.join(folder, effect.path), to=to)
+
+
+def _commands(script: str) -> Iterator[_Command]:
+    """The simple commands of a script, in order, up to the first that is not understood."""
+    lines = iter(script.split("\n"))
+    count = 0
+    for line in lines:
+        if line.lstrip().startswith("#"):
+            continue
+        if len(line) > _LONGEST_LINE:
+            return
+        here: list[str] = []
+        for mark in _HERE.finditer(line):
+            body = _body_of(mark, lines)
+            if body is None:
+                return
+            here.append(body)
+        try:
+            tokens = _tokens(_HERE.sub(f" {_BODY} ", line))
+        except ValueError:  # a quotation over several lines
+            return
+        if tokens and (tokens[-1] in _GOES_ON or (tokens[-1] == "&&" and _TESTS & {*tokens})):
+            return
+        for command in _split(tokens, here):
+            if _ends_reading(command):
+                return
+            count += 1
+            if count > _MOST_COMMANDS:
+                return
+            yield command
+
+
+def _ends_reading(command: _Command) -> bool:
+    """Whether what follows a command may not be done, or not here."""
+    first = command.words[0] if command.words else ""
+    if first == "exit":  # with another code, it is only done where the script fails
+        return command.words[1:2] in ([], ["0"])
+    return first in _UNCERTAIN or "(" in first or first.startswith(("}", ")"))
+
+
+def _body_of(mark: re.Match[str], lines: Iterator[str]) -> str | None:
+    """The text of a here-document; None if it does not end, or the shell would expand it."""
+    end = mark[2] or mark[3] or mark[4]
+    body: list[str] = []
+    for line in lines:
+        plain = line.lstrip("\t") if mark[1] else line
+        if plain == end:
+            text = "".join(f"{one}\n" for one in body)
+            return None if mark[4] and _EXPANDS.search(text) else text
+        body.append(plain)
+    return None
+
+
+def _tokens(line: str) -> list[str]:
+    tokens = list(_words(line))
+    comment = next((at for at, token in enumerate(tokens) if token.startswith("#")), None)
+    return tokens[:comment]
+
+
+def _words(line: str) -> Iterator[str]:
+    """The words and operators of a line, as `shlex` gives them, which looks at each character.
+
+    Raises:
+        ValueError: a quotation does not end.
+    """
+    word: list[str] = []
+    at = 0
+    while at < len(line):
+        piece = _PIECE.match(line, at)
+        if piece is None:
+            raise ValueError("the line ends within a quotation")
+        at = piece.end()
+        if piece["end"] is None:
+            quoted = piece["double"]
+            if quoted is not None:
+                word.append(_ESCAPED.sub(r"\1", quoted))
+            else:
+                word.append(piece["plain"] or piece["single"] or piece["escaped"] or "")
+            continue
+        if word:
+            yield "".join(word)
+            word = []
+        if not piece["end"].isspace():
+            yield piece["end"]
+    if word:
+        yield "".join(word)
+
+
+def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:
+    is_certain = True
+    words: list[str] = []
+    bodies = iter(here)
+    part: list[list[str]] = []
+    operators: list[str] = []
+    for token in tokens:
+        if token in _OPERATORS:
+            part.append(words)
+            operators.append(token)
+            words = []
+        else:
+            words.append(token)
+    part.append(words)
+    operators.append("")
+    for words, operator, following in zip(part, operators, [*part[1:], []], strict=True):
+        may_fail = operator == "||" and following[:1] not in (["exit"], ["return"])
+        if words:
+            is_done = is_certain and not may_fail and operator not in ("|", "|&")
+            yield _command(words, bodies, is_done)
+        is_test = operator == "&&" and words[:1] and words[0] in _TESTS
+        is_certain = is_certain and not is_test and operator not in ("||", "|", "|&")
+
+
+def _command(tokens: Sequence[str], bodies: Iterator[str], is_certain: bool) -> _Command:
+    words: list[str] = []
+    into: str | None = None
+    here: str | None = None
+    appends = False
+    waiting = ""
+    for token in tokens:
+        if waiting:
+            if waiting in (">", ">>") and words[-1:] != ["2"]:
+                into, appends = token, waiting == ">>"
+            elif words[-1:] == ["2"]:
+                words.pop()
+            waiting = ""
+        elif token in (">", ">>", "<", ">&", "&>", "<<<"):
+            waiting = token
+        elif token == _BODY:
+            here = next(bodies, None)
+        else:
+            words.append(token)
+    return _Command(words, into if into != _NOWHERE else None, appends, here, is_certain)
+
+
+def _effects_of(command: _Command) -> Iterator[ShellEffect]:
+    words, name = command.words, command.words[0] if command.words else ""
+    paths = [word for word in words[1:] if not word.startswith("-")]
+    if name in ("rm", "git") and {"--cached", "--dry-run"} & {*words}:
+        return
+    if not command.is_certain or any(map(_EXPANDS.search, paths)):
+        yield from (ShellEffect("change", path) for path in _named(command) if name != "grep")
+    elif name in ("apply_patch", "applypatch") and (command.here or len(words) == 2):
+        yield ShellEffect("patch", "", command.here or words[1])
+    elif command.into is not None:
+        yield _written(command, name, paths)
+    elif name == "tee" and command.here is not None and len(paths) == 1:
+        yield ShellEffect("append" if "-a" in words else "write", paths[0], command.here)
+    elif name == "git" and words[1:2] == ["mv"]:
+        yield from _moved(paths[1:])
+    elif name == "mv" and all(word in ("-f", "-v", "--") for word in words if word[:1] == "-"):
+        yield from _moved(paths)
+    elif name == "rm" or (name == "git" and words[1:2] == ["rm"]):
+        yield from (ShellEffect("delete", path) for path in paths[name == "git" :])
+    elif name == "git" and words[1:2] and words[1] in _GIT_CHANGERS:
+        yield from (ShellEffect("change", path) for path in paths[1:])
+    elif name == "cat" and len(words) == 2 and command.here is None:
+        yield ShellEffect("show", words[1])
+    elif name == "sed" and words[1:2] == ["-n"] and len(words) == 4:
+        if (lines := _SHOWN.fullmatch(words[2])) is not None:
+            yield ShellEffect("show", words[3], first=int(lines[1]), last=int(lines[2]))
+    elif name in _CHANGERS:
+        yield from (ShellEffect("change", path) for path in paths)
+
+
+def _named(command: _Command) -> list[str]:
+    """The files that a command of which little is certain may change."""
+    if command.into is not None:
+        return [command.into]
+    if command.words and command.words[0] in _CHANGERS | {"mv", "rm", "tee", "git"}:
+        return [word for word in command.words[1:] if not word.startswith("-")]
+    return []
+
+
+def _written(command: _Command, name: str, paths: Sequence[str]) -> ShellEffect:
+    """The effect of a command whose output goes into a file."""
+    into = command.into or ""
+    kind: Effect = "append" if command.appends else "write"
+    if _EXPANDS.search(into):
+        return ShellEffect("change", into)
+    if name == "cat" and not paths and command.here is not None:
+        return ShellEffect(kind, into, command.here)
+    is_plain = not any(_EXPANDS.search(w) or _PATTERN.search(w) for w in command.words)
+    if name == "echo" and is_plain and not command.words[-1].isdigit():
+        said = command.words[1:]
+        if said[:1] == ["-n"]:
+            return ShellEffect(kind, into, " ".join(said[1:]))
+        if not said or not said[0].startswith("-"):
+            return ShellEffect(kind, into, " ".join(said) + "\n")
+    if name in (":", "true", "") and not paths:
+        return ShellEffect(kind, into, "")
+    return ShellEffect("change", into)
+
+
+def _moved(paths: Sequence[str]) -> Iterator[ShellEffect]:
+    if len(paths) == 2:
+        yield ShellEffect("move", paths[0], to=paths[1])
+    else:
+        yield from (ShellEffect("change", path) for path in paths)
+
+
+_ASKS: Final = re.compile(r"\bgit\b[^\n|;&]{0,400}?\b(?:commit|merge|cherry-pick|revert|am)\b")
+_TOLD: Final = re.compile(
+    r"^\[(?:[^\[\]\n ]{1,250}|detached HEAD)(?: \(root-commit\))? ([0-9a-f]{7,40})\] (.{1,300})",
+    re.MULTILINE,
+)
+
+
+class Commit(msgspec.Struct, frozen=True, array_like=True):
+    """A commit: the start of its hash, and the first line of its message."""
+
+    hash: str
+    subject: str
+
+
+def commits_told(script: str, output: str) -> Iterator[Commit]:
+    """The commits that a script made, in order, if git printed them."""
+    if _ASKS.search(script):
+        yield from (Commit(*found.groups()) for found in _TOLD.finditer(output))

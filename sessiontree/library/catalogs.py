@@ -1,0 +1,575 @@
+"""Catalog: the sessions of a folder or of a place, and what a path or an address names.
+
+Location: what a path or an address names: one session, or a store of sessions.
+
+What a store is built on: a folder of this machine, or a place that an address names. Each session
+has a file: a path in a folder, an address in a place. Its name has the project's folder in front:
+`<project>/<timestamp>_<id>.jsonl`.
+
+The sessions in a folder of this machine; see `Catalog`.
+
+The sessions in a place that is no folder of this machine; see `Catalog`. A session in the trash has
+the name `.trash/<stamp>/<name>`. To move it there is one step of the place, and so is to bring it
+back.
+
+Invariants: nothing is ever overwritten; what cannot be listed is reported, and hides nothing; a
+list takes no request for each session.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+from sessiontree.core.header import directory_of, folder_name
+from sessiontree.errors import (
+    NothingToDoError,
+    SessionBusyError,
+    SessionExistsError,
+    SessionNotFoundError,
+    SessionTreeError,
+    StorageError,
+    UsageError,
+    with_step,
+)
+from sessiontree.library.listing import (
+    HEAD,
+    TAIL,
+    Logs,
+    Reaches,
+    SessionInfo,
+    every,
+    facts_in,
+    facts_of,
+    files_with_ending,
+    header_of,
+    reached,
+    session_infos,
+)
+from sessiontree.library.root import project_folder
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.names import (
+    SUFFIX,
+    TRASH,
+    Report,
+    is_other_than_folder,
+    path_in,
+    session_files,
+)
+from sessiontree.storage.place import (
+    Ends,
+    Found,
+    Place,
+    is_address,
+    is_session_address,
+    name_in,
+    path_of,
+    without_secret,
+)
+from sessiontree.storage.places import place_of, shown
+from sessiontree.storage.rollouts import in_force
+
+if TYPE_CHECKING:
+    from sessiontree.library.moving import RemovedSession
+
+
+PathLike = str | os.PathLike[str]
+
+
+def not_restored(error: SessionExistsError) -> SessionExistsError:
+    """The error for a session of the trash whose old path another one has."""
+    return SessionExistsError(
+        f"{error.file} is there already; move that session to the trash, and restore this one then",
+        error.file,
+    )
+
+
+class Catalog(Protocol):
+    """The sessions of a store, by their files.
+
+    Attributes:
+        root: the path of the folder, or the address.
+        fs: what sessions in files are opened with.
+    """
+
+    @property
+    def root(self) -> str: ...
+    @property
+    def fs(self) -> FileSystem: ...
+
+    def project(self, cwd: PathLike) -> str:
+        """What the files of a working directory's sessions are below.
+
+        Raises:
+            UsageError: no directory can have this path.
+        """
+
+    def new_file(self, cwd: PathLike, name: str) -> str:
+        """The file of a new session of a working directory, whose folder is there."""
+
+    def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        """The files of the sessions, one each, unordered; those of a directory, or all.
+
+        Raises:
+            StorageError: the root is no folder, or cannot be read.
+        """
+
+    def states(self, report: Report) -> Iterator[tuple[str, object]]:
+        """The name of each session, unordered, with what changes when it is written.
+
+        Those in the trash are left out.
+
+        Raises:
+            StorageError: the sessions cannot be listed.
+        """
+
+    def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        """The files of the sessions that can be read, unordered, each with its header's keys.
+
+        Raises:
+            StorageError: the sessions cannot be listed.
+        """
+
+    def file(self, name: str) -> str:
+        """The file of a session that has this name, or may get it."""
+
+    def holds(self, file: str) -> bool:
+        """Whether a path or an address is below this one."""
+
+    def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
+        """The facts of the same sessions."""
+
+    def facts(self, file: str) -> SessionInfo:
+        """The facts of one session, given its file.
+
+        Raises:
+            SessionTreeError: it is no session, or cannot be read.
+        """
+
+    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
+        """The facts of the sessions whose file's name ends so, or was not given by a store.
+
+        None at all if no file has this ending.
+        """
+
+    def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
+        """Move the sessions of a working directory to another; see `Store.move_project`."""
+
+    def trash(self, file: str, stamp: str) -> str:
+        """Move a session to the trash, below `stamp`; return its file there."""
+
+    def trashed(self) -> Catalog:
+        """The sessions in the trash, whose names begin with their stamps."""
+
+    def restore(self, file: str) -> str:
+        """Move a session of the trash back; return its file."""
+
+    def finish(self) -> None:
+        """Finish the moves that a killed program began."""
+
+    def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
+        """Remove what was moved to the trash before a moment."""
+
+
+class Folder:
+    """Session files in a folder; there is no index. See `Catalog`."""
+
+    def __init__(self, root: str, fs: FileSystem, reaches: Reaches = every) -> None:
+        self.root = root
+        self.fs = fs
+        self._reaches = reaches
+
+    def _every_file(self, folder: str, report: Report) -> Iterator[str]:
+        """The session files in a folder that may be read."""
+        return reached(session_files(folder, report), self._reaches, report)
+
+    def project(self, cwd: PathLike) -> str:
+        return project_folder(self.root, cwd)
+
+    def new_file(self, cwd: PathLike, name: str) -> str:
+        from sessiontree.storage.sidecars import make_folders  # a list needs none of it
+
+        folder = self.project(cwd)
+        make_folders(self.fs, folder)
+        return os.path.join(folder, name)
+
+    def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        if is_other_than_folder(self.root):
+            raise StorageError(f"{self.root} is not a folder; name a folder of sessions", self.root)
+        with suppress(SessionNotFoundError):
+            folder = self.root if cwd is None else self.project(cwd)
+            yield from in_force(self._every_file(folder, report))
+
+    def states(self, report: Report) -> Iterator[tuple[str, object]]:
+        for file in self._every_file(self.root, report) if os.path.isdir(self.root) else ():
+            with suppress(OSError):  # gone meanwhile
+                state = os.stat(file)
+                name = os.path.relpath(file, self.root)
+                yield name, (state.st_ino, state.st_size, state.st_mtime)
+
+    def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        is_there = os.path.isdir(self.root)
+        for file in self._every_file(self.root, lambda problem: None) if is_there else ():
+            with suppress(SessionTreeError):
+                yield file, header_of(file, self.fs)
+
+    def file(self, name: str) -> str:
+        path = path_in(self.root, *name.split("/"))
+        if path is None:
+            raise StorageError(f"no file in {self.root} can have the name {name!r:.200}", name)
+        return path
+
+    def holds(self, file: str) -> bool:
+        root = os.path.join(os.path.realpath(self.root), "")
+        return not is_address(file) and os.path.realpath(file).startswith(root)
+
+    def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
+        yield from session_infos(self.files(cwd, report), report, self.facts)
+
+    def facts(self, file: str) -> SessionInfo:
+        return facts_in(self.root, file, self.fs)
+
+    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
+        folder = self.root if cwd is None else self.project(cwd)
+        is_there = os.path.isdir(folder)
+        files = self._every_file(folder, lambda problem: None) if is_there else ()
+        likely = files_with_ending({file: file for file in files}, ending)
+        yield from session_infos(likely, lambda problem: None, self.facts)
+
+    def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
+        from sessiontree.library.moving import rename_project  # few programs move projects
+
+        source, target = self.project(old), self.project(new)
+        return rename_project(self.fs, self.root, os.path.abspath(old), source, target, report)
+
+    def trash(self, file: str, stamp: str) -> str:
+        self._check_path(file)
+        from sessiontree.library import moving  # few programs use the trash
+
+        return moving.trash(self.fs, self.root, file, stamp)
+
+    def _check_path(self, file: str) -> None:
+        """Refuse the address of a session, which no folder has."""
+        if is_address(file):
+            message = f"{without_secret(file)} is not in {self.root}; name the store at its address"
+            raise with_step(UsageError(message), "name store")
+
+    def trashed(self) -> Folder:
+        return Folder(os.path.join(self.root, TRASH), self.fs, self._reaches)
+
+    def restore(self, file: str) -> str:
+        self._check_path(file)
+        from sessiontree.library import moving  # few programs use the trash
+
+        try:
+            return moving.restore(self.fs, self.root, file)
+        except SessionExistsError as error:
+            raise not_restored(error) from error
+
+    def finish(self) -> None:
+        from sessiontree.library import moving  # few programs use the trash
+
+        moving.finish(self.fs, self.root)
+
+    def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
+        from sessiontree.library import moving  # few programs remove sessions
+
+        return moving.empty(self.fs, self.root, before, report, dry_run=dry_run)
+
+
+_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_[0-9a-f]{8}")
+"""What `Store.trash` puts before the name of a session."""
+
+
+class Remote:
+    """The sessions of a place whose names begin with a prefix; see `Catalog`."""
+
+    def __init__(self, place: Place, prefix: str) -> None:
+        self._place = place
+        self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
+        self.root = place.address(self._prefix.rstrip("/"))
+        self.fs: FileSystem = DISK
+
+    @classmethod
+    def at(cls, url: str) -> Remote:
+        """The sessions at an address.
+
+        Raises:
+            UsageError: it is the address of a session.
+        """
+        if is_session_address(url):
+            raise UsageError(
+                f"{shown(url)} is the address of a session, not of a store; leave out its name"
+            )
+        return cls(*place_of(url))
+
+    def _folder(self, cwd: PathLike) -> str:
+        """The part of the names of a directory's sessions that is its own, with a slash."""
+        try:
+            return f"{self._prefix}{folder_name(os.path.abspath(cwd))}/"
+        except (UnicodeError, ValueError) as error:
+            raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
+
+    def project(self, cwd: PathLike) -> str:
+        return self._place.address(self._folder(cwd).rstrip("/"))
+
+    def new_file(self, cwd: PathLike, name: str) -> str:
+        return self._place.address(self._folder(cwd) + name)
+
+    def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
+        start = self._prefix if cwd is None else self._folder(cwd)
+        for found in self._found(start):
+            yield self._place.address(found.name)
+
+    def _found(self, start: str) -> Iterator[Found]:
+        return (found for found in self._place.list(start) if self._counts(found.name))
+
+    def _counts(self, name: str) -> bool:
+        below = name[len(self._prefix) :]
+        return name.endswith(SUFFIX) and not below.startswith(f"{TRASH}/")
+
+    def states(self, report: Report) -> Iterator[tuple[str, object]]:
+        for found in self._found(self._prefix):
+            yield found.name[len(self._prefix) :], (found.size, found.modified)
+
+    def found(self) -> Iterator[tuple[str, Found]]:
+        """The files of the sessions, unordered, each with its size and time; one list has all."""
+        for found in self._found(self._prefix):
+            yield self._place.address(found.name), found
+
+    def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        for ends in self._place.ends(self._prefix, HEAD, 1):
+            if self._counts(ends.found.name) and ends.problem is None:
+                file = self._place.address(ends.found.name)
+                with suppress(SessionTreeError):
+                    yield file, header_of(file, Logs(self._place, ends))
+
+    def file(self, name: str) -> str:
+        return self._place.address(self._prefix + name)
+
+    def holds(self, file: str) -> bool:
+        if not is_address(file):
+            return False
+        place, name = place_of(file)
+        return place is self._place and name.startswith(self._prefix)
+
+    def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
+        start = self._prefix if cwd is None else self._folder(cwd)
+        for ends in self._place.ends(start, HEAD, TAIL):
+            if not self._counts(ends.found.name):
+                continue
+            if ends.problem is not None:
+                report(str(ends.problem))
+            else:
+                look = partial(self._facts, ends=ends)
+                yield from session_infos([self._place.address(ends.found.name)], report, look)
+
+    def facts(self, file: str) -> SessionInfo:
+        return self._facts(file)
+
+    def _facts(self, file: str, ends: Ends | None = None) -> SessionInfo:
+        found = facts_of(file, Logs(self._place, ends))
+        project = self._place.name(file)[len(self._prefix) :].partition("/")[0]
+        directory = directory_of(project)
+        is_own = directory in (None, found.cwd)
+        return found if is_own else _with_cwd(found, directory)
+
+    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
+        names = {file: self._place.name(file) for file in self.files(cwd, lambda problem: None)}
+        likely = files_with_ending(names, ending)
+        yield from session_infos(likely, lambda problem: None, self.facts)
+
+    def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
+        source, target = self._folder(old), self._folder(new)
+        about = os.path.abspath(old)
+        if source == target:
+            raise NothingToDoError(f"{about} is where its sessions are already")
+        names = [self._place.name(file) for file in self.files(old, report)]
+        if not names:
+            raise NothingToDoError(f"no session of {about} is in {self.root}, so nothing is moved")
+        for name in names:
+            self._place.move(name, target + name[len(source) :])
+        return len(names)
+
+    def trash(self, file: str, stamp: str) -> str:
+        name = self._own_name(file)
+        if name.startswith(f"{self._prefix}{TRASH}/"):
+            raise UsageError(f"{file} is in the trash of {self.root} already")
+        target = f"{self._prefix}{TRASH}/{stamp}/{name[len(self._prefix) :]}"
+        self._place.move(name, target)
+        return self._place.address(target)
+
+    def trashed(self) -> Remote:
+        return Remote(self._place, f"{self._prefix}{TRASH}")
+
+    def restore(self, file: str) -> str:
+        name = self._own_name(file)
+        start = f"{self._prefix}{TRASH}/"
+        stamp, slash, rest = name[len(start) :].partition("/")
+        if not name.startswith(start) or not stamp or not slash or not rest:
+            raise UsageError(
+                f"{file} is not in the trash of {self.root}; list what is there, and name one"
+            )
+        try:
+            self._place.move(name, self._prefix + rest)
+        except SessionExistsError as error:
+            raise not_restored(error) from error
+        return self._place.address(self._prefix + rest)
+
+    def _own_name(self, file: str) -> str:
+        if not self.holds(file):
+            where = "the address" if is_address(file) else "the folder"
+            raise UsageError(
+                f"{shown(file)} is not a session of {self.root}; name {where} of the store it is in"
+            )
+        return self._place.name(file)
+
+    def finish(self) -> None:
+        self._place.finish()
+
+    def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
+        from sessiontree.library.moving import RemovedSession  # few programs remove sessions
+
+        if not dry_run:
+            self.finish()
+        start = f"{self._prefix}{TRASH}/"
+        for found in sorted(self._place.list(start)):
+            stamp = _STAMP.fullmatch(found.name[len(start) :].partition("/")[0])
+            file = self._place.address(found.name)
+            if stamp is None:
+                report(f"{file} is not a session in the trash; it stays")
+                continue
+            trashed = f"{stamp[1]}T{stamp[2]}:{stamp[3]}:{stamp[4]}.{stamp[5]}Z"
+            if _moment(trashed) >= before:
+                continue
+            contents = self._place.contents
+            keys = list(contents.keys(f"{found.name}."))
+            kept = filter(None, map(contents.look, keys))
+            size = found.size + sum(one.size for one in kept)
+            try:
+                if not dry_run:
+                    self._place.remove(found.name)
+            except SessionBusyError as error:
+                report(str(error))
+                continue
+            files = [file, *map(self._place.address, keys)]
+            yield RemovedSession(file, trashed, files, size)
+
+
+def _moment(trashed: str) -> datetime:
+    try:
+        return datetime.fromisoformat(trashed)
+    except ValueError:  # no day of the calendar: it is no older than anything
+        return datetime.max.replace(tzinfo=UTC)
+
+
+def _with_cwd(found: SessionInfo, cwd: str | None) -> SessionInfo:
+    from msgspec.structs import replace
+
+    return replace(found, cwd=cwd)
+
+
+class Location(NamedTuple):
+    """A session, or a store of sessions.
+
+    Attributes:
+        file: the path, or the address without a password.
+        store: the sessions below it, by their names; None for one session.
+    """
+
+    file: str
+    store: Catalog | None
+
+    @property
+    def base(self) -> str:
+        """The name of a session without its folder."""
+        return os.path.basename(name_in(self.file) if is_address(self.file) else self.file)
+
+    @property
+    def real(self) -> str:
+        """The path without links, or the address: the same for the same location."""
+        return self.file if is_address(self.file) else os.path.realpath(self.file)
+
+
+def catalog_at(root: str, fs: FileSystem, reaches: Reaches = every) -> Catalog:
+    """The sessions in a folder, or at an address; in a folder, only those that `reaches` lets in.
+
+    Raises:
+        UsageError: it is no path and no address.
+    """
+    if not is_address(root):
+        return Folder(path_of(root), fs, reaches)
+
+    return Remote.at(root)
+
+
+def source_at(given: str, fs: FileSystem) -> Location:
+    """What a path or an address names, which must be there.
+
+    Raises:
+        SessionNotFoundError: there is nothing.
+        UsageError: it is not an address.
+    """
+    if is_address(given):
+        return _address_at(given, fs)
+    path = path_of(given)
+    if not os.path.lexists(path):
+        raise SessionNotFoundError(f"there is no file or folder {path}; check the path", path)
+    return Location(path, catalog_at(path, fs) if os.path.isdir(path) else None)
+
+
+def _address_at(given: str, fs: FileSystem) -> Location:
+    from sessiontree.storage.places import place_of  # few sessions have an address
+
+    place, name = place_of(given)
+    name = name.rstrip("/")
+    file = place.address(name)
+    if name and place.find(name) is not None:
+        return Location(file, None)
+    is_empty = name and next(iter(place.list(f"{name}/")), None) is None
+    if is_session_address(file) or is_empty:
+        raise SessionNotFoundError(f"there is no session at {file}; check the address", file)
+    return Location(file, catalog_at(given, fs))
+
+
+def target_at(given: str, fs: FileSystem) -> Location:
+    """What a path or an address names, where a session or a store may be made.
+
+    A name that ends in `.jsonl` is that of a session, as long as there is no folder with it.
+    """
+    if is_address(given):
+        from sessiontree.storage.places import shown  # few sessions have an address
+
+        is_session = is_session_address(given)
+        return Location(shown(given), None if is_session else catalog_at(given, fs))
+    path = path_of(given)
+    if not path:
+        raise UsageError("an empty path names nothing; give a file or a folder")
+    is_session = path.endswith(SUFFIX) and not os.path.isdir(path)
+    return Location(path, None if is_session else catalog_at(path, fs))
+
+
+def make_room(fs: FileSystem, file: str) -> None:
+    """Make the folder of a session that is a file."""
+    if not is_address(file):
+        from sessiontree.storage.sidecars import make_folders  # a store needs none of it
+
+        make_folders(fs, os.path.dirname(os.path.realpath(file)))
+
+
+def check_apart(one: Location, other: Location) -> None:
+    """Check that two locations are not the same, and no store is in the other one.
+
+    Raises:
+        UsageError: they are.
+    """
+    if one.real == other.real:
+        raise UsageError(f"{one.file} and {other.file} are the same; give two")
+    for inner, outer in ((one, other), (other, one)):
+        if inner.store is not None and outer.store is not None and outer.store.holds(inner.file):
+            raise UsageError(f"{inner.file} is in {outer.file}; give two stores that are apart")

@@ -1,0 +1,243 @@
+"""What a list says of whole files: turns, model, tokens and cost.
+
+A file is read from start to end once. What it adds up to is kept in the user's folder of caches,
+by the path, the size and the times of the file and of the files beside it that belong to it. A list
+counts the newest sessions first, and only so many bytes of files that are not in the cache; what is
+left is unknown, and the next list counts on.
+
+Invariants: a cache that is missing, damaged or not writable changes no result but the time; the
+counts of a file that may still change within the resolution of its times are not kept; no text of a
+session is in the cache.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.agents import FORMATS, HEAD
+from sessiontree.agents.base import Format
+from sessiontree.core.entry import decode_object
+from sessiontree.core.usage import Counts, EntryTally, Tally
+from sessiontree.engine.translated import agent_files, history_files, inherited_lines
+from sessiontree.errors import SessionTreeError, TooMuchError
+from sessiontree.library.listing import SessionInfo, moment
+from sessiontree.storage.atomic import swap_file
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of
+from sessiontree.storage.place import is_address
+from sessiontree.storage.rollouts import rollout_of
+from sessiontree.storage.scanner import Scanner
+from sessiontree.storage.sidecars import make_folders
+from sessiontree.text.pattern import finder
+
+AT_ONCE: Final = 24_000_000
+"""The bytes that one list counts: about a sixth of a second."""
+
+LARGEST_DOCUMENT: Final = 32_000_000
+"""The largest document, which is not read line by line, in bytes."""
+
+SETTLED_AFTER: Final = 2.0
+"""Seconds after its last change from which on a file has a new time when it changes again."""
+
+_DOCUMENT: Final = b"{\n"
+"""How a document over many lines starts."""
+
+MOST_KEPT: Final = 50_000
+_NAME: Final = "counts-3.msgpack"
+
+Stamp = tuple[int, ...]
+"""The size and the time of each of some files, -1 for one that is not there."""
+
+
+class _Kept(msgspec.Struct, array_like=True, frozen=True):
+    others: list[str]  # the other files and folders that decide the counts
+    stamp: Stamp  # of the session file and the others
+    counts: Counts
+
+
+class Counter:
+    """Counts sessions, and keeps the counts in a file.
+
+    Args:
+        folder: the folder of that file; None: nothing is kept.
+        report: called with each unexpected error of a session, which is not counted then.
+    """
+
+    def __init__(self, folder: str | None, report: Report = lambda problem: None) -> None:
+        self._report = report
+        self._file = None if folder is None else os.path.join(folder, _NAME)
+        self._kept = self._read()
+        self._is_changed = False
+        self._scanner = Scanner()
+
+    def counted(
+        self, sessions: Iterable[SessionInfo], at_once: int | None = AT_ONCE
+    ) -> Iterator[tuple[SessionInfo, Counts | None]]:
+        """Each session with its counts, as long as `at_once` bytes last; None: all."""
+        left = at_once
+        for one in sessions:
+            kept = self._kept.get(one.file)
+            if kept is not None and kept.stamp == _stamp(one, kept.others):
+                yield one, kept.counts
+                continue
+            if left is not None and left < one.bytes:
+                yield one, None
+                continue
+            left = None if left is None else left - one.bytes
+            yield one, self._count(one)
+
+    def _count(self, one: SessionInfo) -> Counts | None:
+        """What a session adds up to; None if a part of it cannot be read."""
+        try:
+            others = _others(one)
+            stamp = _stamp(one, others)
+            counts = _counts_of(one, others, self._scanner)
+        except (SessionTreeError, OSError):  # the list has reported it, or it is gone
+            return None
+        except Exception as error:
+            self._report(problem_of(one.file, error))
+            return None
+        if counts is not None and _is_settled(stamp) and _stamp(one, others) == stamp:
+            self._keep(one.file, _Kept(others, stamp, counts))
+        return counts
+
+    def _keep(self, file: str, kept: _Kept) -> None:
+        with suppress(UnicodeEncodeError):  # a path that is not Unicode, which no cache can have
+            msgspec.msgpack.encode((file, kept))
+            self._kept[file] = kept
+            self._is_changed = True
+
+    def _read(self) -> dict[str, _Kept]:
+        if self._file is None:
+            return {}
+        try:
+            with open(self._file, "rb") as file:
+                return _decode(file.read())
+        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return {}
+
+    def save(self) -> None:
+        """Keep what was counted; the newest of very many."""
+        if self._file is None or not self._is_changed:
+            return
+        kept = dict(list(self._kept.items())[-MOST_KEPT:])
+        with suppress(OSError, SessionTreeError):
+            make_folders(DISK, os.path.dirname(self._file))
+            swap_file(DISK, self._file, iter([msgspec.msgpack.encode(kept)]))
+
+
+_decode: Final = msgspec.msgpack.Decoder(dict[str, _Kept]).decode
+
+
+def cache_folder() -> str:
+    """The folder of this user's caches."""
+    from platformdirs import user_cache_dir
+
+    return user_cache_dir("sessiontree", appauthor=False)
+
+
+def with_counts(one: SessionInfo, counts: Counts | None) -> SessionInfo:
+    """The facts of a session with its counts, as far as they are known."""
+    if counts is None:
+        return one
+    usage = counts.usage
+    numbers = {"turns": counts.turns, "model": counts.model, "usage": usage.as_dict()}
+    return replace(one, **numbers, cost=usage.cost or None)
+
+
+def with_branches(one: SessionInfo, report: Report) -> SessionInfo:
+    """The facts of a session with the number of its branches; the whole file is read.
+
+    `report` is called if it cannot be read.
+    """
+    from sessiontree.session import Session
+    from sessiontree.views.tree import count_branches  # heavy, and seldom asked for
+
+    try:
+        with Session.open(one.file, readonly=True) as session:
+            return replace(one, branches=count_branches(session.reader))
+    except Exception as error:
+        report(problem_of(one.file, error))
+        return one
+
+
+def _stamp(one: SessionInfo, others: Iterable[str]) -> Stamp:
+    """The sizes and the times of a session and of what is beside it."""
+    if is_address(one.file):  # its bytes only become more, but for a rewrite
+        return one.bytes, int(moment(one.modified) * 1e9)
+    return tuple(number for path in (one.file, *others) for number in _stamp_of(path))
+
+
+def _stamp_of(path: str) -> tuple[int, int]:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return -1, -1
+    return found.st_size, found.st_mtime_ns
+
+
+def _is_settled(stamp: Stamp) -> bool:
+    return max(stamp[1::2]) < (time.time() - SETTLED_AFTER) * 1e9
+
+
+def _others(one: SessionInfo) -> list[str]:
+    """What decides the counts beside the session file: folders first, then the files in them."""
+    if one.agent is None:
+        return []
+    of_chat = path_in(os.path.dirname(one.file), one.id)
+    folders = [os.path.join(own_folder(one.file), SUBAGENTS), *filter(None, [of_chat])]
+    beside = agent_files(one.file, lambda problem: None) if any(map(os.path.isdir, folders)) else ()
+    return [*folders, *beside, *history_files(one.file)]
+
+
+def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Counts | None:
+    format = next((each for each in FORMATS if each.program == one.agent), None)
+    tally: Tally = EntryTally() if format is None else format.tally()
+    find = finder(tally.needles)
+    if format is not None and _may_have_more(format, one.file):
+        for line in inherited_lines(format, one.file):
+            tally.take(line)
+    document = _document(one)
+    if document is not None:
+        if not decode_object(document):  # it is cut
+            return None
+        tally.take(document)
+    for _, line in () if document is not None else scanner.lines(one.file, find):
+        tally.take(line)
+    for path in others:
+        if rollout_of(path) is None and os.path.isfile(path):
+            for _, line in scanner.lines(path, find):
+                tally.take(line, beside=True)
+    return tally.counts()
+
+
+def _may_have_more(format: Format, file: str) -> bool:
+    """Whether a session may have lines in other files of its thread, or of another one."""
+    rollout = rollout_of(file)
+    if rollout is not None and rollout.segment != rollout.thread:
+        return True
+    with open(file, "rb") as opened:
+        return format.facts(opened.read(HEAD), b"").is_continued
+
+
+def _document(one: SessionInfo) -> bytes | None:
+    """The content of a document; None for a file of lines.
+
+    Raises:
+        TooMuchError: the document is too large.
+    """
+    if is_address(one.file):
+        return None
+    with open(one.file, "rb") as opened:
+        if opened.read(len(_DOCUMENT)) != _DOCUMENT:
+            return None
+        if one.bytes > LARGEST_DOCUMENT:
+            raise TooMuchError(f"{one.file} is a document, and too large to count its turns")
+        return _DOCUMENT + opened.read()

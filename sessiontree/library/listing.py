@@ -1,0 +1,632 @@
+"""SessionInfo: what a list shows of a session, from its head and its tail alone.
+
+What a list of sessions says of each file, from its head and its tail alone. The cost of a file does
+not depend on its size: its last 32 KB are read, and its first 16 KB where those are before that. So
+the answers are bounded as well:
+
+- the name is the last one given in the tail; else that of the last compaction there,
+  which repeats the name in force; else the last one given in the head; else the header's. A name
+  given in the middle of a large file and never since is not seen here, but is by `Session.name`.
+- the first message is searched for in the first 256 KB.
+- lane and time of the last change are those of the last whole entry.
+
+Head and tail are windows of the file that start or end anywhere; only lines that are whole in one
+count.
+
+The logs of a place as files to read.
+
+Invariants: listing changes nothing, makes no file, and never waits: a lock is tried only if another
+program left its name in it, and released at once.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from stat import S_IFREG, S_ISREG
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import msgspec
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
+from msgspec.structs import replace
+
+from sessiontree.core.display import one_line
+from sessiontree.core.entry import decode_object, seconds_of
+from sessiontree.core.header import directory_of, id_of_name
+from sessiontree.core.message import (
+    begins_turn,
+    is_generated,
+    preview_of,
+    role_of,
+    slash_command,
+    text_of,
+    typed_text,
+)
+from sessiontree.engine.opening import Start, sniff
+from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
+from sessiontree.storage.fs import (
+    DISK,
+    READ_PLAIN,
+    Descriptor,
+    FileSystem,
+    LockDescriptor,
+    Stat,
+    Times,
+)
+from sessiontree.storage.lines import Backwards, Read
+from sessiontree.storage.log import Log
+from sessiontree.storage.names import (
+    LOCK,
+    SUFFIX,
+    Report,
+    chat_id_in,
+    owner_in,
+    problem_of,
+    unreadable,
+)
+from sessiontree.storage.place import Ends, Place, is_address
+from sessiontree.storage.places import place_of
+from sessiontree.text.preview import shown, told
+
+if TYPE_CHECKING:
+    from sessiontree.agents.base import Format
+
+
+Reaches = Callable[[str], bool]
+"""Whether a caller may read a file."""
+
+T = TypeVar("T")
+
+HEAD: Final = 16 * 1024
+TAIL: Final = 32 * 1024
+FIRST_MESSAGE_WITHIN: Final = 256 * 1024
+FIRST_MESSAGE_WIDTH: Final = 200
+"""Characters of the first message that are given."""
+
+_LAST_LINES: Final = 8
+"""Lines tried, from the end, for one that is an entry."""
+
+_CUT: Final = 2 * FIRST_MESSAGE_WIDTH
+_USER: Final = b'"user"'
+_COMMAND: Final = b"<command-name>"
+
+
+class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
+    """The facts about one session in a list.
+
+    Attributes:
+        file: the path of the session file.
+        id: the id of the session.
+        cwd: the working directory of the session, or None.
+        name: the name of the session, or None.
+        first_message: the text of the first prompt, up to 200 characters on one line, or None.
+        created: the time in the header, or None.
+        modified: the time of the last entry, or of the last change of the file (RFC 3339).
+        bytes: the size of the file.
+        lane: the lane of the last entry.
+        writer: a text that describes the exclusive writer, or None; for a session at an address
+            always None, as nothing asks for it.
+        branches: the number of branches; None if the branches were not counted.
+        agent: the agent whose program wrote the file; None for a sessiontree file. The JSON key is
+            `program`.
+        made_by: the short name of the agent that held the conversation, also for an imported
+            session; None if that is not known. The JSON key is `agent`.
+        imported_from: the name of the file from which the session was imported, or None.
+        turns: the number of prompts on all branches; None if the file was not counted. This and
+            the following are in the list of the command line, not in that of a store.
+        model: the model that was used last, or None.
+        usage: the tokens of all answers, as `stats --json` prints them, or None.
+        cost: the reported cost in US dollars, or None.
+        copy_of: the id of the session that this one is a copy of, or None.
+    """
+
+    file: str
+    id: str
+    cwd: str | None
+    name: str | None
+    first_message: str | None
+    created: str | None
+    modified: str
+    bytes: int
+    lane: str
+    writer: str | None
+    branches: int | None = None
+    agent: str | None = msgspec.field(default=None, name="program")
+    made_by: str | None = msgspec.field(default=None, name="agent")
+    imported_from: str | None = None
+    turns: int | None = None
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    cost: float | None = None
+    copy_of: str | None = None
+
+
+def files_with_ending(names: Mapping[str, str], ending: str) -> list[str]:
+    """The files whose names end so, and those whose names no store gave; none if no name ends so.
+
+    `names` gives the name of each file.
+    """
+    if not any(name.endswith(ending) for name in names.values()):
+        return []
+    return [
+        file for file, name in names.items() if name.endswith(ending) or id_of_name(name) is None
+    ]
+
+
+def session_infos(
+    files: Iterable[str], report: Report, look: Callable[[str], SessionInfo] | None = None
+) -> Iterator[SessionInfo]:
+    """The facts of each session; a file that cannot be listed is reported and left out.
+
+    What an agent keeps beside its sessions, such as a list of prompts, is left out in silence.
+
+    `look` gives the facts of one file, by default `facts_of`. Where several files in one folder
+    may be one session, the facts are those of `in_force`, and come last.
+    """
+    look = look or facts_of
+    chats: dict[tuple[str, str], SessionInfo] = {}
+    for file in files:
+        try:
+            found = look(file)
+        except AgentRecordError:
+            continue
+        except Exception as error:
+            report(problem_of(file, error))
+            continue
+        if found.agent is None or not _is_in_files(found.agent):
+            yield found
+            continue
+        key = os.path.dirname(file), found.id
+        chats[key] = in_force(chats[key], found) if key in chats else found
+    yield from chats.values()
+
+
+def _is_in_files(agent: str) -> bool:
+    """Whether an agent, given its name for people, keeps a session in several files."""
+    from sessiontree.agents import FORMATS  # slow to import, and few files are another agent's
+
+    return any(format.is_in_files for format in FORMATS if format.program == agent)
+
+
+def in_force(one: SessionInfo, other: SessionInfo) -> SessionInfo:
+    """Which of two chats of one session its program goes on with.
+
+    A resume leaves a second chat in which nothing is said; else it is the one changed last.
+    """
+    if (one.first_message is None) != (other.first_message is None):
+        return other if one.first_message is None else one
+    return max(one, other, key=lambda info: (moment(info.modified), info.file))
+
+
+def without_stubs(files: Iterable[str], fs: FileSystem = DISK) -> Iterator[str]:
+    """The files without the chats of Gemini CLI in which nothing is said, as a resume leaves them.
+
+    Such a chat is left out if another one beside it is of the same session, and says something.
+    """
+    files = list(files)
+    stubs: set[str] = set()
+    for chats in chats_of_sessions(files):
+        stubs.update(_stubs(chats, fs))
+    return (file for file in files if file not in stubs)
+
+
+def chats_of_sessions(files: Iterable[str]) -> Iterator[list[str]]:
+    """The chats of Gemini CLI that may be one session, by their names; not those of one chat."""
+    chats: dict[tuple[str, str], list[str]] = {}
+    for file in files:
+        if (id := chat_id_in(file)) is not None:
+            chats.setdefault((os.path.dirname(file), id), []).append(file)
+    return (group for group in chats.values() if len(group) > 1)
+
+
+def _stubs(chats: Iterable[str], fs: FileSystem) -> Iterator[str]:
+    found: list[SessionInfo] = []
+    for file in chats:
+        with suppress(Exception):  # reported when the file is read
+            found.append(facts_of(file, fs))
+    said = {one.id for one in found if one.first_message is not None}
+    return (one.file for one in found if one.first_message is None and one.id in said)
+
+
+def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
+    """The facts of one file.
+
+    Raises:
+        NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
+        StorageError: it cannot be read.
+    """
+    return _look(reading(fs, file), file, _Opened.facts)
+
+
+def every(file: str) -> bool:
+    """The `reaches` of a caller that may read all files."""
+    return True
+
+
+def reached(files: Iterable[str], reaches: Reaches, report: Report) -> Iterator[str]:
+    """The files that a caller may read; each other one is reported, and never looked into."""
+    for file in files:
+        if reaches(file):
+            yield file
+        else:
+            report(f"{file} is a link that leads outside the folders that can be reached")
+
+
+def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
+    """Return the facts of a file below a root; its project is the folder that it is in."""
+    found = facts_of(file, fs)
+    project = file.removeprefix(root).lstrip(os.sep).split(os.sep, 1)[0]
+    directory = directory_of(project)
+    return found if directory in (None, found.cwd) else replace(found, cwd=directory)
+
+
+def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
+    """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
+    return _look(
+        reading(fs, file), file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header
+    )
+
+
+def reading(fs: FileSystem, file: str) -> FileSystem:
+    """What reads a file: the file system, or for an address the logs of its place."""
+    if fs is not DISK or not is_address(file):
+        return fs
+
+    return files_of(file)
+
+
+def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:
+    """What a function gives of a file that is open while it runs."""
+    try:
+        with Descriptor(fs, _open(fs, file)) as fd:
+            return look(_Opened(fs, file, fd))
+    except SessionTreeError:
+        raise
+    except OSError as error:
+        raise unreadable(file, error) from error
+
+
+def moment(timestamp: str | None) -> float:
+    """A stored time in seconds since 1970; 0 if it is not a time."""
+    return seconds_of(timestamp) or 0.0
+
+
+def by_time(one: SessionInfo) -> tuple[float, str]:
+    """The sort key of sessions: the last change, then the file's name."""
+    return moment(one.modified), os.path.basename(one.file)
+
+
+def _open(fs: FileSystem, file: str) -> int:
+    """A descriptor to read a file; opening a pipe does not wait."""
+    try:
+        return fs.open(file, READ_PLAIN)
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.EMLINK):
+            raise
+    return fs.open(os.path.realpath(file, strict=True), READ_PLAIN)
+
+
+class _Opened:
+    """One file while it is listed, read by position."""
+
+    def __init__(self, fs: FileSystem, file: str, fd: int) -> None:
+        self._fs = fs
+        self.name = file
+        self._fd = fd
+        self._stat = fs.stat(fd)
+        if not S_ISREG(self._stat.mode):
+            what = "a folder" if self._stat.is_folder else "a device or a pipe"
+            raise NotASessionError(f"{file} is not a session file: it is {what}", file)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._fs.read(self._fd, size, offset)
+
+    def size(self) -> int:
+        return self._stat.size
+
+    def facts(self) -> SessionInfo:
+        size = self._stat.size
+        tail = self.read(max(0, size - TAIL), TAIL)
+        head = tail if size <= TAIL else self.read(0, HEAD)
+        start = sniff(head, self, HEAD)
+        if start.format is not None:
+            return self._foreign_facts(start, start.format, tail)
+        header = start.header
+        origin = header.get("parentSession")
+        owner = _owner(self.name) if start.kind == "version 1" else None
+        last = _last_entry(tail, self.read, size)
+        return SessionInfo(
+            file=self.name,
+            id=start.session_id,
+            cwd=_text(header, "cwd"),
+            name=_name_in_tail(tail)
+            or (head is not tail and _name_in(head))
+            or _text(header, "name"),
+            first_message=_first_message(head, self.read, size),
+            created=_text(header, "timestamp"),
+            modified=last.timestamp or self._modified(),
+            bytes=size,
+            lane=last.lane or "main",
+            writer=_writer(self._fs, self.name),
+            agent=None if owner is None else owner.program,
+            made_by=self._maker(start),
+            imported_from=_imported_from(header),
+            copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
+        )
+
+    def _foreign_facts(self, start: Start, format: Format, tail: bytes) -> SessionInfo:
+        """The facts of another agent's file; of a compressed one the end is not read."""
+        has_lines = start.read == self.read and not start.head.startswith(b"{\n")
+        last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
+        tail = tail if start.read == self.read else b""
+        head = start.head
+        found = format.facts(head, tail)
+        while None in (found.id, found.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
+            before, head = head, start.read(0, 4 * len(head))
+            if len(head) == len(before):
+                break
+            found = format.facts(head, tail)
+        if format.has_facts_beside:
+            from sessiontree.engine.translated import described  # slow to import, few need it
+
+            found = described(format, found, self.name, self._fs)
+        first = found.first_message
+        return SessionInfo(
+            file=self.name,
+            id=found.id or "",
+            cwd=found.cwd,
+            name=found.name,
+            first_message=first and _cut(first),
+            created=found.created,
+            modified=last or found.modified or self._modified(),
+            bytes=self.size(),
+            lane="main",
+            writer=None,
+            agent=format.program,
+            made_by=format.name,
+        )
+
+    def _maker(self, start: Start) -> str | None:
+        """The agent that wrote the file, or that the header names."""
+        if start.kind == "version 1":
+            from sessiontree.library.homes import agent_of_version_1  # few files are of version 1
+
+            if (agent := agent_of_version_1(self.name, start.header)) is not None:
+                return agent
+        return _in_metadata(start.header, "agent")
+
+    def _modified(self) -> str:
+        changed = datetime.fromtimestamp(self._stat.modified, UTC)
+        return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
+
+
+def _owner(file: str) -> Format | None:
+    """The agent that a file of version 1 belongs to: the one in whose folder it lies."""
+    from sessiontree.library.homes import agent_at  # few files are of version 1
+
+    return agent_at(file)
+
+
+def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:
+    """What an import, or the agent that records a session, says about it."""
+    metadata = header.get("metadata")
+    return _text(metadata, key) if isinstance(metadata, dict) else None
+
+
+def _imported_from(header: Mapping[str, Any]) -> str | None:
+    """The name of the file that a session was imported from."""
+    metadata = header.get("metadata")
+    source = metadata.get("importedFrom") if isinstance(metadata, dict) else None
+    return _text(source, "file") if isinstance(source, dict) else None
+
+
+def _writer(fs: FileSystem, file: str) -> str | None:
+    """Who holds the session to write alone: the name in the lock file, if it is held."""
+    if is_address(file):  # no file is beside it; a writer that waits is told who holds it
+        return None
+    lock = file + LOCK
+    try:
+        if not fs.stat(lock).size:
+            return None
+        held = LockDescriptor(fs, fs.open(lock, READ_PLAIN))
+    except OSError:
+        return None
+    with held as fd, suppress(OSError):
+        if held.lock():  # until it is closed
+            return None  # its owner died
+        return owner_in(fs, fd) or "another writer"
+    return "another writer"
+
+
+class _Last(msgspec.Struct, gc=False):
+    type: str
+    timestamp: str | None = None
+    lane: str | None = None
+
+
+_decode_last: Final = msgspec.json.Decoder(_Last).decode
+
+
+def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
+    """The last entry of a file, read further back if it does not start in the tail."""
+    backwards = Backwards(read, tail, size - len(tail))
+    end = size - tail.endswith(b"\n")
+    for _ in range(_LAST_LINES):
+        start, line = backwards.line_before(end)
+        if line:
+            with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+                return _decode_last(line)
+        end = start - 1
+        if end <= 0:
+            break
+    return _Last("")
+
+
+def _name_in_tail(tail: bytes) -> str | None:
+    """The name that the tail of a file gives, or its last compaction repeats, or None."""
+    given = _name_in(tail)
+    if given is not None:
+        return given
+    compaction = next(_entries_in(tail, b'"compaction"', "compaction"), {})
+    state = compaction.get("state")
+    return _text(state, "name") if isinstance(state, dict) else None
+
+
+def _name_in(window: bytes) -> str | None:
+    infos = _entries_in(window, b'"session_info"', "session_info")
+    return next(filter(None, (_text(entry, "name") for entry in infos)), None)
+
+
+def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
+    """The entries of a type in a window, last first."""
+    at = stringzilla.rfind(window, needle)
+    while at >= 0:
+        start, end = _line_around(window, at)
+        body = decode_object(window[start:end])
+        if body.get("type") == kind:
+            yield body
+        at = stringzilla.rfind(window, needle, 0, start)
+
+
+def _line_around(window: bytes, at: int) -> tuple[int, int]:
+    end = window.find(b"\n", at)
+    return window.rfind(b"\n", 0, at) + 1, end if end >= 0 else len(window)
+
+
+def _first_message(head: bytes, read: Read, size: int) -> str | None:
+    """The text of the first prompt, or else the first command given to the agent's program."""
+    found = _prompt_in(head)
+    while found is None and len(head) < min(size, FIRST_MESSAGE_WITHIN):
+        head = read(0, 4 * len(head))
+        found = _prompt_in(head)
+    return found or _command_in(head)
+
+
+def _prompt_in(window: bytes) -> str | None:
+    texts = map(_prompt_of, _objects_with(window, _USER))
+    return next((_cut(text) for text in texts if text is not None), None)
+
+
+def _prompt_of(body: dict[str, Any]) -> str | None:
+    """The text of a prompt; of a handle of one its preview, as a list resolves no handles."""
+    if body.get("type") == "handle" and body.get("kind") == "message":
+        body = {**body, "message": {"role": body.get("role"), "content": body.get("preview")}}
+    if (typed := typed_text(body)) is not None:
+        return typed
+    is_named = begins_turn(body) and not is_generated(body)
+    return preview_of(shown(told(body)["message"])) if is_named else None
+
+
+def _command_in(window: bytes) -> str | None:
+    for body in _objects_with(window, _COMMAND):
+        message = body.get("message")
+        if isinstance(message, dict) and role_of(message) == "user":
+            command = slash_command(text_of(message))
+            if command is not None:
+                return _cut(command)
+    return None
+
+
+def _objects_with(window: bytes, needle: bytes) -> Iterator[dict[str, Any]]:
+    """The objects in the lines of a window that hold a needle, first to last."""
+    at = stringzilla.find(window, needle)
+    while at >= 0:
+        start, end = _line_around(window, at)
+        yield decode_object(window[start:end])
+        at = stringzilla.find(window, needle, end)
+
+
+def _cut(text: str) -> str:
+    return one_line(text[:_CUT], FIRST_MESSAGE_WIDTH)
+
+
+def _text(body: Mapping[str, Any], key: str) -> str | None:
+    value = body.get(key)
+    return value if isinstance(value, str) else None
+
+
+class Logs:
+    """The logs of a place as files to read: a `FileSystem` without the calls that write.
+
+    Args:
+        place: the place; a path is an address in it.
+        ends: what is known of the one session that is read, which takes no request then.
+    """
+
+    def __init__(self, place: Place, ends: Ends | None = None) -> None:
+        self._place = place
+        self._ends = ends
+        self._open: dict[int, tuple[str, Log | None]] = {}
+        self._numbers = itertools.count(1)
+
+    def open(self, path: str, flags: int) -> int:
+        name = self._place.name(path)
+        log = None
+        if self._ends is None or name != self._ends.found.name:
+            if not name.endswith(SUFFIX):
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+            log = self._place.log(name, readonly=True)
+        fd = next(self._numbers)
+        self._open[fd] = name, log
+        return fd
+
+    def close(self, fd: int) -> None:
+        _, log = self._open.pop(fd)
+        if log is not None:
+            log.close()
+
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        name, log = self._open[fd]
+        if log is None and self._ends is not None:
+            whole = self._ends.found.size
+            size = max(0, min(size, whole - offset))
+            if offset + size <= len(self._ends.head):
+                return self._ends.head[offset : offset + size]
+            start = whole - len(self._ends.tail)
+            if offset >= start:
+                return self._ends.tail[offset - start : offset - start + size]
+            log = self._place.log(name, readonly=True)
+            self._open[fd] = name, log
+        assert log is not None
+        return log.read(offset, size)
+
+    def size(self, fd: int) -> int:
+        return self.stat(fd).size
+
+    def stat(self, file: int | str) -> Stat:
+        name = self._open[file][0] if isinstance(file, int) else self._place.name(file)
+        if self._ends is not None and name == self._ends.found.name:
+            found = self._ends.found
+        else:
+            named = self._place.find(name) if name.endswith(SUFFIX) else None
+            if named is None:
+                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
+            found = named
+        return Stat(found.size, (0, 0), S_IFREG | 0o600, found.modified)
+
+    def times(self, fd: int) -> Times:
+        return self.stat(fd).times
+
+    def list(self, path: str) -> list[str]:
+        return []
+
+    def _refuse(self, *given: object) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    sync = sync_folder = replace = link = unlink = make_folder = remove_folder = unlock = _refuse
+
+    def write(self, fd: int, block: bytes) -> int:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    def lock(self, fd: int) -> bool:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+
+def files_of(address: str) -> Logs:
+    """The logs of the place of an address as files."""
+    place, _ = place_of(address)
+    return Logs(place)

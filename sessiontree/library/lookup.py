@@ -1,0 +1,290 @@
+"""The one session that `latest`, an id or a name stands for, and its title.
+
+Lookup: the one session that `latest`, an id, a name, or the start of an id names.
+
+The one session that a name, an id or `latest` stands for: of the store, or of an agent.
+
+What a list calls a session: its title, its id, its agent, its model, and what is special.
+
+Invariants:
+
+- Exactly one is found, or the error names those that match.
+- A name is the one that the session has now, wherever in its file it was given.
+- Among the ids of a list, `find` takes each id as `short_ids` gives it.
+- The store counts first.
+- Of several files of one session, it is the one that changed last. What a user may not expect of
+  the choice is told.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from itertools import pairwise
+from typing import Final, Protocol
+
+from sessiontree.core.display import in_quotes, one_line
+from sessiontree.core.entry import decode_object
+from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
+from sessiontree.library.listing import (
+    TAIL,
+    Reaches,
+    SessionInfo,
+    by_time,
+    every,
+    facts_of,
+    moment,
+    reading,
+)
+from sessiontree.library.places import OWN, Selection, files_in, sessions_in
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.names import Report
+from sessiontree.storage.scanner import Scanner
+from sessiontree.text.pattern import lines_with
+
+LATEST: Final = "latest"
+SHORTEST_PREFIX: Final = 4
+SHORTEST_SHOWN: Final = 8
+
+_TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_END_OF_TIME: Final = 13
+"""The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
+
+_MOST_NAMED: Final = 8
+_find_names: Final = partial(lines_with, b'"session_info"')
+
+
+def short_ids(ids: Iterable[str]) -> dict[str, str]:
+    """The start of each id that no other one begins with, of at least 8 characters."""
+    known = sorted(set(ids))
+    shared = [_shared(*pair) for pair in pairwise(known)]
+    return {
+        id: id[: max(SHORTEST_SHOWN, before + 1, after + 1)]
+        for id, before, after in zip(known, [0, *shared], [*shared, 0], strict=False)
+    }
+
+
+def _shared(one: str, other: str) -> int:
+    """The number of characters with which both ids begin."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def short_id(id: str) -> str:
+    """The start of an id whose neighbours are not known."""
+    return id[: _END_OF_TIME if _TIME_FIRST.fullmatch(id) else SHORTEST_SHOWN]
+
+
+def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> SessionInfo:
+    """The session that a ref names; RefError if it names none, or more than one.
+
+    `among` has the one that `latest` means first; the message says `where` they are, in
+    words, and the `command` that lists them. The candidates of the error are in the order of
+    `among`; where several files have one id, they are its paths.
+    """
+    if ref == LATEST and among:
+        return among[0]
+    found = [one for one in among if one.id == ref] or _by_name(ref, among)
+    if not found and len(ref) >= SHORTEST_PREFIX:
+        found = [one for one in among if one.id.startswith(ref)]
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise RefError(_none_named(ref, among, where, command), ref)
+    likely = ", ".join(f"{one.id} ({one.file})" for one in found[:_MOST_NAMED])
+    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    whole = "" if found[0].id == ref else "a whole id, or "
+    message = f"{ref!r} is ambiguous: it may be {likely}{more}; give {whole}the path of the file"
+    count = Counter(one.id for one in found)
+    names = [one.id if count[one.id] == 1 else one.file for one in found]
+    raise RefError(message, ref, names)
+
+
+def is_start_of(ref: str, one: SessionInfo) -> bool:
+    """Whether a ref names a session that was found by the start of its id alone."""
+    return one.id.startswith(ref) and ref not in (LATEST, one.id) and not _by_name(ref, [one])
+
+
+def _by_name(name: str, among: Sequence[SessionInfo]) -> list[SessionInfo]:
+    """The sessions of that name; a list may not see a name given in the middle of a file."""
+    scanner = Scanner()
+    given = _as_typed(name)
+
+    def is_named(one: SessionInfo) -> bool:
+        return _as_typed(_name_of(one, scanner)) == given
+
+    likely = [one for one in among if _as_typed(one.name) == given]
+    return list(filter(is_named, likely)) or list(filter(is_named, among))
+
+
+def _none_named(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> str:
+    if ref == LATEST:
+        return f"there is no session {where}"
+    is_short = 0 < len(ref) < SHORTEST_PREFIX and any(one.id.startswith(ref) for one in among)
+    hint = f"give {SHORTEST_PREFIX} characters or more of an id; " if is_short else ""
+    return f"no session {where} is named {ref!r}; {hint}{in_quotes(command)} lists them"
+
+
+def _as_typed(name: str | None) -> str | None:
+    """A name in one spelling of its accents, as there are two."""
+    return name and unicodedata.normalize("NFC", name)
+
+
+def _name_of(one: SessionInfo, scanner: Scanner) -> str | None:
+    """The last name given anywhere in a file, else the one that a list gives."""
+    if one.bytes <= TAIL:
+        return one.name  # the list has seen the whole file
+    name = None
+    try:
+        for _, line in scanner.lines(one.file, _find_names):
+            body = decode_object(line)
+            given = body.get("name")
+            if body.get("type") == "session_info" and isinstance(given, str):
+                name = given
+    except OSError:
+        return None
+    return name or one.name
+
+
+class Own(Protocol):
+    """The store."""
+
+    root: str
+
+    def find(self, ref: str, *, report: Report | None = None) -> SessionInfo: ...
+
+    def list(self, *, report: Report | None = None) -> Sequence[SessionInfo]: ...
+
+
+def find_session(
+    name: str,
+    store: Own,
+    agents: Sequence[str],
+    tell: Report,
+    command: str = "sessiontree ls",
+    reaches: Reaches = every,
+) -> SessionInfo:
+    """Find the session that a name, an id, the start of an id, or `latest` stands for.
+
+    The store counts first; then the folders of `agents`. The start of an id counts in both. Of
+    several files of one session, such as the original and a copy that another agent goes on with,
+    it is the file that changed last. `tell` gets a line that says so, and one if an agent's file
+    has more than its import. An error names the `command` that lists the sessions. Only files of
+    agents that the caller `reaches` count.
+
+    Raises:
+        SessionNotFoundError: there is no such session.
+        RefError: there is more than one.
+    """
+    problems: list[str] = []
+    try:
+        own = [store.find(name, report=problems.append)]
+    except RefError as error:
+        if error.candidates:
+            raise
+        own = []
+    if own and not is_start_of(name, own[0]):
+        found = own[0]
+    else:
+        found = _with_agents(name, own, store, agents, problems, tell, command, reaches)
+    if found in own and name != LATEST:
+        _tell_newer(found, agents, tell, reaches)
+    return found
+
+
+def tell_left_out(problems: Sequence[str], tell: Report) -> None:
+    """Say on one line that files were not looked at, where no session was found."""
+    if problems:
+        files = "1 file" if len(problems) == 1 else f"{len(problems):,} files"
+        tell(f"Left out: {files} that cannot be read as a session; the list of sessions names each")
+
+
+def _with_agents(
+    name: str,
+    own: Sequence[SessionInfo],
+    store: Own,
+    agents: Sequence[str],
+    problems: list[str],
+    tell: Report,
+    command: str,
+    reaches: Reaches,
+) -> SessionInfo:
+    """The one session with a name or an id among those of the agents and of the store."""
+    theirs = sessions_in(agents, Selection(), problems.append, reaches)
+    among = [*own, *sorted(theirs, key=by_time, reverse=True)]
+    if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it
+        among += store.list(report=lambda problem: None)
+    one_each: dict[str, SessionInfo] = {}  # an import has the id of its original, and counts first
+    for one in among:
+        one_each.setdefault(one.id, one)
+    where = f"in {store.root} or where agents keep theirs"
+    try:
+        newest = sorted(one_each.values(), key=by_time, reverse=True)
+        found = find(name, newest, where, command)
+    except RefError as error:
+        if error.candidates:
+            raise
+        tell_left_out(problems, tell)
+        raise SessionNotFoundError(f"there is no file {name}, and {error}", name) from error
+    is_copied = any(one.id == found.id and one is not found for one in among)
+    if is_copied and found.agent is not None and name != LATEST:
+        tell(f"Reading the file of {found.agent}, which changed last: {found.file}")
+    return found
+
+
+def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report, reaches: Reaches) -> None:
+    """Say which file of an agent has more of a session of the store than the store has."""
+    for file in files_in(agents, lambda problem: None, reaches):
+        name = os.path.basename(file)
+        if own.id[:8] not in name and name != own.imported_from:
+            continue
+        with contextlib.suppress(SessionTreeError, OSError):
+            one = facts_of(file)
+            if one.id == own.id and _is_newer(one, own):
+                tell(f"{file} of {one.agent} changed later; import it to add what is new")
+
+
+def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
+    """Whether a file changed later, by its last entry and by where it is kept."""
+    if moment(one.modified) <= moment(other.modified):
+        return False
+    changed = [reading(DISK, each.file).stat(each.file).modified for each in (one, other)]
+    return changed[0] > changed[1]
+
+
+_MOST: Final = 200
+_DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
+
+
+def title_of(one: SessionInfo, width: int) -> str:
+    """The name of a session, or else its first prompt."""
+    return one_line(one.name or one.first_message or "(no messages)", width)
+
+
+def shown_id(id: str, ids: Mapping[str, str]) -> str:
+    """An id as a list shows it, and as commands take it."""
+    return one_line(ids.get(id) or short_id(id), _MOST)
+
+
+def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
+    """What is special about a session; empty for most."""
+    notes = [f"lane {one_line(one.lane)}"] if one.lane != "main" else []
+    notes += [f"copy of {shown_id(one.copy_of, ids)}"] if one.copy_of is not None else []
+    notes += ["imported"] if one.imported_from is not None else []
+    notes += [f"held by {one_line(one.writer, 200)}"] if one.writer is not None else []
+    return ", ".join(notes)
+
+
+def agent_of(one: SessionInfo) -> str:
+    """The short name of the agent that held the conversation."""
+    return one_line(one.made_by or OWN)
+
+
+def model_of(one: SessionInfo) -> str:
+    """The model without its provider and its date; empty if it is not known."""
+    return _DATE.sub("", one_line((one.model or "").rpartition("/")[2]))

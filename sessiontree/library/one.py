@@ -1,0 +1,252 @@
+"""One session: its facts, its opening, its upkeep, and the garbage of many.
+
+The garbage of many sessions, removed one session after the other. A session is read first, and
+opened to write only if it has garbage: so no lock file is made beside the others, and no writer of
+theirs waits.
+
+What is known about one session: its facts, and the agent that wrote it.
+
+Opening a session to write, whatever its version.
+
+The last turns of another agent's large file, before all of it is translated.
+
+Looking after one file: what is wrong with it and beside it, and the repair of any file.
+
+Invariants: a file of version 1 that lies where an agent keeps its sessions is never migrated.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.context.settings import header_settings
+from sessiontree.core.damage import Damage, Note, damage_row
+from sessiontree.core.entry import MAIN, decode_object
+from sessiontree.core.header import AGENT_SESSION_KEY, is_version_1
+from sessiontree.engine.gc import GcResult
+from sessiontree.engine.opening import Migrate
+from sessiontree.engine.repair import Progress, RepairResult
+from sessiontree.errors import (
+    MigrationRefusedError,
+    MissingHeaderError,
+    SessionTreeError,
+    StorageError,
+    TooMuchError,
+    UsageError,
+)
+from sessiontree.library.listing import facts_of
+from sessiontree.session import Session, repair_file
+from sessiontree.storage.atomic import strays
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.lines import ends_of
+from sessiontree.storage.names import Report
+from sessiontree.views.tree import count_branches
+from sessiontree.views.turns import SessionOutline, latest
+
+if TYPE_CHECKING:
+    from sessiontree.handles.registry import Registry
+
+
+class Facts(msgspec.Struct, frozen=True, rename="camel"):
+    """The facts about one session, as `show --json` prints them.
+
+    Attributes:
+        file: the path of the file.
+        id: the id of the session.
+        name: the name of the session, or None.
+        cwd: the working directory in the header.
+        created: the time in the header, or None.
+        entries: the number of entries, with the header.
+        branches: the number of branches, without scratch lanes that were never kept.
+        lanes: the names of the lanes.
+        leaf: the uuid of the current leaf.
+        model: the model at the leaf, or that of the metadata; None if none is known.
+        agent_session: the agent's own id of the session, or None.
+        parent_session: the session that this one is a copy of, as stored; or None.
+        metadata: the metadata of the session.
+        damage: what is wrong with the file, each with the next step.
+        notes: the lines of unknown types, one note a type.
+    """
+
+    file: str | None
+    id: str
+    name: str | None
+    cwd: Any
+    created: str | None
+    entries: int
+    branches: int
+    lanes: list[str]
+    leaf: str
+    model: Mapping[str, Any] | None
+    agent_session: Any
+    parent_session: Any
+    metadata: dict[str, Any]
+    damage: list[dict[str, str | int]]
+    notes: list[Note]
+
+
+def facts_about(session: Session, report: Report) -> Facts:
+    """The facts about a session; `report` is called if its context is too large to read."""
+    tree, metadata = session.reader.index(), session.metadata
+    return Facts(
+        file=session.file,
+        id=session.id,
+        name=session.name,
+        cwd=session.header.get("cwd"),
+        created=session.header.timestamp,
+        entries=len(tree),
+        branches=count_branches(session.reader),
+        lanes=[lane or MAIN for lane in tree.lanes],
+        leaf=session.leaf.uuid,
+        model=_model(session, report) or header_settings({"metadata": metadata}).get("model"),
+        agent_session=metadata.get(AGENT_SESSION_KEY),
+        parent_session=session.header.get("parentSession"),
+        metadata=metadata,
+        damage=[damage_row(found) for found in session.damage],
+        notes=session.notes,
+    )
+
+
+def _model(session: Session, report: Report) -> Mapping[str, Any] | None:
+    """The model at the leaf; None, with a report, where the context is too much."""
+    try:
+        return session.context().model
+    except TooMuchError as error:
+        report(str(error))
+        return None
+
+
+def with_agent(outline: SessionOutline, session: Session) -> SessionOutline:
+    """The outline with the agent that a file of version 1 belongs to, as a list says it."""
+    if outline.agent is not None or session.file is None:
+        return outline
+    header = decode_object(session.original(session.header))
+    if not is_version_1(header):
+        return outline
+    from sessiontree.library.homes import agent_of_version_1  # few files are of version 1
+
+    return replace(outline, agent=agent_of_version_1(session.file, header))
+
+
+def open_to_write(
+    file: str,
+    lane: str,
+    hooks: Sequence[Any] = (),
+    migrate: Migrate = "later",
+    registry: Registry | None = None,
+) -> tuple[Session, bool]:
+    """Open a session to write, and say whether the file is of version 1, and may be migrated.
+
+    Raises:
+        ForeignFormatError: a version 1 file that lies where an agent keeps its sessions.
+        SessionTreeError: any error of `Session.open`.
+    """
+    try:
+        opened = Session.open(file, lane=lane, migrate=False, hooks=hooks, registry=registry)
+    except MigrationRefusedError:
+        from sessiontree.library.homes import check_not_of_agent  # few files are of version 1
+
+        check_not_of_agent(file)
+        return Session.open(file, lane=lane, migrate=migrate, hooks=hooks, registry=registry), True
+    return opened, False
+
+
+_SIZES: Final = (1 << 20, 1 << 24)
+"""Bytes at the end of a file, of which the first that have a turn are enough."""
+
+
+def opened_by_ends(file: str) -> Session | None:
+    """A session with the last turns of a file; None if opening the file is as fast, or fails.
+
+    The prompts and answers of its turns are those of the file. So are the uuids, except those that
+    are made of the number of a line, as for Codex. It lacks what is above the turns and beside the
+    file, such as subagents, and it does not grow.
+    """
+    for size in _SIZES:
+        ends = ends_of(file, size)
+        if ends is None:
+            continue
+        try:
+            if facts_of(file).agent is None:
+                return None
+            session = Session.open(file, readonly=True, fs=ends)
+        except (SessionTreeError, OSError):  # opening all of the file reports it
+            return None
+        if any(turn.prompt is not None for turn in latest(session.cursor)):
+            return session
+        session.close()
+    return None
+
+
+class Verified(NamedTuple):
+    """What a look at a whole file found.
+
+    Attributes:
+        damage: the damage in file order.
+        strays: the paths of files beside it that an interrupted program may have left.
+        unfinished: the names of blobs that an interrupted program may have left.
+    """
+
+    damage: list[Damage]
+    strays: list[str]
+    unfinished: list[str]
+
+
+def verified(
+    session: Session, file: str, progress: Progress, processes: int | None = None
+) -> Verified:
+    """Read a whole file and check each reference; see `Session.verify`."""
+    damage = session.verify(progress, processes=processes)
+    left = strays(DISK, file)
+    unfinished: list[str] = []
+    with contextlib.suppress(StorageError):  # which is among the findings
+        unfinished = session.blobs.unfinished()
+    return Verified(damage, left, unfinished)
+
+
+def repaired(file: str, migrated: Callable[[], object]) -> RepairResult:
+    """Repair a file, also one that must be migrated first or that has lost its header.
+
+    `migrated` is called when a file of version 1 was migrated.
+    """
+    try:
+        session, is_old = open_to_write(file, MAIN, migrate=True)
+    except MissingHeaderError:
+        return repair_file(file)
+    if is_old:
+        migrated()
+    with session, session.locked():
+        return session.repair()
+
+
+def collected(
+    fs: FileSystem, files: Iterable[str], now: datetime | None, report: Report, *, dry_run: bool
+) -> Iterator[tuple[str, GcResult]]:
+    """Remove the garbage of each session; yield its path and what was removed.
+
+    A session whose garbage cannot be removed is reported, and left out.
+    """
+    if now is not None and now.tzinfo is None:
+        raise UsageError(f"now is a time with a time zone, not {now}")
+    for file in files:
+        try:
+            result = _collect(fs, file, now, dry_run=dry_run)
+        except SessionTreeError as error:
+            report(str(error))
+            continue
+        yield file, result
+
+
+def _collect(fs: FileSystem, file: str, now: datetime | None, *, dry_run: bool) -> GcResult:
+    with Session.open(file, readonly=True, fs=fs) as session:
+        found = session.gc(dry_run=True, now=now)
+    if dry_run or found.is_empty:
+        return found
+    with Session.open(file, migrate=False, fs=fs) as session:
+        return session.gc(now=now)

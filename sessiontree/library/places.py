@@ -1,0 +1,229 @@
+"""The sessions in some places, as one list: in a user's store, where agents keep theirs, or named.
+
+A place is a folder, which is walked whole, an address, or a session file.
+
+Invariants: a session that lies in two of the places is listed once; a folder or a session that
+cannot be read is reported, and hides nothing else. An address is one that the user gave: if it
+cannot be reached, that is an error, because a shorter list would look like an answer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import datetime
+from itertools import chain
+from typing import Any, Final, Literal, get_args
+
+import msgspec
+
+from sessiontree.errors import SessionNotFoundError, SessionTreeError
+from sessiontree.library.listing import (
+    Reaches,
+    SessionInfo,
+    by_time,
+    every,
+    facts_in,
+    facts_of,
+    header_of,
+    moment,
+    reached,
+    session_infos,
+    without_stubs,
+)
+from sessiontree.storage.names import Report, session_files
+from sessiontree.storage.place import is_address, is_session_address
+from sessiontree.storage.rollouts import in_force
+
+OWN: Final = "sessiontree"
+"""The name of the agent of a session that no other agent wrote."""
+
+
+Order = Literal["modified", "created", "size", "name"]
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
+_KEYS: Final[dict[Order, tuple[Callable[[SessionInfo], Any], bool]]] = {
+    "modified": (by_time, True),
+    "created": (lambda one: (moment(one.created), by_time(one)), True),
+    "size": (lambda one: one.bytes, True),
+    "name": (lambda one: (one.name is None, (one.name or "").casefold()), False),
+}
+"""For each order its key, and whether the greatest comes first."""
+
+
+class Selection(msgspec.Struct, frozen=True):
+    """Which sessions of a list count.
+
+    Attributes:
+        agents: those of these agents, by their short names; all if empty.
+        project: those of this working directory, by its path or its last part; None for all.
+        since: those changed since then; None for all.
+    """
+
+    agents: frozenset[str] = frozenset()
+    project: str | None = None
+    since: datetime | None = None
+
+    @property
+    def is_all(self) -> bool:
+        return not self.agents and self.project is None and self.since is None
+
+    def takes(self, one: SessionInfo) -> bool:
+        """Whether a session counts."""
+        if self.agents and (one.made_by or OWN) not in self.agents:
+            return False
+        if self.since is not None and moment(one.modified) < self.since.timestamp():
+            return False
+        return self.project is None or _is_of_project(one.cwd, self.project)
+
+
+def _is_of_project(cwd: str | None, project: str) -> bool:
+    if cwd is None:
+        return False
+    is_name = os.sep not in project and project not in (os.curdir, os.pardir)
+    return cwd == os.path.abspath(project) or (is_name and os.path.basename(cwd) == project)
+
+
+def files_in(places: Iterable[str], report: Report, reaches: Reaches = every) -> Iterator[str]:
+    """The paths of the session files in some places, one for each session, unordered.
+
+    Only files that the caller `reaches`; the others hide none of them. A folder that is not there
+    holds none; one that cannot be read is reported.
+
+    Raises:
+        StorageError: an address cannot be reached.
+    """
+    return in_force(reached(_all_files(places, report), reaches, report))
+
+
+def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
+    seen: set[str] = set()
+    for place in places:
+        real = place if is_address(place) else os.path.realpath(place)
+        for file in _files_of(place, report):
+            below = file[len(place) :].lstrip(os.sep)
+            path = os.path.join(real, below) if below else real
+            if path not in seen:
+                seen.add(path)
+                yield file
+
+
+def _files_of(place: str, report: Report) -> Iterator[str]:
+    if os.path.isfile(place) or is_session_address(place):
+        yield place
+        return
+    if is_address(place):
+        from sessiontree.library.catalogs import Remote  # few stores have an address
+
+        yield from Remote.at(place).files(None, report)
+        return
+    try:
+        yield from session_files(place, report)
+    except SessionNotFoundError:
+        return
+    except SessionTreeError as error:
+        report(str(error))
+
+
+def _changed(file: str) -> tuple[float, str]:
+    with suppress(OSError):
+        return os.stat(file).st_mtime, os.path.basename(file)
+    return 0.0, os.path.basename(file)
+
+
+def sessions_in(
+    places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
+) -> Iterator[SessionInfo]:
+    """The sessions in some places, in no fixed order; only files that the caller `reaches`.
+
+    Raises:
+        SessionTreeError: a place is a file or the address of a session, and not a session.
+        StorageError: an address cannot be reached.
+    """
+    remote = [one for one in places if is_address(one) and not is_session_address(one)]
+    others = [place for place in places if place not in remote]
+    look = _looking_in(others)
+    found = session_infos(files_in(others, report, reaches), report, look)
+    if remote:
+        found = _once(chain(found, _infos_at(remote, report)))
+    return filter(selection.takes, found)
+
+
+def _once(found: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
+    seen = set[str]()
+    for one in found:
+        if one.file not in seen:
+            seen.add(one.file)
+            yield one
+
+
+def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
+    from sessiontree.library.catalogs import Remote  # few stores have an address
+
+    for address in addresses:
+        yield from Remote.at(address).infos(None, report)
+
+
+def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
+    """Sessions in an order."""
+    key, is_reversed = _KEYS[order]
+    return sorted(found, key=key, reverse=is_reversed)
+
+
+def originals_first(found: Iterable[SessionInfo]) -> list[SessionInfo]:
+    """Sessions in an order in which an original, changed longer ago, is before its copies."""
+    return sorted(found, key=lambda one: (one.imported_from is not None, *by_time(one), one.file))
+
+
+def without_imports(found: Sequence[SessionInfo]) -> list[SessionInfo]:
+    """Sessions without the imports that have nothing later than their originals among them."""
+    originals = {
+        (one.made_by, one.id): moment(one.modified) for one in found if one.agent is not None
+    }
+    return [
+        one
+        for one in found
+        if one.imported_from is None
+        or moment(one.modified) > originals.get((one.made_by, one.id), -1.0)
+    ]
+
+
+def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
+    """A function that gives the facts of a file in some places."""
+    for place in places:
+        if os.path.isfile(place) or is_session_address(place):
+            facts_of(place)
+    folders = [
+        os.path.join(place, "")
+        for place in places
+        if not os.path.isfile(place) and not is_address(place)
+    ]
+
+    def look(file: str) -> SessionInfo:
+        folder = next((folder for folder in folders if file.startswith(folder)), None)
+        return facts_of(file) if folder is None else facts_in(folder, file)
+
+    return look
+
+
+def files_to_search(
+    places: Sequence[str], selection: Selection, report: Report, reaches: Reaches = every
+) -> list[str]:
+    """The files of the sessions in some places, all chats of one session included, newest first.
+
+    Only files that the caller `reaches`.
+
+    Raises:
+        SessionTreeError: sessions are selected, and a place is a file and not a session.
+        StorageError: an address cannot be reached, or has no session.
+    """
+    for place in filter(is_session_address, places):
+        header_of(place)
+    files = without_stubs(files_in(places, report, reaches))
+    if selection.is_all:
+        return sorted(files, key=_changed, reverse=True)
+    look = _looking_in(places)
+    each = (one for file in files for one in session_infos([file], report, look))
+    found = filter(selection.takes, each)
+    return [one.file for one in sorted(found, key=by_time, reverse=True)]

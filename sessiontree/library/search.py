@@ -1,0 +1,261 @@
+"""Search: the entries of many sessions that match a pattern, with their turns.
+
+Search: the entries of many sessions whose text matches a pattern. Raw bytes are searched first
+(`text.pattern`), and only a line that may match is decoded. `text.preview` defines what counts
+as text. Each entry that matches is one hit, its first match marked. `search_file` searches one
+file; `SessionsOfHits` gives the facts of the sessions that hits are in.
+
+The turns that hits are in, by their numbers in `views.turns`.
+
+Invariants: an entry whose text matches is always found, however its line spells it; what cannot be
+read is reported, and hides nothing else; nothing is changed; what a subagent did, and what is above
+the first prompt, has no number here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Generator, Iterable, Iterator, Sequence
+from contextlib import closing, suppress
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
+from sessiontree.library.listing import SessionInfo, facts_of, reading
+from sessiontree.library.search_file import CHAT, FileSearch, SearchHit, Wanted
+from sessiontree.operations.workers import Crew, Each, available, nothing
+from sessiontree.session import Session
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.names import BLOBS, Report, problem_of
+from sessiontree.storage.place import LikelyNames, is_address
+from sessiontree.storage.places import place_of
+from sessiontree.storage.rollouts import rollout_of
+from sessiontree.storage.scanner import Scanner
+from sessiontree.text.pattern import AllOf, Pattern, Sought
+from sessiontree.views.turns import numbers_of
+
+_ASKED: Final = 20
+"""The sessions at addresses that are asked whether they have blobs; each is one request."""
+
+WORTH_SHARING: Final = 32_000_000
+"""Bytes from which a second process saves more time than its start costs."""
+
+ROLES: Final = (
+    *("user", "assistant", "tool", "prompt", "system", "developer", "model", "toolResult"),
+    *("bashExecution", "custom"),
+)
+
+
+def check_roles(roles: Iterable[str]) -> None:
+    """Refuse a role that is a known one spelled wrongly; programs may store roles of their own.
+
+    Raises:
+        UsageError: the role, and the one that is meant.
+    """
+    from difflib import get_close_matches  # only a search with roles needs it
+
+    for role in roles:
+        near = get_close_matches(role.casefold(), ROLES, 1, 0.75)
+        if near and role not in ROLES:
+            known = ", ".join(ROLES)
+            raise UsageError(
+                f"there is no role {role!r}; did you mean {near[0]}? The roles are {known}"
+            )
+
+
+def search(
+    pattern: Pattern | AllOf,
+    files: Sequence[str],
+    wanted: Wanted,
+    report: Report,
+    *,
+    limit: int | None = None,
+    processes: int | None = 1,
+    each: Each = nothing,
+) -> Generator[SearchHit, None, None]:
+    """The hits in files, at most `limit`, as they are found: file by file, in file order.
+
+    An entry that several files of one session have, such as chats of Gemini CLI, or an import and
+    its original, is one hit, in the first of them. `processes`
+    share the files; None: as many as are worth it. The others end when the iterator is closed.
+    `report` is called for each file and line that cannot be read, `each` with the number of each
+    file before it is searched.
+    """
+    if limit is not None and limit < 1:
+        return
+    processes = processes_for(files, processes)
+    scanner = Scanner()
+    likely = Likely(files, None if wanted.blobs else pattern.sought)
+    known: dict[tuple[str, str], str] = {}  # the file of the hit by session and entry
+
+    def found_in(file: str) -> Iterator[SearchHit | str]:
+        if not likely.has(file):
+            return iter(())
+        return _found_in(file, pattern, wanted, scanner)
+
+    crew = Crew(found_in, msgspec.msgpack.encode, _decode_found, processes)
+    with closing(crew.results(files, each)) as results:
+        given = 0
+        for found in results:
+            if isinstance(found, str):
+                report(found)
+                continue
+            if known.setdefault((found.session, found.ref), found.file) != found.file:
+                continue
+            yield found
+            given += 1
+            if given == limit:
+                return
+
+
+_decode_found: Final = msgspec.msgpack.Decoder(SearchHit | str).decode
+
+
+def processes_for(files: Collection[str], wanted: int | None = None) -> int:
+    """How many processes share files; `wanted` None: one if there is little to read.
+
+    One where a session is in a place that a forked process cannot use.
+    """
+    processes = _worth(files) if wanted is None else wanted
+    return processes if processes < 2 or all(map(_forks, files)) else 1
+
+
+def _forks(file: str) -> bool:
+    return not is_address(file) or place_of(file)[0].contents.forks
+
+
+def _worth(files: Iterable[str]) -> int:
+    size = 0
+    for file in files:
+        with suppress(OSError):
+            size += os.stat(file).st_size
+        if size >= WORTH_SHARING:
+            return available()
+    return 1
+
+
+def _found_in(
+    file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner
+) -> Iterator[SearchHit | str]:
+    """The hits in a file, and what is wrong with it."""
+    problems: list[str] = []
+    try:
+        hits = FileSearch(file, pattern, wanted, scanner, problems.append).hits()
+        if wanted.facts:
+            hits = with_turns(hits)
+        yield from hits
+    except AgentRecordError:
+        return
+    except Exception as error:
+        problems.append(problem_of(file, error))
+    yield from problems
+
+
+class Likely:
+    """Which sessions may have a hit, as the servers say that can search; some at a time."""
+
+    def __init__(self, files: Sequence[str], sought: Sought | None) -> None:
+        self._files = files
+        self._sought = sought
+        self._next = 0
+        self._count = _FIRST_ASKED
+        self._known: dict[str, bool] = {}
+
+    def has(self, file: str) -> bool:
+        """Whether a session may have a hit."""
+        if self._sought is None or not is_address(file):
+            return True
+        while file not in self._known and self._next < len(self._files):
+            self._ask(self._files[self._next : self._next + self._count], self._sought)
+            self._next += self._count
+            self._count = min(2 * self._count, _MOST_ASKED)
+        return self._known.get(file, True)
+
+    def _ask(self, files: Sequence[str], sought: Sought) -> None:
+        self._known = {}
+        asked: dict[LikelyNames, dict[str, str]] = {}
+        for file in files:
+            if is_address(file) and rollout_of(file) is None:
+                place, name = place_of(file)
+                if place.likely is not None:
+                    asked.setdefault(place.likely, {})[name] = file
+        for likely, names in asked.items():
+            with suppress(SessionTreeError):  # which each session will tell then
+                found = likely(names, sought, CHAT)
+                self._known.update((file, name in found) for name, file in names.items())
+
+
+_FIRST_ASKED: Final = 4
+_MOST_ASKED: Final = 128
+"""Sessions that a server is asked about at once: first few, so that the first hit comes soon."""
+
+
+class SessionsOfHits:
+    """The facts of the sessions that hits are in, each read once."""
+
+    def __init__(self) -> None:
+        self._last: tuple[str, SessionInfo | None] = ("", None)
+
+    def of(self, hit: SearchHit) -> SessionInfo | None:
+        """The facts of a hit's session; None if they cannot be read any more."""
+        if self._last[0] != hit.file:
+            self._last = hit.file, _facts(hit.file)
+        return self._last[1]
+
+
+def _facts(file: str) -> SessionInfo | None:
+    try:
+        return facts_of(file)
+    except SessionTreeError:
+        return None
+
+
+def has_blobs(files: Iterable[str]) -> bool:
+    """Whether a session has blobs; of those at addresses, only the first ones are looked at."""
+    left = _ASKED
+    for file in files:
+        if not is_address(file):
+            if os.path.isdir(os.path.realpath(file) + BLOBS):
+                return True
+        elif left:
+            left -= 1
+            place, name = place_of(file)
+            with suppress(SessionTreeError):
+                if next(iter(place.contents.keys(f"{name}{BLOBS}/")), None) is not None:
+                    return True
+    return False
+
+
+def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:
+    """Hits as `search --json` prints them, with the facts of their sessions."""
+    sessions = SessionsOfHits()
+    for hit in hits:
+        one = sessions.of(hit)
+        about = {} if one is None else {"agent": one.made_by, "cwd": one.cwd}
+        title = None if one is None else one.name or one.first_message
+        yield {**msgspec.to_builtins(hit), "title": title, **about}
+
+
+LARGEST: Final = 16_000_000
+"""The largest session whose turns are numbered, in bytes: all of it is read."""
+
+
+def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
+    """The hits of one file with the numbers of their turns, as far as they are known."""
+    found = list(hits)
+    numbers = _numbers(found[0].file) if found else {}
+    for hit in found:
+        yield replace(hit, turn=numbers.get(hit.ref))
+
+
+def _numbers(file: str) -> dict[str, int]:
+    """The number of the turn of each entry, by its uuid."""
+    try:
+        if reading(DISK, file).stat(file).size > LARGEST:
+            return {}
+        with Session.open(file, readonly=True) as session:
+            return numbers_of(session.cursor)
+    except (SessionTreeError, OSError):  # the search reports what it cannot read
+        return {}

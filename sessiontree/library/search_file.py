@@ -1,0 +1,492 @@
+"""The search of one file: lines that may match are decoded, and entries that match are hits.
+
+What the file is, is decided when its first line may match, so that most files cost one
+open and one pass over their bytes.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
+from datetime import datetime
+from functools import partial
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.core.codec import decoder
+from sessiontree.core.damage import MOST_FINDINGS, ignore
+from sessiontree.core.display import before_cut, printable
+from sessiontree.core.entry import Entry, decode_leniently, decode_object, is_of_subagent
+from sessiontree.core.handle import MARK, blob_of
+from sessiontree.core.message import (
+    TOOL,
+    begins_turn,
+    calls_of,
+    message_in,
+    speaker_named,
+    tools_of,
+)
+from sessiontree.core.spill import Fetch, restore
+from sessiontree.core.usage import usage_of
+from sessiontree.engine.opening import Start, sniff_file
+from sessiontree.errors import SessionTreeError, SpilledError
+from sessiontree.library.listing import moment
+from sessiontree.storage.fs import DISK
+from sessiontree.storage.lines import Positioned
+from sessiontree.storage.names import (
+    SUBAGENTS,
+    TOOL_RESULTS,
+    Report,
+    chats_of_subagents,
+    own_folder,
+    read_side_file,
+    side_files,
+)
+from sessiontree.storage.place import START
+from sessiontree.storage.rollouts import rollout_of
+from sessiontree.storage.scanner import Scanner
+from sessiontree.text.pattern import AllOf, Pattern, Sought, Span, lines_with
+from sessiontree.text.preview import role, speaker, texts, texts_of_tool
+
+if TYPE_CHECKING:
+    from sessiontree.agents.base import Format
+    from sessiontree.agents.gemini.layout import Responses
+    from sessiontree.library.search_foreign import ForeignFile
+    from sessiontree.storage.blobs import Blobs
+
+
+BEFORE: Final = 40
+AFTER: Final = 80
+LONGEST_MATCH: Final = 200
+"""The most characters of a snippet before, after and in the match."""
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """Which entries count.
+
+    Attributes:
+        roles: those of one of these roles, as stored or as people read it; all if empty. `tool`
+            is the role of results of tools, `prompt` that of what the user typed.
+        tool: the tool whose calls and results count; None for all text.
+        since: the time from which on entries count; None for all.
+        current: whether only entries on the path to the leaf count.
+        blobs: whether content in blobs counts too.
+        facts: whether hits say which tools, model and usage a message has, and if it is a prompt.
+        conversation: whether `custom` entries, which programs keep for themselves, do not count.
+    """
+
+    roles: frozenset[str] = frozenset()
+    tool: str | None = None
+    since: datetime | None = None
+    current: bool = False
+    blobs: bool = False
+    facts: bool = False
+    conversation: bool = False
+
+
+class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry that matches.
+
+    Attributes:
+        file: the file of the session.
+        session: the id of the session.
+        ref: the uuid of the entry.
+        type, timestamp, lane: the type, the timestamp and the lane of the entry.
+        role: the role of the entry as stored, or None.
+        snippet: the text around the first match, on one line.
+        match: the start and the end of the match in the snippet.
+        speaker: the role as people read it: `tool` for results of tools in any shape.
+        prompt: whether the entry is a prompt. This and the following are in the hits of
+            `search --json`, not in those of `Store.search`.
+        turn: the number of the turn that the entry is in, counted over all branches in file order;
+            None above the first prompt, for a subagent, and in a session of more than 16 MB.
+        tools: the names of the tools that the entry calls, or whose results it has.
+        model: the model that wrote the message, or None.
+        usage: the tokens that the message reports, as `stats --json` prints them, or None.
+        cost: the reported cost of the message in US dollars, or None.
+    """
+
+    file: str
+    session: str
+    ref: str
+    type: str
+    role: str | None
+    timestamp: str | None
+    lane: str | None
+    snippet: str
+    match: Span
+    speaker: str | None = None
+    prompt: bool = False
+    turn: int | None = None
+    tools: list[str] = []
+    model: str | None = None
+    usage: dict[str, Any] | None = None
+    cost: float | None = None
+
+
+class FileSearch:
+    """One file being searched."""
+
+    def __init__(
+        self, file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner, report: Report
+    ) -> None:
+        self._file = file
+        self._pattern = pattern
+        self._wanted = wanted
+        self._scanner = scanner
+        self._report = report
+        self._start: Start | None = None
+        self._session = ""
+        self._tools: dict[str, str | None] = {}
+        self._path: frozenset[int] | None = None
+        self._is_begun = False
+        self._unread = 0
+        self._last_unread = b""
+        self._responses: Responses | None = None
+
+    def hits(self) -> Iterator[SearchHit]:
+        found: set[int] = set()
+        lines = self._scanner.lines(self._file, self._find, self._narrow)
+        try:
+            for offset, line in lines:
+                start = self._start or self._sniff(self._scanner.file)
+                if start.kind in _BY_PARTS:
+                    yield from self._hits_by_parts(start, chain([(offset, line)], lines))
+                    return
+                hit = self._hit_in(line, offset)
+                if hit is not None:
+                    found.add(offset)
+                    yield hit
+        finally:
+            lines.close()
+        if self._unread > MOST_FINDINGS:
+            more = self._unread - MOST_FINDINGS
+            self._report(f"{self._file}: {more:,} more lines may hold the pattern, likewise")
+        if self._wanted.blobs:  # also if their folder is gone, which is then reported
+            yield from self._hits_in_blobs(found)
+        if self._start is None and self._may_match_beside():
+            from sessiontree.storage.places import open_log  # few searches need it
+
+            with closing(open_log(DISK, self._file, readonly=True)) as log:
+                start = self._sniff(log)
+            if start.format is not None:
+                yield from self._hits_by_parts(start, ())
+
+    def _sniff(self, file: Positioned) -> Start:
+        self._start = sniff_file(file)
+        self._session = self._start.session_id
+        return self._start
+
+    def _narrow(self, start: bytes) -> Sought | None:
+        """What each line that may match has, as `Scanner.lines` asks for it."""
+        if start.find(CHAT) >= 0:
+            return None
+        self._is_begun = True
+        return self._pattern.sought
+
+    def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
+        """The lines that may match, as `Scanner.lines` asks for them."""
+        if not self._is_begun and block.find(CHAT, 0, START) >= 0:
+            from sessiontree.agents.gemini.layout import Responses  # slow to import, few need it
+
+            self._responses = Responses()
+        self._is_begun = True
+        found = self._pattern.candidates(block, end)
+        if self._responses is None:
+            return found
+        return iter(sorted({*found, *self._responses.structured(block, end)}))
+
+    def _may_match_beside(self) -> bool:
+        """Whether a folder of the file's own may hold what is searched for."""
+        if self._may_match_in_history():
+            return True
+        folder = own_folder(self._file)
+        if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
+            return True
+        has_chats = next(chats_of_subagents(self._file, self._report), None) is not None
+        if not (has_chats or os.path.isdir(os.path.join(folder, SUBAGENTS))):
+            return False
+        from sessiontree.engine.translated import agent_files  # slow to import, few need it
+        from sessiontree.library.search_foreign import names_match
+
+        find = self._pattern.candidates
+        return any(
+            names_match(file, find) or next(self._scanner.lines(file, find), None) is not None
+            for file in agent_files(self._file, self._report)
+        )
+
+    def _may_match_in_history(self) -> bool:
+        """Whether another file of Codex, which holds a part of the session, may match."""
+        if rollout_of(self._file) is None:
+            return False
+        from sessiontree.engine.translated import history_files  # slow to import, few need it
+
+        find = self._pattern.candidates
+        files = history_files(self._file)
+        return any(next(self._scanner.lines(file, find), None) is not None for file in files)
+
+    def _hits_by_parts(
+        self, start: Start, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[SearchHit]:
+        """The hits in a file of another agent, or of version 1; `lines` of it may match."""
+        from sessiontree.library.search_foreign import ForeignFile  # slow to import, few need it
+
+        with closing(ForeignFile(self._file, start, self._report, self._scanner.inside)) as foreign:
+            if self._wanted.tool or self._wanted.current:
+                yield from self._hits_as_opened()
+            else:
+                yield from self._hits_alone(foreign, lines)
+            if start.format is not None and self._wanted.blobs:
+                yield from self._hits_in_results(start.format, foreign)
+
+    def _hits_alone(
+        self, foreign: ForeignFile, lines: Iterable[tuple[int, bytes]]
+    ) -> Iterator[SearchHit]:
+        given: set[str] = set()
+        for entry in foreign.matching(self._pattern.candidates, lines):
+            found = self._hit(entry, entry.as_stored)
+            if found is not None and found.ref not in given:
+                given.add(found.ref)
+                yield found
+
+    def _hits_in_results(self, format: Format, foreign: ForeignFile) -> Iterator[SearchHit]:
+        """The hits in results that were too long for their lines, in files beside the session."""
+        for file in side_files(self._file, TOOL_RESULTS, self._report):
+            content = read_side_file(DISK, file)
+            if content is None:
+                self._report(f"{file} is not searched: it cannot be read, or is over 64 MiB")
+                continue
+            text = content.decode("utf-8", "replace")
+            match = self._pattern.match_in([text])
+            if match is None:
+                continue
+            entry = next(_naming(format, foreign, os.path.basename(file)), None)
+            if entry is None:
+                self._report(f"{file} contains the pattern; no entry names it")
+            elif self._is_wanted(entry):
+                yield self._made(entry, *match)
+
+    def _hits_as_opened(self) -> Iterator[SearchHit]:
+        """The hits in a file that must be translated as a whole."""
+        from sessiontree.session import Session
+
+        with Session.open(self._file, readonly=True) as session:
+            self._session = session.id
+            for entry in session.entries():
+                self._note_tools(entry.as_stored)
+                found = self._hit(entry, entry.as_stored)
+                if found is not None:
+                    yield found
+
+    def _hit_in(self, line: bytes, offset: int) -> SearchHit | None:
+        if not line or line.isspace():
+            return None
+        if line == self._last_unread:  # a file may have millions of lines alike
+            self._note_unread(line, offset)
+            return None
+        entry = decode(line, offset) if line[0] in _BEGINS_ENTRY else None
+        if entry is not None:
+            return self._hit(entry, _restored(entry, _no_blob))
+        if decode_leniently(line.strip(b"\0")) is None and line.strip(b"\0\r\t "):
+            self._note_unread(line, offset)
+        return None
+
+    def _note_unread(self, line: bytes, offset: int) -> None:
+        self._last_unread = line
+        self._unread += 1
+        if self._unread <= MOST_FINDINGS:
+            self._report(
+                f"{self._file}, byte {offset}: the line may hold the pattern and cannot be "
+                "read; verify the file to see why"
+            )
+
+    def _hit(self, entry: Entry, body: Mapping[str, Any]) -> SearchHit | None:
+        if not self._is_wanted(entry):
+            return None
+        match = self._pattern.match_in(self._texts(body))
+        if match is None or (self._wanted.current and not self._is_on_path(entry)):
+            return None
+        return self._made(entry, *match)
+
+    def _texts(self, body: Mapping[str, Any]) -> Iterator[str]:
+        tool = self._wanted.tool
+        return texts(body) if tool is None else texts_of_tool(body, tool, self._tool_of)
+
+    def _is_wanted(self, entry: Entry) -> bool:
+        wanted = self._wanted
+        if wanted.conversation and entry.type == "custom" and not begins_turn(entry.as_stored):
+            return False
+        if wanted.roles and not _has_role(entry, wanted.roles):
+            return False
+        since = wanted.since
+        return since is None or moment(entry.timestamp) >= since.timestamp()
+
+    def _is_on_path(self, entry: Entry) -> bool:
+        if self._path is None:
+            from sessiontree.session import Session
+
+            with Session.open(self._file, readonly=True) as session:
+                self._path = frozenset(hash(above.line) for above in session.cursor.up())
+        return hash(entry.line) in self._path  # its offset may differ, if a header is lost
+
+    def _tool_of(self, call_id: str) -> str | None:
+        if call_id not in self._tools:
+            self._tools[call_id] = None
+            if call_id:
+                pattern = Pattern(call_id)
+                narrow = partial(_any_start, pattern.sought)
+                for _, line in Scanner().lines(self._file, pattern.candidates, narrow):
+                    self._note_tools(decode_object(line))
+        return self._tools[call_id]
+
+    def _note_tools(self, body: Mapping[str, Any]) -> None:
+        message = message_in(body)
+        if message is not None:
+            self._tools.update((call.id, call.name) for call in calls_of(message))
+
+    def _made(self, entry: Entry, text: str, span: Span) -> SearchHit:
+        text, (start, end) = _masked(text, span)
+        stored = role(entry)
+        before = _on_one_line(text[max(0, start - BEFORE) : start])
+        match = _on_one_line(text[start : min(end, start + LONGEST_MATCH)])
+        after = _on_one_line(text[end : end + AFTER])
+        if start > BEFORE:
+            before = "…" + before
+        if end + AFTER < len(text):
+            after += "…"
+        is_renamed = stored == "user" or entry.type == "block"
+        hit = SearchHit(
+            file=self._file,
+            session=self._session,
+            ref=entry.uuid,
+            type=entry.type,
+            role=stored,
+            timestamp=entry.timestamp,
+            lane=entry.lane,
+            snippet=before + match + after,
+            match=(len(before), len(before) + len(match)),
+            speaker=speaker(entry) if is_renamed else stored and speaker_named(stored),
+        )
+        return replace(hit, **_facts_of_message(entry)) if self._wanted.facts else hit
+
+    def _hits_in_blobs(self, given: set[int]) -> Iterator[SearchHit]:
+        """The hits in blobs, of entries that were not hits before."""
+        from sessiontree.storage.places import blobs_of  # few searches need it
+
+        blobs = blobs_of(DISK, self._file)
+        for offset, line in self._scanner.lines(
+            self._file, partial(lines_with, MARK), partial(_any_start, Sought((MARK,)))
+        ):
+            entry = None if offset in given else decode(line, offset)
+            if entry is None or not self._is_wanted(entry):
+                continue
+            start = self._start or self._sniff(self._scanner.file)
+            if start.kind in _BY_PARTS:
+                return
+            found = self._hit(entry, self._with_blobs(entry, blobs))
+            if found is not None:
+                yield found
+
+    def _with_blobs(self, entry: Entry, blobs: Blobs) -> Mapping[str, Any]:
+        """The keys of an entry with the content of its blobs, as far as it can be read."""
+
+        def fetch(handle: str) -> bytes:
+            blob = blob_of(handle)
+            try:
+                return blobs.read(*blob) if blob is not None else b""
+            except SessionTreeError as error:
+                self._report(f"{self._file}, entry {entry.uuid}: {error}")
+                return b""
+
+        body = dict(_restored(entry, fetch))
+        if entry.type == "handle":
+            body[_CONTENT] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
+        return body
+
+
+def _naming(format: Format, foreign: ForeignFile, name: str) -> Iterator[Entry]:
+    """The entries of lines that name something."""
+    for number, file in enumerate(foreign.files):
+        for offset, line in Scanner().lines(file, Pattern(name).candidates):
+            entry = foreign.entry(format, number, offset, line)
+            if entry is not None:
+                yield entry
+
+
+def _facts_of_message(entry: Entry) -> dict[str, Any]:
+    """What a hit says of the message in an entry."""
+    message = entry.message_as_stored if entry.type == "message" else None
+    if not isinstance(message, dict):
+        return {"prompt": True} if begins_turn(entry.as_stored) else {}
+    model, reported = message.get("model"), message.get("usage")
+    usage = usage_of(reported) if isinstance(reported, dict) else None
+    return {
+        "prompt": begins_turn(entry.as_stored) and not is_of_subagent(entry.lane),
+        "tools": tools_of(message),
+        "model": model if isinstance(model, str) and model else None,
+        "usage": usage and usage.as_dict(),
+        "cost": (usage and usage.cost) or None,
+    }
+
+
+PROMPT: Final = "prompt"
+"""The role by which a search finds what the user typed."""
+
+
+def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
+    """Whether an entry has one of some roles, by the name of people or as stored."""
+    if PROMPT in roles and begins_turn(entry.as_stored) and not is_of_subagent(entry.lane):
+        return True
+    stored, named = role(entry), speaker(entry)
+    return named in roles or (stored in roles and (stored, named) != ("user", TOOL))
+
+
+_BY_PARTS: Final = ("foreign", "version 1")
+"""The kinds of files whose lines are not entries as they are."""
+
+_BEGINS_ENTRY: Final = frozenset(b"{\0\xef\t\r ")
+"""The first bytes of lines that may be entries: what may stand before the object, and its own."""
+
+CHAT: Final = b'"projectHash"'
+"""A key that every chat of Gemini CLI has within its first bytes."""
+
+_CONTENT: Final = "(content)"
+
+decode: Final = decoder(ignore)
+"""The entry of a line at an offset, or None; what is wrong with the line is not told."""
+
+
+def _on_one_line(text: str) -> str:
+    return printable(text.replace("\r\n", "\n").replace("\n", "↵").replace("\t", " "))
+
+
+def _any_start(sought: Sought | None, start: bytes) -> Sought | None:
+    return sought
+
+
+def _no_blob(handle: str) -> bytes:
+    return b""
+
+
+def _restored(entry: Entry, fetch: Fetch) -> Mapping[str, Any]:
+    body = entry.as_stored
+    if not entry.has_spilled:
+        return body
+    try:
+        return restore(body, fetch)
+    except SpilledError:
+        return body
+
+
+def _masked(text: str, span: Span) -> tuple[str, Span]:
+    """A text with a match, or what surrounds it with secrets masked; a match in one is masked."""
+    start, end = span
+    shown = before_cut(text, start, end)
+    if shown is text:
+        return text, span
+    at = max(shown.find(text[start:end]), 0)
+    return shown, (at, at + (end - start if shown.startswith(text[start:end], at) else 0))

@@ -1,0 +1,374 @@
+"""Moves of the leaf, and other content on the path: branch, rewind, pop, merge, edit.
+
+Merge, cherry-pick and context edits: other content on the current path.
+
+Moves of the leaf: branch, switch, rewind, push and pop.
+
+Invariants: a move appends one entry, whose parent is the place moved to (a named branch with a
+summary appends two, in one write); nothing is removed, so every move can be undone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from sessiontree.context.compaction import Summary
+from sessiontree.core.activity import as_typed
+from sessiontree.core.blocks import END_KEYS, message_uuid, ordered
+from sessiontree.core.codec import raw_values
+from sessiontree.core.entry import (
+    ANNOTATIONS,
+    PIECES,
+    RESERVED,
+    SETTINGS,
+    SUMMARIES,
+    Entry,
+    check_fields,
+)
+from sessiontree.core.handle import Blob, blobs_needed
+from sessiontree.core.message import text_of
+from sessiontree.core.spill import check_spilled
+from sessiontree.engine import names
+from sessiontree.engine.cursor import Cursor, Ref
+from sessiontree.engine.names import LEAF
+from sessiontree.engine.reader import blocks_of
+from sessiontree.engine.writer import EntryWriter, fresh_uuid
+from sessiontree.errors import (
+    BlobError,
+    CorruptionError,
+    NothingToDoError,
+    UsageError,
+    warn,
+    with_step,
+)
+from sessiontree.views.messages import Messages, summary_text, typed_in
+
+Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
+_NO_WORK = SUMMARIES | {"compaction"}
+
+PUSH: Final = "push"
+"""The key of a compaction's `state` with the uuid of the open push."""
+
+_FEW: Final = 500
+"""Entries that are looked at for a push before the log is searched for one."""
+
+
+def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
+    """See `Session.branch`."""
+    target = writer.cursor.entry(ref)
+    if name is not None:
+        writer.reader.check_name_is_free(names.check_name(name, "branch name"))
+    if summary is None:
+        return _go(writer, [_move(writer, name)], target)
+    with writer.log.alone():
+        left = writer.cursor.leaf
+        passed = writer.cursor.below(writer.cursor.common(left, target))
+    text = summary_text(writer.cursor, summary, passed)
+    moves: Moves = [("branch_summary", {"summary": text, "fromUuid": left.uuid})]
+    if name is not None:
+        moves.insert(0, ("branch", {"name": name}))
+    return _go(writer, moves, target)
+
+
+def switch(writer: EntryWriter, ref: Ref) -> Entry:
+    """See `Session.switch`."""
+    target = writer.cursor.entry(ref)
+    if _is_at(writer, target):
+        return writer.cursor.leaf
+    return _go(writer, [_move(writer)], target)
+
+
+def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
+    """See `Session.rewind`; returns the prompt's entry too."""
+    messages = Messages(writer.cursor.messages)
+    if ref is None:
+        prompt = writer.cursor.nearest(messages.begins_turn)
+        if prompt is None:
+            messages.warn("it is not known if they are prompts")
+            raise NothingToDoError("the path has no prompt; there is nothing to rewind")
+    else:
+        prompt = writer.cursor.entry(ref)
+        if not messages.begins_turn(prompt):
+            messages.warn("it is not known if it is a prompt")
+            raise UsageError(f"{prompt.uuid} is not a prompt; rewind goes to before a user message")
+    message = prompt["message"] if prompt.type == "message" else messages.of(prompt)
+    _go(writer, [_move(writer)], writer.reader.parent(prompt))
+    messages.warn("it is not known what they say")
+    text = typed_in(prompt) or str(prompt.get("preview", ""))
+    return text if message is None else as_typed(text_of(message)), prompt
+
+
+def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
+    """See `Session.pop`."""
+    with writer.log.alone():
+        target = _pop_target(writer, ref)
+        passed, left = writer.cursor.below(target), writer.cursor.leaf
+    if not passed:
+        raise NothingToDoError(f"nothing follows {target.uuid}; there is nothing to pop")
+    fields = {"summary": summary_text(writer.cursor, summary, passed), "fromUuid": left.uuid}
+    return _go(writer, [("stack_summary", fields)], target)
+
+
+def _pop_target(writer: EntryWriter, ref: Ref | None) -> Entry:
+    if ref is None:
+        return open_push(writer) or _prompt_with_work(writer)
+    target = writer.cursor.entry(ref)
+    if not writer.cursor.is_above(target):
+        raise UsageError(
+            f"{target.uuid} is not on the current path; pop goes up it, 'switch' goes anywhere"
+        )
+    return target
+
+
+def open_push(writer: EntryWriter) -> Entry | None:
+    """The innermost push on the path that is not closed.
+
+    A compaction repeats which push was open; see `state`. Without one, the entries nearest to the
+    leaf are looked at, and those above only if some line of the log has a push.
+    """
+    child = ""
+    for passed, entry in enumerate(writer.cursor.up()):
+        if entry.type == "stack_push" and child != "stack_summary":
+            return entry
+        if entry.type == "compaction":
+            uuid = _push_in(entry)
+            if uuid is None:
+                return None
+            push = writer.cursor.by_uuid(uuid) if uuid else None
+            if push is not None and push.type == "stack_push":
+                return push
+        child = entry.type
+        if passed == _FEW:
+            is_there = writer.reader.naming().may_hold("stack_push", entry.offset)
+            return _push_in_index(writer, entry) if is_there else None
+    return None
+
+
+def _push_in_index(writer: EntryWriter, entry: Entry) -> Entry | None:
+    """The innermost push above an entry that is not closed."""
+    tree, child = writer.reader.index(), entry.type
+    for row in list(tree.rows_up(writer.reader.row(entry)))[1:]:
+        if tree.type_of(row) == "stack_push" and child != "stack_summary":
+            return writer.reader.entry_at(row)
+        child = tree.type_of(row)
+    return None
+
+
+def _push_in(compaction: Entry) -> str | None:
+    """The uuid of the push that was open at a compaction, or None; empty where it is not told."""
+    state = compaction.as_stored.get("state")
+    uuid = state.get(PUSH, "") if isinstance(state, dict) else ""
+    return uuid if isinstance(uuid, str | None) else ""
+
+
+def _prompt_with_work(writer: EntryWriter) -> Entry:
+    """The nearest prompt on the path with an entry below that is not a summary or a marker."""
+    worked = False
+    messages = Messages(writer.cursor.messages)
+
+    def is_wanted(entry: Entry) -> bool:
+        nonlocal worked
+        if worked and messages.begins_turn(entry):
+            return True
+        worked = worked or (entry.is_content and entry.type not in _NO_WORK)
+        return False
+
+    prompt = writer.cursor.nearest(is_wanted)
+    messages.warn("it is not known if they are prompts")
+    if prompt is None:
+        raise NothingToDoError("every push has a pop, and no prompt has messages after it")
+    return prompt
+
+
+def _move(writer: EntryWriter, name: str | None = None) -> tuple[str, Mapping[str, Any]]:
+    """The type and fields of a `branch` entry, which names the leaf that is left."""
+    named = {} if name is None else {"name": name}
+    return "branch", {**named, "fromUuid": writer.cursor.leaf.uuid}
+
+
+def _is_at(writer: EntryWriter, target: Entry) -> bool:
+    """Whether only markers are between the leaf and the target."""
+    at = writer.cursor.leaf
+    while at != target:
+        if at.type != "branch" and at.type not in ANNOTATIONS:
+            return False
+        at = writer.reader.parent(at)
+    return True
+
+
+def _go(writer: EntryWriter, moves: Moves, target: Entry) -> Entry:
+    """Write the entries that move the leaf.
+
+    Warns when compacted content is back in the context, and when a message is cut in two.
+    """
+    compactions: dict[int, Entry] = {}
+    ends: list[Entry] = []  # the last piece of the target's message, if that is not the target
+
+    def note(way: int, entry: Entry) -> None:
+        if entry.type == "compaction":
+            compactions.setdefault(way, entry)
+        if target.type == "block" and not ends and way == 0 and entry.type in PIECES:
+            ends.extend([entry] if message_uuid(entry) == message_uuid(target) else [])
+
+    common = writer.cursor.common(writer.cursor.leaf, target, note)
+    run = [(type, fields, fresh_uuid()) for type, fields in moves]
+    entry = writer.write_run(run, target, "branch")
+    left, entered = compactions.get(0), compactions.get(1)
+    if left is not None and entered is None:
+        tokens = writer.cursor.context().tokens
+        warn(f"this is above compaction {left.uuid}: the context is about {tokens} tokens again")
+    if ends and common == target:
+        warn(
+            f"{target.uuid} is a block of a message, and the blocks after it are not on the new "
+            f"branch; to go on after the whole message, give {ends[0].uuid}"
+        )
+    return entry
+
+
+_PICKABLE: Final = SUMMARIES | SETTINGS | PIECES | {"message", "custom_message", "handle", "custom"}
+
+
+def cherry_pick(writer: EntryWriter, picked: Ref, source: Cursor | None) -> Entry:
+    """See `Session.cherry_pick`."""
+    source = source or writer.cursor
+    entry = picked if isinstance(picked, Entry) else source.entry(picked)
+    if entry.type not in _PICKABLE:
+        raise UsageError(
+            f"a {entry.type} cannot be picked: it has a meaning only at its place in the tree; "
+            f"pick one of {', '.join(sorted(_PICKABLE))}"
+        )
+    members = _members(source, entry) if entry.type in PIECES else [entry]
+    try:
+        if entry.type in PIECES:
+            type, fields = "message", _joined(members)
+        else:
+            type, fields = entry.type, _copied(entry)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        message = f"entry {entry.uuid} is damaged ({error}) and cannot be copied byte for byte"
+        raise CorruptionError(message, source.reader.log.name, entry.offset) from error
+    fields["metadata"] = {**_metadata_of(members), "cherryPickedFrom": entry.uuid}
+    needed = [(one, list(blobs_needed(one.as_stored))) for one in members]
+    if not any(blobs for _, blobs in needed):
+        return writer.write(type, fields, None)
+    _store_blobs(writer, needed)
+    with writer.holding():  # gc cannot remove the blobs now
+        _store_blobs(writer, needed)
+        return writer.write(type, fields, None)
+
+
+def _copied(entry: Entry) -> dict[str, Any]:
+    """The fields of an entry, each value as it was written."""
+    values: dict[str, Any] = dict(raw_values(entry.line))
+    fields = {key: value for key, value in values.items() if key not in RESERVED}
+    if entry.has_spilled:
+        fields["spilled"] = values["spilled"]
+    return fields
+
+
+def _joined(members: Sequence[Entry]) -> dict[str, Any]:
+    """The fields of one message from its pieces, each value as it was written."""
+    blocks, end = ordered(members)
+    blocks = [entry for entry in blocks if isinstance(entry.as_stored.get("block"), dict)]
+    message: dict[str, Any] = {"role": "assistant"}
+    message["content"] = [raw_values(entry.line)["block"] for entry in blocks]
+    if end is None:
+        message["partial"] = True
+    else:
+        values = raw_values(end.line)
+        keys = ("role", *END_KEYS) if end.get("role") else END_KEYS
+        message |= {key: values[key] for key in keys if key in values}
+    spilled = [
+        [["message", "content", index, *path[1:]], *rest]
+        for index, entry in enumerate(blocks)
+        for path, *rest in _spilled_in(entry)
+        if path[0] == "block"
+    ]
+    return {"message": message, **({"spilled": spilled} if spilled else {})}
+
+
+def _spilled_in(entry: Entry) -> list[Any]:
+    """The places of an entry's spilled strings; a SpilledError where they do not fit it."""
+    if not entry.has_spilled:
+        return []
+    check_spilled(entry.as_stored)
+    places: list[Any] = entry.as_stored["spilled"]
+    return places
+
+
+def _metadata_of(members: Sequence[Entry]) -> dict[str, Any]:
+    found = (entry.as_stored.get("metadata") for entry in members)
+    return {key: value for one in found if isinstance(one, dict) for key, value in one.items()}
+
+
+def _members(source: Cursor, piece: Entry) -> list[Entry]:
+    """All pieces of a streamed message, given one.
+
+    Where several branches continue the message, those on the path to its last piece in the file.
+    """
+    if source.by_uuid(piece.uuid) is None:
+        raise UsageError(
+            f"entry {piece.uuid} is a part of a message of another session; to pick the whole "
+            "message, give that session as 'source'"
+        )
+    reader, uuid = source.reader, message_uuid(piece)
+    with source.alone():
+        tree = reader.index()
+        pieces = {row: reader.entry_at(row) for row in tree.rows_of_type(*PIECES)}
+        own = {row for row, entry in pieces.items() if message_uuid(entry) == uuid}
+        at = reader.row(source.entry(piece))
+        last = next(row for row in sorted(own | {at}, reverse=True) if at in tree.rows_up(row))
+        return [pieces[row] for row in reversed(list(tree.rows_up(last))) if row in own]
+
+
+def _store_blobs(writer: EntryWriter, needed: Sequence[tuple[Entry, Sequence[Blob]]]) -> None:
+    """Confirm the blobs of entries in this session; copy those of another session."""
+    blobs = writer.reader.blobs
+    for entry, wanted in needed:
+        is_own = writer.reader.view.holds(entry)
+        for blob in wanted:
+            try:
+                blobs.confirm(blob)  # of any size: it is not in memory whole
+            except BlobError:
+                if is_own:
+                    raise
+                writer.check_log_is_there()
+                blobs.put(blocks_of(entry, blob))
+
+
+def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
+    """See `Session.merge`."""
+    merged, seen = writer.cursor.entry(ref), writer.cursor.leaf
+    base = writer.cursor.common(seen, merged)
+    if base is None:
+        raise UsageError(f"{merged.uuid} has no ancestor in common with the current path")
+    if base == merged:
+        raise NothingToDoError(
+            f"{merged.uuid} is on the current path already; merge another branch"
+        )
+    fields: dict[str, Any] = {"mergedUuid": merged.uuid, "baseUuid": base.uuid}
+    if summary is not None:
+        fields["summary"] = summary_text(writer.cursor, summary, writer.cursor.below(base, merged))
+    return writer.write("merge", fields, None, seen=seen)
+
+
+def edit_context(
+    writer: EntryWriter, ref: Ref, replacement: str | Mapping[str, Any] | None
+) -> Entry:
+    """See `Session.edit_context`."""
+    target, seen = writer.cursor.entry(ref), writer.cursor.leaf
+    if ref == LEAF:  # not a label or another annotation behind it
+        target = writer.reader.skip_markers(target)
+    if isinstance(replacement, str):
+        replacement = {"content": replacement}
+    cursor = writer.cursor
+    if not target.is_content or not (cursor.is_above(target) or target in cursor.context().entries):
+        error = UsageError(
+            f"{target.uuid} contributes nothing to the current context: nothing to edit"
+        )
+        raise with_step(error, "see context")
+    fields = {"targetUuid": target.uuid, "replacement": replacement}
+    check_fields("context_edit", fields)
+    return writer.write("context_edit", fields, None, seen=seen)

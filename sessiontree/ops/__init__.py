@@ -1,0 +1,40 @@
+"""The namespaces of this package, each imported when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from sessiontree.ops.operation import Namespace
+
+_MODULES: Final = {
+    "tree": ("tree",),
+    "node": ("node",),
+    "context": ("context",),
+    "branch": ("branch",),
+    "session": ("session", "care", "intake"),
+    "file": ("file",),
+    "handle": ("handle",),
+    "health": ("care",),
+    "schema": ("schema",),
+}
+"""The modules of each namespace; the first defines it, the others add methods."""
+
+
+class _Own(Mapping[str, Namespace]):
+    """The namespaces by their names; to look one up imports its modules, and no others."""
+
+    def __getitem__(self, name: str) -> Namespace:
+        first, *_ = [importlib.import_module(f"{__name__}.{module}") for module in _MODULES[name]]
+        found: Namespace = getattr(first, name.upper())
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
+
+
+OWN: Final[Mapping[str, Namespace]] = _Own()

@@ -1,0 +1,522 @@
+"""The methods that look after sessions: rename, trash, move, health and gc.
+
+The namespace `health`: whether sessions are sound, their repair, and the removal of garbage.
+
+Methods of the namespace `session` that name sessions, and put them away and back.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta
+
+from sessiontree import __version__
+from sessiontree.core.codec import FORMAT
+from sessiontree.core.damage import NEXT_STEP, Damage, in_short
+from sessiontree.engine.gc import GcResult
+from sessiontree.engine.repair import RepairResult
+from sessiontree.errors import BlobError, RefError
+from sessiontree.handles.registry import Registry
+from sessiontree.library.moving import RemovedSession
+from sessiontree.library.one import repaired, verified
+from sessiontree.library.places import Selection
+from sessiontree.operations.copy import FAULTS, verify_blobs
+from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
+from sessiontree.ops.guidance import Refusal, ambiguous
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call, OfSession, PagedOfSession
+from sessiontree.ops.params import SessionName as Name
+from sessiontree.ops.session import SESSION, SessionRow, moment_of_parameter, row_of_session
+from sessiontree.session import Session
+from sessiontree.storage.place import whole_path
+
+
+class Rename(OfSession):
+    """Parameters of `session.rename`."""
+
+    name: Annotated[str, Meta(description="The new name, on one line.")]
+
+
+class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a session is called, and what is known about it."""
+
+    id: Annotated[str, Meta(description="The id of the session.")]
+    name: Annotated[str | None, Meta(description="Its name now.")] = None
+    metadata: Annotated[dict[str, Any], Meta(description="Its metadata now.")] = {}
+
+
+@SESSION.method("Name a session", "write", idempotent=True, core=True)
+def rename(call: Call, given: Rename) -> Noted:
+    """Give a session a name, by which other methods find it, too."""
+    with call.writing(given.session) as session:
+        session.rename(given.name)
+        return Noted(id=session.id, name=session.name)
+
+
+class Metadata(OfSession):
+    """Parameters of `session.metadata`."""
+
+    facts: Annotated[
+        dict[str, Any],
+        Meta(description="The facts to set; a fact that is not named stays as it is."),
+    ]
+
+
+@SESSION.method("Set facts of a session", "write", idempotent=True)
+def metadata(call: Call, given: Metadata) -> Noted:
+    """Set facts of the metadata of a session; `session.show` reads them."""
+    with call.writing(given.session) as session:
+        session.update_metadata(**given.facts)
+        return Noted(id=session.id, name=session.name, metadata=session.metadata)
+
+
+class Trash(OfSession):
+    """Parameters of `session.trash`."""
+
+
+class Put(msgspec.Struct, kw_only=True):
+    """A session that was moved."""
+
+    before: Annotated[str, Meta(description="The path that its file had.")]
+    file: Annotated[str, Meta(description="The path of its file now.")]
+
+
+@SESSION.method("Move a session to the trash", "write")
+def trash(call: Call, given: Trash) -> Put:
+    """Move a session of the store to the trash; `session.restore` brings it back.
+
+    Refuses the session of an agent, which lies outside the store.
+    """
+    call.scope.check_write()
+    file = call.file(given.session)
+    if not call.scope.is_in_store(file):
+        raise Refusal(
+            f"{file} lies outside the store: an agent keeps it",
+            "outside",
+            "Leave it to its agent; session.trash takes a session of the store.",
+        )
+    return Put(before=file, file=call.scope.store.trash(file))
+
+
+class Trashed(Paged):
+    """Parameters of `session.trashed`."""
+
+
+@SESSION.method("List the trash")
+def trashed(call: Call, given: Trashed) -> Page[SessionRow]:
+    """List the sessions in the trash of the store, the one that was put there last first."""
+    found = call.scope.store.trashed(report=call.warn)
+    return page_of(
+        found, given, lambda one: one.file, lambda one: row_of_session(one, is_alone=False)
+    )
+
+
+class Restore(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of `session.restore`."""
+
+    session: Annotated[
+        str,
+        Meta(
+            description="The session in the trash: its id, the start of it, its name, the path of "
+            "its file there, or 'latest' for the one trashed last.",
+            examples=["latest"],
+        ),
+    ]
+
+
+@SESSION.method("Bring a session back from the trash", "write")
+def restore(call: Call, given: Restore) -> Put:
+    """Move a session from the trash of the store back to where it was.
+
+    Refuses where another file has that place now.
+    """
+    call.scope.check_write()
+    store = call.scope.store
+    if os.sep in given.session:
+        file = whole_path(call.scope.inside(given.session))
+    else:
+        try:
+            file = store.find_trashed(given.session, report=call.warn)
+        except RefError as error:
+            next = "Give an id or a path that session.trashed lists."
+            if error.candidates:
+                raise ambiguous(error, next) from None
+            raise Refusal(
+                f"no session in the trash is named {given.session!r:.100}",
+                "session_not_found",
+                next,
+            ) from None
+    return Put(before=file, file=store.restore(file))
+
+
+class EmptyTrash(Budgeted):
+    """Parameters of `session.empty_trash`."""
+
+    older_than: Annotated[
+        str,
+        Meta(
+            description="What was trashed before this time is removed: a date, or how long ago.",
+            examples=["30d"],
+        ),
+    ]
+    dry_run: Annotated[bool, Meta(description="Only tell what would be removed.")] = False
+
+
+class Emptied(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was removed from the trash."""
+
+    sessions: Annotated[int, Meta(description="How many sessions were removed.")]
+    freed: Annotated[int, Meta(description="The bytes of their files.")]
+    items: Annotated[list[str], Meta(description="The paths that they had in the trash.")]
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+
+
+@SESSION.method("Empty the trash", "destroy", idempotent=True)
+def empty_trash(call: Call, given: EmptyTrash) -> Emptied:
+    """Remove sessions from the trash for good, with all their files. They cannot be restored.
+
+    With `dry_run` nothing is removed.
+    """
+    if not given.dry_run:
+        call.scope.check_write()
+    before = moment_of_parameter("older_than", given.older_than)
+    assert before is not None
+
+    def each(one: RemovedSession) -> None:
+        if given.dry_run:
+            call.check()
+        else:
+            call.progress(f"Removed {os.path.basename(one.file)}")
+
+    removed = call.scope.store.empty_trash(
+        older_than=before, dry_run=given.dry_run, each=each, report=call.warn
+    )
+    made = Emptied(sessions=len(removed), freed=sum(one.bytes for one in removed), items=[])
+    made.items, made.more = short_list([one.file for one in removed], given, size(made))
+    return made
+
+
+class MoveProject(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of `session.move_project`."""
+
+    old: Annotated[str, Meta(description="The old path of the working directory.")]
+    new: Annotated[str, Meta(description="Its new path.")]
+
+
+class MovedSessions(msgspec.Struct, kw_only=True):
+    """Sessions that were moved."""
+
+    moved: Annotated[int, Meta(description="How many sessions were moved.")]
+
+
+@SESSION.method("Move the sessions of a renamed directory", "write")
+def move_project(call: Call, given: MoveProject) -> MovedSessions:
+    """Move the sessions of a renamed working directory to its new path, in the store.
+
+    Refuses relative paths, a directory without sessions, and one with a session that a program
+    holds.
+    """
+    call.scope.check_write()
+    for path in (given.old, given.new):
+        if not os.path.isabs(path):
+            raise Refusal(
+                f"{path!r:.200} is a relative path",
+                "bad_value",
+                "Give both paths from the root on; session.list shows the directories.",
+            )
+    return MovedSessions(moved=call.scope.store.move_project(given.old, given.new))
+
+
+HEALTH: Final = Namespace(
+    "health", "Whether sessions are sound; the repair of damage, and the removal of garbage."
+)
+
+_MOST_LISTED: Final = 20
+
+
+class Check(Paged):
+    """Parameters of `health.check`."""
+
+    session: Annotated[
+        Name | None,
+        Meta(description="Check this session line by line; by default look at all in short."),
+    ] = None
+
+
+class Finding(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A case of damage."""
+
+    line: Annotated[int, Meta(description="The number of the line, from 1.")]
+    offset: Annotated[int, Meta(description="The first byte of the line.")]
+    kind: Annotated[str, Meta(description="The kind of damage.")]
+    cause: Annotated[str, Meta(description="What is wrong.")]
+    next: Annotated[str, Meta(description="What to do.")]
+    file: Annotated[str | None, Meta(description="The file, if it is not the session's.")] = None
+
+
+class Health(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """How sessions are, and what reads them."""
+
+    version: Annotated[str, Meta(description="The version of sessiontree.")]
+    format: Annotated[str, Meta(description="The format of the files that it writes.")]
+    python: Annotated[str, Meta(description="The version of Python.")]
+    schema: Annotated[str, Meta(description="The hash of all methods.")]
+    problems: Annotated[
+        list[str], Meta(description="Why plugins of other packages do not take part.")
+    ] = []
+    sound: Annotated[bool, Meta(description="Whether nothing is damaged or cannot be read.")]
+    places: Annotated[list[str], Meta(description="The folders where sessions are found.")] = []
+    sessions: Annotated[int | None, Meta(description="The sessions there.")] = None
+    unreadable: Annotated[list[str], Meta(description="What cannot be read there.")] = []
+    writes: Annotated[bool, Meta(description="Whether calls may write.")] = False
+    file: Annotated[str | None, Meta(description="The file that was checked.")] = None
+    notes: Annotated[str, Meta(description="Its lines of types that are not known.")] = ""
+    leftovers: Annotated[
+        list[str], Meta(description="Files that an interrupted program may have left beside it.")
+    ] = []
+    items: Annotated[list[Finding], Meta(description="The damage, in the order of the file.")] = []
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+    cursor: Annotated[str | None, Meta(description="The cursor of the next findings.")] = None
+
+
+@HEALTH.method("Check sessions", core=True)
+def check(call: Call, given: Check) -> Health:
+    """Check one session line by line, or that all sessions can be listed; nothing changes.
+
+    Tells the versions, and which plugins do not take part.
+    """
+    handles = call.scope.registry or Registry.default()
+    handles.schemas()  # which loads each plugin
+    made = Health(
+        version=__version__,
+        format=FORMAT,
+        python=platform.python_version(),
+        schema=call.catalog.schema,
+        problems=[*call.catalog.problems, *map(str, handles.broken)],
+        sound=True,
+        writes=call.scope.write,
+    )
+    if given.session is None:
+        _check_places(call, made)
+    else:
+        _check_session(call, given, given.session, made)
+    return made
+
+
+def _check_places(call: Call, made: Health) -> None:
+    made.places = call.scope.places
+    made.sessions = 0
+    problems: list[str] = []
+    for _ in call.scope.sessions(Selection(), problems.append):
+        made.sessions += 1
+        if not made.sessions % 100:
+            call.progress(f"Reading sessions: {made.sessions:,}")
+    made.sound = not problems
+    made.unreadable = problems[:_MOST_LISTED]
+    if rest := len(problems) - _MOST_LISTED:
+        made.unreadable += [f"and {rest:,} more"] if rest > 0 else []
+
+
+def _check_session(call: Call, given: Check, name: str, made: Health) -> None:
+    file = call.file(name)
+
+    def shown(done: int, size: int) -> None:
+        call.progress("Checking the session", done, size)
+
+    with Session.open(file, readonly=True) as session:
+        found = verified(session, file, shown)
+        made.notes = in_short(session.notes)
+    made.file, made.sound = file, not found.damage
+    made.leftovers = [*found.strays, *found.unfinished][:_MOST_LISTED]
+    page = page_of(
+        enumerate(found.damage),
+        given,
+        lambda each: str(each[0]),
+        lambda each: _finding(each[1], file),
+        size(made),
+    )
+    made.items, made.more, made.cursor = page.items, page.more, page.cursor
+
+
+def _finding(damage: Damage, file: str) -> Finding:
+    return Finding(
+        line=damage.line,
+        offset=damage.offset,
+        kind=damage.kind,
+        cause=damage.cause,
+        next=NEXT_STEP[damage.kind],
+        file=None if damage.file == file else damage.file,
+    )
+
+
+class Repair(OfSession):
+    """Parameters of `health.repair`."""
+
+    dry_run: Annotated[bool, Meta(description="Only tell what would be repaired.")] = False
+
+
+class Mended(msgspec.Struct, kw_only=True):
+    """A repair."""
+
+    line: Annotated[int, Meta(description="The number of the line, from 1.")]
+    offset: Annotated[int, Meta(description="The first byte of the line.")]
+    what: Annotated[str, Meta(description="What was done, or would be.")]
+
+
+class Repaired(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was repaired."""
+
+    mended: Annotated[int, Meta(description="The number of repairs.")]
+    original: Annotated[str | None, Meta(description="The file that keeps the original.")] = None
+    remaining: Annotated[
+        int, Meta(description="The damage that remains; `health.check` tells it.")
+    ] = 0
+    items: Annotated[list[Mended], Meta(description="The repairs, in the order of the file.")]
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+
+
+@HEALTH.method("Repair a session", "write", idempotent=True)
+def repair(call: Call, given: Repair) -> Repaired:
+    """Repair the damage that needs no guess; the original is kept beside the file.
+
+    Tells what remains. With `dry_run` nothing is written.
+    """
+    done = _repair(call, given)
+    made = Repaired(
+        mended=len(done.mended),
+        original=None if given.dry_run else done.evidence,
+        remaining=len(done.remaining),
+        items=[],
+    )
+    every = [Mended(line=one.line, offset=one.offset, what=one.what) for one in done.mended]
+    made.items, made.more = short_list(every, given, size(made))
+    return made
+
+
+def _repair(call: Call, given: Repair) -> RepairResult:
+    if given.dry_run:
+        with Session.open(call.file(given.session), readonly=True) as session:
+            return session.repair(dry_run=True)
+    call.scope.check_write()
+    file = call.file(given.session)
+    return repaired(
+        file, lambda: call.warn(f"{file} was of version 1: it was migrated, the original is kept.")
+    )
+
+
+class Gc(Budgeted):
+    """Parameters of `health.gc`."""
+
+    session: Annotated[
+        Name | None, Meta(description="The session; by default all sessions of the store.")
+    ] = None
+    dry_run: Annotated[bool, Meta(description="Only tell what would be removed.")] = False
+
+
+class Garbage(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The garbage of a session."""
+
+    file: Annotated[str, Meta(description="The file of the session.")]
+    freed: Annotated[int, Meta(description="The bytes that are freed.")]
+    entries: Annotated[int, Meta(description="Entries that move to an archive.")] = 0
+    archive: Annotated[str | None, Meta(description="The archive.")] = None
+    blobs: Annotated[int, Meta(description="Blobs that no entry uses.")] = 0
+    others: Annotated[int, Meta(description="Old archives, unfinished and damaged files.")] = 0
+
+
+class Collected(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The garbage of some sessions."""
+
+    sessions: Annotated[int, Meta(description="How many sessions have garbage.")]
+    freed: Annotated[int, Meta(description="The bytes that are freed in all.")]
+    items: Annotated[list[Garbage], Meta(description="The sessions with garbage.")]
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+
+
+@HEALTH.method("Remove garbage", "destroy", idempotent=True)
+def gc(call: Call, given: Gc) -> Collected:
+    """Remove attempts that nobody kept for seven days, and content that no entry uses.
+
+    Entries move to an archive beside the session, which is removed after thirty days. With
+    `dry_run` nothing is removed.
+    """
+    if not given.dry_run:
+        call.scope.check_write()
+    found = _of_store(call, given) if given.session is None else _of_session(call, given)
+    every = [_garbage(file, result) for file, result in found if not result.is_empty]
+    made = Collected(sessions=len(every), freed=sum(one.freed for one in every), items=[])
+    made.items, made.more = short_list(every, given, size(made))
+    return made
+
+
+def _of_store(call: Call, given: Gc) -> list[tuple[str, GcResult]]:
+    def each(file: str, result: GcResult) -> None:
+        call.progress(f"Removing garbage: {file}")
+
+    found = call.scope.store.gc(dry_run=given.dry_run, each=each, report=call.warn)
+    return list(found.items())
+
+
+def _of_session(call: Call, given: Gc) -> list[tuple[str, GcResult]]:
+    assert given.session is not None
+    opened = call.reading(given.session) if given.dry_run else call.writing(given.session)
+    with opened as session:
+        return [(session.file or "", session.gc(dry_run=given.dry_run))]
+
+
+def _garbage(file: str, done: GcResult) -> Garbage:
+    return Garbage(
+        file=file,
+        freed=done.freed,
+        entries=len(done.entries),
+        archive=done.archive,
+        blobs=len(done.blobs),
+        others=len(done.archives) + len(done.unfinished) + len(done.aside),
+    )
+
+
+class Blobs(PagedOfSession):
+    """Parameters of `health.blobs`."""
+
+
+class BlobFinding(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A blob that is not sound."""
+
+    sha256: Annotated[str | None, Meta(description="The blob.")] = None
+    kind: Annotated[str, Meta(description="'missing', 'damaged', 'unreadable' or 'spilled'.")]
+    cause: Annotated[str, Meta(description="What is wrong.")]
+
+
+class CheckedBlobs(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """The blobs of a session."""
+
+    checked: Annotated[int, Meta(description="How many blobs were read.")]
+    sound: Annotated[bool, Meta(description="Whether each is there, with the right bytes.")]
+    items: Annotated[list[BlobFinding], Meta(description="Those that are not sound.")] = []
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+    cursor: Annotated[str | None, Meta(description="The cursor of the next findings.")] = None
+
+
+@HEALTH.method("Check the blobs of a session")
+def blobs(call: Call, given: Blobs) -> CheckedBlobs:
+    """Read every blob of a session, and tell those that are missing or damaged."""
+    with call.reading(given.session) as session:
+        found, checked = verify_blobs(session.reader)
+    made = CheckedBlobs(checked=checked, sound=not found)
+    page = page_of(
+        enumerate(found),
+        given,
+        lambda each: str(each[0]),
+        lambda each: _blob_finding(each[1]),
+        size(made),
+    )
+    made.items, made.more, made.cursor = page.items, page.more, page.cursor
+    return made
+
+
+def _blob_finding(error: BlobError) -> BlobFinding:
+    return BlobFinding(sha256=error.sha256, kind=FAULTS[type(error)], cause=str(error))

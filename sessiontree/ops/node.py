@@ -1,0 +1,534 @@
+"""The namespace `node`: single entries of a tree: write, read, find and label them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sessiontree.core.blocks import folded_message
+from sessiontree.core.entry import PIECES, Entry
+from sessiontree.core.handle import Kind
+from sessiontree.engine.names import LEAF
+from sessiontree.errors import BlobError
+from sessiontree.library.search import search
+from sessiontree.library.search_file import SearchHit, Wanted
+from sessiontree.ops.budget import Page, Paged, Part, Reading, page, page_of
+from sessiontree.ops.guidance import Refusal
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call, EntryRef, LaneName, OfSession, PagedOfSession, SessionName
+from sessiontree.ops.rows import WIDTH, Row, Width, row_maker
+from sessiontree.session import Session
+from sessiontree.text.pattern import AllOf, Pattern, query
+from sessiontree.views.messages import pieces_of
+from sessiontree.views.tree import Label
+
+NODE: Final = Namespace(
+    "node", "The entries of a session, which are the nodes of its tree: write, read and find them."
+)
+
+_ANY_TEXT: Final = "(?s)."
+_MOST_NAMED: Final = 20
+
+Metadata = Annotated[
+    dict[str, Any] | None, Meta(description="Small facts of your own, kept with the entry.")
+]
+Role = Annotated[
+    Literal["user", "assistant", "system", "developer"], Meta(description="Who speaks.")
+]
+
+
+class Writing(OfSession, kw_only=True):
+    """Parameters of a method that writes an entry at the leaf, or below a given parent."""
+
+    parent: Annotated[
+        EntryRef | None,
+        Meta(description="The parent of the new entry; by default the leaf of the lane."),
+    ] = None
+    lane: Annotated[
+        LaneName | None, Meta(description="The lane to write on; by default the main one.")
+    ] = None
+    scratch: Annotated[
+        bool,
+        Meta(description="Write on a new scratch lane: work that is dropped unless it is kept."),
+    ] = False
+    metadata: Metadata = None
+
+
+class Written(msgspec.Struct, omit_defaults=True):
+    """A new entry."""
+
+    uuid: Annotated[str, Meta(description="The uuid of the new entry.")]
+    parent: Annotated[str | None, Meta(description="The uuid of its parent.")]
+    lane: Annotated[str | None, Meta(description="Its lane; main if there is none.")] = None
+    left: Annotated[
+        str | None,
+        Meta(description="The entry that was the leaf before, and is on a side branch now."),
+    ] = None
+
+
+class CreateText(Writing):
+    """Parameters of `node.create_text`."""
+
+    text: Annotated[str, Meta(description="The text of the message.")]
+    role: Role = "user"
+    attachments: Annotated[
+        list[str],
+        Meta(description="Paths of files, stored as parts of the message of a user."),
+    ] = msgspec.field(default_factory=list)
+
+
+@NODE.method("Write a message", "write", core=True)
+def create_text(call: Call, given: CreateText) -> Written:
+    """Write a message of one text at the leaf of a lane, or below a given parent.
+
+    Refuses an attachment outside the folders that can be reached, or of more than 20 MiB.
+    """
+    call.scope.check_write()
+    files = [call.scope.local(path) for path in given.attachments]
+    message = {"role": given.role, "content": given.text}
+    return _write(call, given, lambda session: _said(session, given, message, files))
+
+
+class CreateMessage(Writing):
+    """Parameters of `node.create_message`."""
+
+    message: Annotated[
+        dict[str, Any],
+        Meta(
+            description="The message, in the shape of any provider.",
+            examples=[{"role": "user", "content": "…"}],
+        ),
+    ]
+
+
+@NODE.method("Write a message as JSON", "write", core=True)
+def create_message(call: Call, given: CreateMessage) -> Written:
+    """Write a message as given: with tool calls, results, images or thinking in its content.
+
+    Refuses a message without a role or content.
+    """
+    return _write(call, given, lambda session: _said(session, given, given.message))
+
+
+class CreateHandle(Writing):
+    """Parameters of `node.create_handle`."""
+
+    handle: Annotated[
+        str,
+        Meta(
+            description="The pointer; handle.schemas lists the forms.",
+            examples=["file@1.0.0::path:notes.md"],
+        ),
+    ]
+    kind: Annotated[
+        Kind | None, Meta(description="The kind of the content; by default that of its form.")
+    ] = None
+    role: Annotated[
+        Role | None, Meta(description="The role of the message that a model gets for it.")
+    ] = None
+    preview: Annotated[
+        str | None, Meta(description="A few words that describe the content to people.")
+    ] = None
+
+
+@NODE.method("Write a pointer to content", "write")
+def create_handle(call: Call, given: CreateHandle) -> Written:
+    """Write an entry with a handle: a pointer to content that is kept elsewhere.
+
+    Refuses a handle that does not fit its form, and one of an entry or a blob that is not there.
+    """
+
+    def write(session: Session) -> Entry:
+        return session.append_handle(
+            given.handle,
+            kind=given.kind,
+            role=given.role,
+            preview=given.preview,
+            parent=given.parent,
+            metadata=given.metadata,
+        )
+
+    return _write(call, given, write)
+
+
+class Attach(Writing):
+    """Parameters of `node.attach`."""
+
+    path: Annotated[str, Meta(description="The path of the file.")]
+    media_type: Annotated[
+        str | None, Meta(description="Its media type; by default guessed from the content.")
+    ] = None
+    role: Role = "user"
+    preview: Annotated[
+        str | None, Meta(description="A few words that describe it; by default its name.")
+    ] = None
+
+
+@NODE.method("Store a file in a session", "write")
+def attach(call: Call, given: Attach) -> Written:
+    """Store a copy of a file of any size beside the session, and write an entry that points to it.
+
+    A model gets images, PDF and text. Refuses a file outside the folders that can be reached.
+    """
+    call.scope.check_write()
+    path = call.scope.local(given.path)
+
+    def write(session: Session) -> Entry:
+        return session.attach(
+            path,
+            given.media_type,
+            role=given.role,
+            preview=given.preview,
+            parent=given.parent,
+            metadata=given.metadata,
+        )
+
+    return _write(call, given, write)
+
+
+def _said(
+    session: Session, given: Writing, message: dict[str, Any], files: list[str] | None = None
+) -> Entry:
+    return session.append_message(
+        message, attachments=files or (), parent=given.parent, metadata=given.metadata
+    )
+
+
+def _write(call: Call, given: Writing, write: Callable[[Session], Entry]) -> Written:
+    moves = given.parent is not None and not given.scratch
+    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
+        before = session.leaf
+        entry = write(session)
+        left = session.reader.skip_markers(before) if moves else None
+        if left is not None and session.cursor.is_above(left, entry):
+            left = None
+    return Written(entry.uuid, entry.parent_uuid, entry.lane, None if left is None else left.uuid)
+
+
+class OfNode(OfSession, kw_only=True):
+    """Parameters of a method about one entry."""
+
+    entry: EntryRef
+
+
+class Get(Part):
+    """Parameters of `node.get`."""
+
+    session: SessionName
+    entry: EntryRef = "@"
+
+
+class Node(Reading, kw_only=True, omit_defaults=True):
+    """One entry."""
+
+    uuid: Annotated[str, Meta(description="The uuid of the entry.")]
+    type: Annotated[str, Meta(description="Its type.")]
+    label: Annotated[str | None, Meta(description="Its label.")] = None
+    current: Annotated[bool, Meta(description="Whether it is on the path to the current leaf.")] = (
+        False
+    )
+    entry: Annotated[
+        Any, Meta(description="Its keys and values. A long text ends with how much is left out.")
+    ] = None
+
+
+@NODE.method("Read an entry", core=True)
+def get(call: Call, given: Get) -> Node:
+    """Read one entry as it is stored; of a message that was streamed in blocks, the whole message.
+
+    Long texts are cut, and named in `cut`: read on with `part` and `offset`. Content behind a
+    handle is not read; see handle.resolve.
+    """
+    with call.reading(given.session) as session:
+        entry = session.entry(given.entry)
+        node = Node(
+            uuid=entry.uuid,
+            type=entry.type,
+            label=session.reader.names().labels.get(entry.uuid),
+            current=session.cursor.is_above(entry),
+        )
+        keys = call.mask(_keys_of(call, session, entry))
+    node.entry = node.take(keys, given)
+    return node
+
+
+def _keys_of(call: Call, session: Session, entry: Entry) -> dict[str, Any]:
+    """The keys of an entry, with texts in blobs put back, and with a message in blocks whole."""
+    try:
+        keys = {key: entry[key] for key in entry if key not in ("spilled", "crc")}
+        if entry.type in PIECES:
+            keys["message"] = folded_message(pieces_of(session.cursor, entry))
+    except BlobError as error:
+        call.warn(f"{error}; the texts that are in blobs are shown as handles")
+        return dict(entry.as_stored)
+    return keys
+
+
+class Children(PagedOfSession):
+    """Parameters of `node.children`."""
+
+    entry: EntryRef = "@"
+    width: Width = WIDTH
+
+
+@NODE.method("List the children of an entry")
+def children(call: Call, given: Children) -> Page[Row]:
+    """List the entries directly below an entry, in the order of the file. Two or more: a branch."""
+    with call.reading(given.session) as session:
+        found = session.children(given.entry)
+        return _rows(call, session, found, given, given.width)
+
+
+class LabelNode(OfNode):
+    """Parameters of `node.label`."""
+
+    label: Annotated[str, Meta(description="The label: a name that stands for the entry.")]
+
+
+class Labelled(msgspec.Struct, omit_defaults=True):
+    """A label that was given or taken away."""
+
+    uuid: Annotated[str, Meta(description="The uuid of the entry.")]
+    label: Annotated[str | None, Meta(description="The label that it has now.")] = None
+    was: Annotated[str | None, Meta(description="The label that it had before.")] = None
+
+
+@NODE.method("Label an entry", "write", core=True)
+def label(call: Call, given: LabelNode) -> Labelled:
+    """Give an entry a label, in place of the one that it has. Any method takes it as an entry.
+
+    Refuses a label that another entry, a branch or a lane has.
+    """
+    return _label(call, given, given.label)
+
+
+class Unlabel(OfNode):
+    """Parameters of `node.unlabel`."""
+
+
+@NODE.method("Remove a label", "write")
+def unlabel(call: Call, given: Unlabel) -> Labelled:
+    """Remove the label of an entry. Refuses an entry without a label."""
+    return _label(call, given, None)
+
+
+def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
+    with call.writing(given.session) as session:
+        before = dict(session.reader.names().labels)
+        target = session.entry(given.entry)
+        if given.entry == LEAF:  # the entry that people see, not a mark below it
+            target = session.reader.skip_markers(target)
+        if text is None and target.uuid not in before:
+            raise Refusal(
+                f"entry {given.entry!r:.100} has no label",
+                "nothing_to_do",
+                "node.labels lists all labels.",
+                list(before.values())[:_MOST_NAMED],
+            )
+        session.label(target, text)
+    return Labelled(target.uuid, text, before.get(target.uuid))
+
+
+class Labels(PagedOfSession):
+    """Parameters of `node.labels`."""
+
+
+@NODE.method("List the labels")
+def labels(call: Call, given: Labels) -> Page[Label]:
+    """List the labels of a session with the entries that they name, in the order of these."""
+    with call.reading(given.session) as session:
+        return page(session.labels(), given, lambda one: one.label)
+
+
+class Find(PagedOfSession):
+    """Parameters of `node.find`."""
+
+    text: Annotated[
+        str | None, Meta(description='Words that an entry has all; words in "quotes": a phrase.')
+    ] = None
+    regex: Annotated[bool, Meta(description="`text` is a regular expression of Python.")] = False
+    ignore_case: Annotated[
+        bool | None,
+        Meta(description="Whether a is A; by default if `text` has no capital letter."),
+    ] = None
+    type: Annotated[str | None, Meta(description="Only entries of this type.")] = None
+    tool_call_id: Annotated[
+        str | None, Meta(description="The call of a tool with this id, and its results.")
+    ] = None
+    role: Annotated[
+        list[str],
+        Meta(
+            description="Only these roles: 'user', 'assistant', 'tool'; 'prompt': what was typed."
+        ),
+    ] = msgspec.field(default_factory=list)
+    tool: Annotated[
+        str | None, Meta(description="Only calls of the tool with this name, and their results.")
+    ] = None
+    current: Annotated[bool, Meta(description="Only entries on the path to the leaf.")] = False
+    everything: Annotated[
+        bool, Meta(description="Search 'custom' entries too, in which programs keep their data.")
+    ] = False
+    blobs: Annotated[bool, Meta(description="Search large texts too, which are in blobs.")] = False
+    width: Width = WIDTH
+
+
+@NODE.method("Find entries", core=True)
+def find(call: Call, given: Find) -> Page[Row]:
+    """Find entries of one session by text, type, role, tool or tool call; read them by node.get.
+
+    To search all sessions, use session.search. The newest come first; of a tool call, the call
+    comes before its results. Entries of all
+    branches are searched. Refuses a search without any criterion.
+    """
+    searches = given.text is not None or given.tool is not None or bool(given.role)
+    if given.tool_call_id is not None:
+        if searches or given.current:
+            raise Refusal(
+                "tool_call_id goes with type alone",
+                "bad_parameter",
+                "Leave out the others: an id names one call.",
+            )
+        return _of_call(call, given)
+    if searches:
+        return _by_text(call, given)
+    if given.type is None:
+        raise Refusal(
+            "a search needs a criterion",
+            "bad_parameter",
+            "Give text, type, role, tool or tool_call_id.",
+            ["text", "type", "role", "tool", "tool_call_id"],
+            {"session": given.session, "text": "…"},
+        )
+    return _of_type(call, given, given.type)
+
+
+def _of_call(call: Call, given: Find) -> Page[Row]:
+    with call.reading(given.session) as session:
+        found = session.find(type=given.type, tool_call_id=given.tool_call_id)
+        return _rows(call, session, found, given, given.width)
+
+
+def _of_type(call: Call, given: Find, type: str) -> Page[Row]:
+    with call.reading(given.session) as session:
+        reader = session.reader
+        index = reader.index()
+        found = index.rows_of_type(type)[::-1]
+        if not found:
+            _tell_missing(call, "type", [type], _types(session))
+        above = set(index.rows_up(reader.row(session.leaf))) if given.current else None
+        entries = (reader.entry_at(row) for row in found if above is None or row in above)
+        return _rows(call, session, entries, given, given.width)
+
+
+def _rows(
+    call: Call, session: Session, found: Iterable[Entry], given: Paged, width: int
+) -> Page[Row]:
+    return page_of(found, given, lambda entry: entry.uuid, row_maker(call, session, width))
+
+
+def _by_text(call: Call, given: Find) -> Page[Row]:
+    wanted = Wanted(
+        frozenset(given.role),
+        given.tool,
+        current=given.current,
+        blobs=given.blobs,
+        conversation=not (given.everything or given.type == "custom"),
+    )
+    pattern = _pattern(given)
+    with closing(search(pattern, [call.file(given.session)], wanted, call.warn)) as hits:
+        found = [hit for hit in call.each(hits) if given.type in (None, hit.type)]
+    if not found:
+        _tell_nothing(call, given)
+    found.reverse()
+    return page_of(found, given, lambda hit: hit.ref, _row_of_hit)
+
+
+def _tell_nothing(call: Call, given: Find) -> None:
+    more = [name for name in ("blobs", "everything") if not getattr(given, name)]
+    if more:
+        call.warn(f"Nothing was found; {' and '.join(more)} would search more")
+    if given.type is not None:
+        with call.reading(given.session) as session:
+            _tell_missing(call, "type", [given.type], _types(session))
+    if given.role:
+        _tell_missing(call, "role", given.role, _roles(call, given))
+
+
+def _types(session: Session) -> set[str]:
+    index = session.reader.index()
+    return {index.type_of(row) for row in range(len(index))}
+
+
+def _roles(call: Call, given: Find) -> set[str]:
+    """The roles by which entries of a session are found."""
+    everything = Pattern(_ANY_TEXT, regex=True)
+    wanted = Wanted(facts=True, blobs=given.blobs, conversation=not given.everything)
+    found: set[str] = set()
+    with closing(search(everything, [call.file(given.session)], wanted, _untold)) as hits:
+        for hit in call.each(hits):
+            found.update(filter(None, (hit.role, hit.speaker, "prompt" if hit.prompt else None)))
+    return found
+
+
+def _untold(problem: str) -> None:
+    """A second search of a file has the problems that the first one told."""
+
+
+def _tell_missing(call: Call, what: str, given: Iterable[str], there: set[str]) -> None:
+    """Name the types or roles that are there, for each given one that no entry has."""
+    for name in given:
+        if name not in there:
+            known = ", ".join(sorted(there)[:_MOST_NAMED])
+            call.warn(f"No entry has the {what} {name!r:.100}; those here are {known}")
+
+
+def _pattern(given: Find) -> Pattern | AllOf:
+    if given.text is None:
+        return Pattern(_ANY_TEXT, regex=True)
+    if given.regex:
+        return Pattern(given.text, regex=True, ignore_case=bool(given.ignore_case))
+    return query(given.text, ignore_case=given.ignore_case)
+
+
+def _row_of_hit(hit: SearchHit) -> Row:
+    return Row(
+        uuid=hit.ref,
+        type=hit.type,
+        role=hit.speaker or hit.role,
+        preview=hit.snippet,
+        time=hit.timestamp,
+        lane=hit.lane,
+    )
+
+
+class EditContext(OfNode):
+    """Parameters of `node.edit_context`."""
+
+    text: Annotated[str | None, Meta(description="The new content, as a text.")] = None
+    content: Annotated[
+        list[dict[str, Any]] | None, Meta(description="The new content, as a list of blocks.")
+    ] = None
+    drop: Annotated[bool, Meta(description="Leave the entry out of the context.")] = False
+
+
+@NODE.method("Change an entry in the context", "write")
+def edit_context(call: Call, given: EditContext) -> Written:
+    """Replace or drop what an entry says in the context, from here on. The entry stays as it is.
+
+    Give one of `text`, `content` and `drop`. Refuses an entry that is not in the context.
+    """
+    if (given.text is not None) + (given.content is not None) + given.drop != 1:
+        raise Refusal(
+            "give one of text, content and drop",
+            "bad_parameter",
+            "To leave the entry out of the context, give drop alone.",
+            ["text", "content", "drop"],
+        )
+    content = given.content if given.text is None else given.text
+    with call.writing(given.session) as session:
+        made = session.edit_context(given.entry, None if given.drop else {"content": content})
+    return Written(made.uuid, made.parent_uuid, made.lane)

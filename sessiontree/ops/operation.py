@@ -1,0 +1,244 @@
+"""Namespaces and their methods, described for people and for models.
+
+A method is a function of a `Call` and one struct of parameters, which returns a value that its
+annotation describes. Its docstring is its description. So the schemas are made of what the function
+declares, and cannot drift.
+
+Invariants: each method has a description and each of its parameters, too; the same methods always
+give the same hash.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
+
+import msgspec
+
+if TYPE_CHECKING:
+    from sessiontree.ops.params import Call
+
+Effect = Literal["read", "write", "destroy"]
+"""What a method does to sessions: it changes none, adds to some, or removes something for good."""
+
+Given = TypeVar("Given", bound=msgspec.Struct)
+Result = TypeVar("Result")
+
+_NAME: Final = re.compile("[a-z][a-z0-9_]*")
+_ABOUT: Final = ("description", "examples")
+_HASH_LENGTH: Final = 16  # characters
+
+
+class Method:
+    """One method of a namespace.
+
+    Attributes:
+        namespace: the name of the namespace.
+        name: the name in the namespace.
+        title: a few words for people.
+        description: what the method does, returns and refuses.
+        effect: what it does to sessions.
+        idempotent: whether a second call with the same parameters changes nothing more.
+        core: whether an agent asks it so often that it is served unless others are chosen.
+        params: the type of the parameters.
+        result: the type of the result.
+        function: what the method does.
+    """
+
+    def __init__(
+        self,
+        namespace: str,
+        function: Callable[[Call, Any], Any],
+        title: str,
+        effect: Effect,
+        *,
+        idempotent: bool,
+        core: bool = False,
+        read_alone: bool = False,
+    ) -> None:
+        kinds = typing.get_type_hints(function, include_extras=True)
+        if not {"given", "return"} <= kinds.keys():
+            raise TypeError(
+                f"{namespace}.{function.__name__} is no method: it has to be annotated as "
+                "(call: Call, given: a struct) -> its result"
+            )
+        self.namespace = namespace
+        self.name = function.__name__.rstrip("_")
+        self.title = title
+        self.description = inspect.getdoc(function) or ""
+        self.effect = effect
+        self.idempotent = idempotent
+        self.core = core
+        self._read_alone = read_alone
+        self.params: type[msgspec.Struct] = kinds["given"]
+        self.result = kinds["return"]
+        self.function = function
+
+    @property
+    def full_name(self) -> str:
+        """The name that a call gives: `tree.render`."""
+        return f"{self.namespace}.{self.name}"
+
+    def effect_where(self, write: bool) -> Effect:
+        """What it does to sessions where calls may write, or may only read."""
+        return "read" if self._read_alone and not write else self.effect
+
+    @cached_property
+    def params_schema(self) -> dict[str, Any]:
+        """The JSON schema of the parameters, an object."""
+        return _schema(self.params)
+
+    @cached_property
+    def result_schema(self) -> dict[str, Any]:
+        """The JSON schema of the result."""
+        return _schema(self.result)
+
+    @property
+    def content_type(self) -> str:
+        """The name of the result: `sessiontree.Drawing`."""
+        title = self.result_schema.get("title", "value")
+        return f"sessiontree.{title}"
+
+    @property
+    def example(self) -> dict[str, Any]:
+        """Parameters that fit: an example for each one that has to be given."""
+        properties, needed = self.params_schema["properties"], self.params_schema["required"]
+        return {name: _example(properties[name]) for name in needed}
+
+    def as_dict(self) -> dict[str, Any]:
+        """All that a client is told of the method."""
+        return {
+            "name": self.full_name,
+            "title": self.title,
+            "description": self.description,
+            "effect": self.effect,
+            "idempotent": self.idempotent,
+            "core": self.core,
+            "params": self.params_schema,
+            "result": self.result_schema,
+        }
+
+
+class Namespace:
+    """Methods about one topic.
+
+    Args:
+        name: the word before the dot, of small letters, digits and `_`.
+        description: what the methods are about.
+    """
+
+    def __init__(self, name: str, description: str) -> None:
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is not a name for a namespace; use a-z, 0-9 and _")
+        self.name = name
+        self.description = description
+        self.methods: dict[str, Method] = {}
+
+    def __repr__(self) -> str:
+        return f"Namespace({self.name!r})"
+
+    def method(
+        self,
+        title: str,
+        effect: Effect = "read",
+        *,
+        idempotent: bool | None = None,
+        core: bool = False,
+        read_alone: bool = False,
+    ) -> Callable[[Callable[[Call, Given], Result]], Callable[[Call, Given], Result]]:
+        """Add a function as a method; its name loses a `_` at the end.
+
+        Args:
+            title: a few words for people.
+            effect: what the method does to sessions.
+            idempotent: whether a second call changes nothing more; by default if it only reads.
+            core: whether an agent asks it often: a server offers such methods unless it is told
+                which to offer.
+            read_alone: whether a method that writes is of use also where calls may only read; it
+                then refuses itself what it may not write.
+        """
+
+        def add(function: Callable[[Call, Given], Result]) -> Callable[[Call, Given], Result]:
+            again = effect == "read" if idempotent is None else idempotent
+            made = Method(
+                self.name,
+                function,
+                title,
+                effect,
+                idempotent=again,
+                core=core,
+                read_alone=read_alone,
+            )
+            if self.methods.setdefault(made.name, made) is not made:
+                raise ValueError(f"{self.name} has a method {made.name!r} already")
+            return function
+
+        return add
+
+
+def schema_hash(namespaces: Iterable[Namespace]) -> str:
+    """The hash of all methods: the start of the SHA-256 of their descriptions as JSON."""
+    every = {
+        method.full_name: method.as_dict()
+        for namespace in namespaces
+        for method in namespace.methods.values()
+    }
+    text = msgspec.json.encode(every, order="sorted")
+    return hashlib.sha256(text).hexdigest()[:_HASH_LENGTH]
+
+
+def _schema(kind: Any) -> dict[str, Any]:
+    """The JSON schema of a type, with its own definition in place of the reference to it."""
+    made = msgspec.json.schema(kind)
+    definitions: dict[str, Any] = made.pop("$defs", {})
+    reference = made.pop("$ref", None)
+    if reference is not None:
+        own = reference.rpartition("/")[2]
+        made = {**definitions[own], **made}
+        if not _refers(definitions, own) and not _refers(made, own):
+            del definitions[own]
+    short: dict[str, Any] = _in_short({**made, "$defs": definitions} if definitions else made)
+    return short
+
+
+def _in_short(schema: Any) -> Any:
+    """A schema whose descriptions are their first paragraphs, each on one line.
+
+    What describes a value that may also be null describes the whole.
+    """
+    if isinstance(schema, list):
+        return [_in_short(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
+    if len(kinds) == 1:
+        schema = {**{key: kinds[0][key] for key in _ABOUT if key in kinds[0]}, **schema}
+    return {
+        key: " ".join(value.split("\n\n")[0].split())
+        if key == "description" and isinstance(value, str)
+        else _in_short(value)
+        for key, value in schema.items()
+    }
+
+
+def _refers(value: Any, name: str) -> bool:
+    """Whether a schema refers to a definition."""
+    if isinstance(value, Mapping):
+        return value.get("$ref") == f"#/$defs/{name}" or any(
+            _refers(each, name) for each in value.values()
+        )
+    return isinstance(value, list) and any(_refers(each, name) for each in value)
+
+
+def _example(schema: Mapping[str, Any]) -> Any:
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kinds: Mapping[str, Any] = {"string": "…", "integer": 1, "boolean": True, "array": []}
+    return kinds.get(schema.get("type", "string"), {})

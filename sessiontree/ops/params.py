@@ -1,0 +1,194 @@
+"""One call: what a method reports while it works, and the sessions that it opens.
+
+Invariants: a session that a call opens is closed with the call; damage that the call meets in it is
+told; a call that was stopped goes no further than its next report.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+
+import msgspec
+
+from sessiontree.core.entry import MAIN
+from sessiontree.library.one import open_to_write
+from sessiontree.ops.budget import Budgeted, Paged
+from sessiontree.session import Session
+
+if TYPE_CHECKING:
+    from sessiontree.calls.scope import Scope
+    from sessiontree.library.places import Selection
+    from sessiontree.ops.operation import Method
+
+
+T = TypeVar("T")
+
+
+class Stopped(BaseException):
+    """The caller does not want the result any more.
+
+    It is no `Exception`, so that a method that goes on after an error does not go on after this.
+    """
+
+
+class Tell(Protocol):
+    """Where the reports of a call go."""
+
+    def progress(self, message: str, fraction: float | None) -> None: ...
+
+    def guidance(self, kind: str, next: str) -> None: ...
+
+    def mask(self, value: Any) -> Any: ...
+
+
+class Catalog(Protocol):
+    """The methods that can be called; see `Dispatcher`."""
+
+    @property
+    def schema(self) -> str: ...
+
+    @property
+    def methods(self) -> Mapping[str, Method]: ...
+
+    @property
+    def problems(self) -> Sequence[str]: ...
+
+    @property
+    def needs(self) -> Callable[[Method], str | None]: ...
+
+
+_SESSION = msgspec.Meta(
+    description="Its id, the start of its id, its name, 'latest', or the path of its file.",
+    examples=["latest"],
+    extra={"names": "session"},
+)
+SessionName = Annotated[str, _SESSION]
+
+_REF = msgspec.Meta(
+    description="An entry: '@' for the leaf, a uuid or its start, a label, a branch, a lane; with "
+    "~N, the Nth entry above.",
+    examples=["@"],
+)
+EntryRef = Annotated[str, _REF]
+
+Root = Annotated[
+    str | None,
+    msgspec.Meta(
+        description="The folder below which handles of files are read; without it, none is read."
+    ),
+]
+
+LaneName = Annotated[
+    str, msgspec.Meta(description="The lane to write on; a line of entries with its own leaf.")
+]
+
+
+class OfSession(Budgeted, kw_only=True):
+    """Parameters of a method about one session."""
+
+    session: SessionName
+
+
+class PagedOfSession(Paged, kw_only=True):
+    """Parameters of a method that answers with a page about one session."""
+
+    session: SessionName
+
+
+class Call:
+    """What a method has of its call.
+
+    Args:
+        scope: what the call may reach.
+        tell: where its reports go.
+        stop: set when the caller does not want the result any more.
+        catalog: the methods that can be called.
+    """
+
+    def __init__(self, scope: Scope, tell: Tell, stop: threading.Event, catalog: Catalog) -> None:
+        self.scope = scope
+        self.catalog = catalog
+        self._tell = tell
+        self._stop = stop
+
+    def check(self) -> None:
+        """Raise `Stopped` where the caller does not want the result any more."""
+        if self._stop.is_set():
+            raise Stopped
+
+    def each(self, items: Iterable[T]) -> Iterator[T]:
+        """The same items, one at a time, until the call is stopped."""
+        for item in items:
+            self.check()
+            yield item
+
+    def progress(self, message: str, done: float | None = None, size: float | None = None) -> None:
+        """Report how far the work is: what is done, of how much."""
+        self.check()
+        fraction = min(done / size, 1.0) if size and done is not None else None
+        self._tell.progress(message, fraction)
+
+    def warn(self, text: str) -> None:
+        """Tell something that the caller has to know; the call goes on."""
+        self._tell.guidance("warning", text)
+
+    def tell_none(self, selection: Selection) -> None:
+        """Tell why no session is selected; see `Scope.missing`."""
+        if why := self.scope.missing(selection):
+            self.warn(why)
+
+    def mask(self, value: Any) -> Any:
+        """A value with its secrets masked, if they are to be; to do before a text is cut.
+
+        The rest of a secret that was cut is not known as one.
+        """
+        return self._tell.mask(value)
+
+    def file(self, session: str) -> str:
+        """The path of a session's file; see `Scope.file`."""
+        return self.scope.file(session, self.warn)
+
+    @contextlib.contextmanager
+    def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
+        """Open a session to read; handles of files are read below `root`, which is in the scope."""
+        self.check()
+        folder = None if root is None else self.scope.local(root)
+        file, registry = self.file(session), self.scope.registry
+        with Session.open(file, readonly=True, registry=registry, root=folder) as opened:
+            try:
+                yield opened
+            finally:
+                if found := opened.damage:
+                    more = f" ({len(found):,} findings)" if len(found) > 1 else ""
+                    self._tell.guidance("damage", f"{found[0]}{more}; health.check tells all")
+
+    @contextlib.contextmanager
+    def writing(
+        self, session: str, lane: str | None = None, *, scratch: bool = False
+    ) -> Iterator[Session]:
+        """Open a session to write at the leaf of a lane, and hold its lock.
+
+        A file of version 1 is migrated with the first entry, which is told.
+
+        Args:
+            session: the session.
+            lane: the lane, by default the main one.
+            scratch: write on a new scratch lane at that leaf instead.
+        """
+        self.scope.check_write()
+        self.check()
+        file, registry = self.file(session), self.scope.registry
+        opened, is_old = open_to_write(file, lane or MAIN, registry=registry)
+        log = opened.reader.log
+        with opened, opened.locked():
+            if lane not in (None, MAIN) and opened.leaf.lane != lane:
+                self.warn(f"{lane} is a new lane, and begins at the leaf; branch.lanes lists all")
+            try:
+                with opened.scratch() if scratch else contextlib.nullcontext(opened) as used:
+                    yield used
+            finally:
+                if is_old and (opened.reader.log is not log or log.was_replaced()):
+                    self.warn(f"{file} is of version 2 now; the original is kept as {file}.v1")

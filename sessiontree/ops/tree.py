@@ -1,0 +1,381 @@
+"""The namespace `tree`: a session as a tree of entries."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import Meta
+
+from sessiontree.core.display import printable
+from sessiontree.core.garbage import is_scratch
+from sessiontree.errors import SessionTreeError
+from sessiontree.library.listing import SessionInfo, by_time
+from sessiontree.library.places import Selection
+from sessiontree.ops.budget import Offset, Page, Paged, Passage, page, page_of, passage
+from sessiontree.ops.operation import Namespace
+from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
+from sessiontree.session import Session
+from sessiontree.storage.atomic import create_file
+from sessiontree.storage.fs import DISK
+from sessiontree.views.rows import TreeRow
+from sessiontree.views.tree import count_branches, draw
+
+if TYPE_CHECKING:
+    from sessiontree.redact.redaction import Redaction
+
+TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, draw and copy it.")
+
+
+class Create(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    """Parameters of `tree.create`."""
+
+    cwd: Annotated[
+        str | None,
+        Meta(description="The working directory of the session; by default the current directory."),
+    ] = None
+    name: Annotated[str | None, Meta(description="The name of the session.")] = None
+    id: Annotated[str | None, Meta(description="Its id; by default a new UUID.")] = None
+    model: Annotated[str | None, Meta(description="The id of the model that it starts with.")] = (
+        None
+    )
+    provider: Annotated[str | None, Meta(description="The provider of that model.")] = None
+    system: Annotated[str | None, Meta(description="The system text that it starts with.")] = None
+    metadata: Annotated[
+        dict[str, Any] | None, Meta(description="Small facts of your own about the session.")
+    ] = None
+
+
+class Made(msgspec.Struct, omit_defaults=True):
+    """A new session."""
+
+    id: Annotated[str, Meta(description="The id of the session.")]
+    file: Annotated[str, Meta(description="The path of its file.")]
+    masked: Annotated[
+        dict[str, Any] | None, Meta(description="What was masked in it, if secrets are masked.")
+    ] = None
+
+
+@TREE.method("Create a session", "write", core=True)
+def create(call: Call, given: Create) -> Made:
+    """Create an empty session in the store. Refuses an id that another session has."""
+    call.scope.check_write()
+    model = {"provider": given.provider, "modelId": given.model} if given.model else None
+    facts = {"model": model, "system": given.system}
+    metadata = {**(given.metadata or {}), **{key: v for key, v in facts.items() if v is not None}}
+    with call.scope.store.create(
+        cwd=given.cwd, id=given.id, name=given.name, metadata=metadata or None
+    ) as session:
+        assert session.file is not None
+        return Made(session.id, session.file)
+
+
+class List(Paged):
+    """Parameters of `tree.list`."""
+
+    project: Annotated[
+        str | None,
+        Meta(description="Only sessions of this working directory: its path or its last part."),
+    ] = None
+
+
+class Tree(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """A session as a tree, in short."""
+
+    id: Annotated[str, Meta(description="The id of the session.")]
+    file: Annotated[str, Meta(description="The path of its file.")]
+    name: Annotated[str | None, Meta(description="Its name.")] = None
+    cwd: Annotated[str | None, Meta(description="Its working directory.")] = None
+    modified: Annotated[str, Meta(description="When it last changed.")]
+    agent: Annotated[str | None, Meta(description="The agent that wrote it.")] = None
+    entries: Annotated[int, Meta(description="The number of its entries.")] = 0
+    branches: Annotated[int, Meta(description="The number of its branches.")] = 0
+    lanes: Annotated[
+        list[str], Meta(description="Its lanes beside the main one, without scratch lanes.")
+    ] = msgspec.field(default_factory=list)
+    labels: Annotated[int, Meta(description="The number of its labels.")] = 0
+    leaf: Annotated[str | None, Meta(description="The uuid of the current leaf.")] = None
+    problem: Annotated[str | None, Meta(description="Why it cannot be read.")] = None
+
+
+@TREE.method("List the trees")
+def list_(call: Call, given: List) -> Page[Tree]:
+    """Count the entries, branches and lanes of each session, the one that changed last first.
+
+    Each listed file is read whole. To find a session, use session.list or session.search.
+    """
+    selection = Selection(project=given.project)
+    every = call.scope.sessions(selection, call.warn)
+    found = sorted(call.each(every), key=by_time, reverse=True)
+    if not found:
+        call.tell_none(selection)
+
+    def make(one: SessionInfo) -> Tree:
+        call.progress(f"Reading {one.file}")
+        tree = Tree(
+            id=one.id,
+            file=one.file,
+            name=one.name,
+            cwd=one.cwd,
+            modified=one.modified,
+            agent=one.made_by,
+        )
+        try:
+            with call.reading(one.file) as session:
+                _count(tree, session)
+        except SessionTreeError as error:
+            tree.problem = str(error)
+        return tree
+
+    return page_of(found, given, lambda one: one.file, make)
+
+
+def _count(tree: Tree, session: Session) -> None:
+    index = session.reader.index()
+    tree.entries = len(index)
+    tree.branches = count_branches(session.reader)
+    tree.lanes = [lane for lane in index.lanes if lane is not None and not is_scratch(lane)]
+    tree.labels = len(session.reader.names().labels)
+    tree.leaf = session.leaf.uuid
+
+
+_RECENT: Final = 40
+"""Rows at the leaf that a drawing has in any case: about a quarter of a page."""
+
+
+class Render(PagedOfSession):
+    """Parameters of `tree.render`."""
+
+    all: Annotated[
+        bool, Meta(description="Draw every entry, not only prompts, answers and branches.")
+    ] = False
+
+
+class Drawing(msgspec.Struct, omit_defaults=True):
+    """A drawing of a tree."""
+
+    text: Annotated[str, Meta(description="The drawing, with one row on each line.")]
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+    cursor: Annotated[str | None, Meta(description="The cursor of the next rows.")] = None
+
+
+@TREE.method("Draw a tree", core=True)
+def render(call: Call, given: Render) -> Drawing:
+    """Draw the tree of a session, to see where it branches.
+
+    Each entry is a row; handles are not resolved.
+
+    For what was said, use session.outline. Long runs between branches are folded, but for the
+    40 recent rows at the leaf; `all` draws every entry.
+    """
+    with call.reading(given.session) as session:
+        drawn = draw(session.cursor, all=given.all, recent=_RECENT)
+        rows = enumerate(map(printable, drawn))
+        found = page(rows, given, lambda row: str(row[0]))
+    text = "\n".join(line for _, line in found.items)
+    return Drawing(text, found.more, found.cursor)
+
+
+class Get(PagedOfSession):
+    """Parameters of `tree.get`."""
+
+
+@TREE.method("Read the rows of a tree")
+def get(call: Call, given: Get) -> Page[TreeRow]:
+    """Read every entry of a session in the order of its file, each as a row with a preview.
+
+    Handles are named, not resolved; see handle.resolve.
+
+    To read a conversation, use session.outline and then session.turn.
+    """
+    with call.reading(given.session) as session:
+        return page(session.tree(), given, lambda row: row.uuid)
+
+
+class Fork(OfSession):
+    """Parameters of `tree.fork`."""
+
+    at: Annotated[EntryRef, Meta(description="The last entry to copy.")] = "@"
+    name: Annotated[str | None, Meta(description="The name of the copy.")] = None
+    cwd: Annotated[
+        str | None,
+        Meta(description="The working directory of the copy; by default that of the session."),
+    ] = None
+
+
+@TREE.method("Copy a path into a new session", "write", core=True)
+def fork(call: Call, given: Fork) -> Made:
+    """Copy an entry and all entries above it into a new session of the store."""
+    call.scope.check_write()
+    store = call.scope.store
+    file = store.fork(call.file(given.session), given.at, name=given.name, cwd=given.cwd)
+    return _made(call, file)
+
+
+Out = Annotated[
+    str,
+    Meta(
+        description="The path of the new file; a relative one begins in the folder of the store.",
+        examples=["copy.jsonl"],
+    ),
+]
+
+
+class Transcribing(OfSession, kw_only=True):
+    """Parameters of a method that makes a transcript."""
+
+    at: Annotated[EntryRef, Meta(description="The last entry of the transcript.")] = "@"
+    redact: Annotated[bool, Meta(description="Mask secrets.")] = False
+    remote_images: Annotated[
+        bool, Meta(description="Keep images that messages refer to by address, instead of links.")
+    ] = False
+
+
+class Export(Transcribing):
+    """Parameters of `tree.export`."""
+
+    offset: Offset = 0
+
+
+class Transcript(Passage, kw_only=True, omit_defaults=True):
+    """A transcript, or a part of one; `next` is there if it goes on."""
+
+    at: Annotated[
+        str, Meta(description="The last entry: give it as `at` to go on with this transcript.")
+    ]
+
+
+@TREE.method("Read a transcript")
+def export(call: Call, given: Export) -> Transcript:
+    """Read the path to an entry as Markdown, from its first message on; go on with `offset`.
+
+    It has all messages, also those that a compaction replaced in the context.
+    """
+    redaction = _redaction(call, given.redact)
+    with call.reading(given.session) as session:
+        end = session.entry(given.at)
+        parts = session.to_markdown(end, redact=redaction, remote_images=given.remote_images)
+        found = passage(call.each(parts), given.offset, given.budget)
+    return Transcript(at=end.uuid, text=found.text, offset=found.offset, next=found.next)
+
+
+class ExportFile(Transcribing, kw_only=True):
+    """Parameters of `tree.export_file`."""
+
+    out: Out
+
+
+class Exported(msgspec.Struct, omit_defaults=True):
+    """A new file with a transcript."""
+
+    file: Annotated[str, Meta(description="The path of the new file.")]
+    masked: Annotated[
+        dict[str, Any] | None, Meta(description="What was masked, if secrets are masked.")
+    ] = None
+
+
+@TREE.method("Write a transcript to a file", "write")
+def export_file(call: Call, given: ExportFile) -> Exported:
+    """Write the path to an entry as Markdown to a new file; a file is never replaced."""
+    file = call.scope.new_file(given.out)
+    redaction = _redaction(call, given.redact)
+    with call.reading(given.session) as session:
+        parts = session.to_markdown(
+            session.entry(given.at),
+            redact=redaction,
+            beside=os.path.dirname(os.path.abspath(file)),
+            remote_images=given.remote_images,
+        )
+        create_file(DISK, file, (part.encode("utf-8", "replace") for part in call.each(parts)))
+    return Exported(file, None if redaction is None else redaction.report())
+
+
+class ExportBranch(OfSession, kw_only=True):
+    """Parameters of `tree.export_branch`."""
+
+    entry: Annotated[EntryRef, Meta(description="The top entry of the subtree.")]
+    out: Annotated[
+        str,
+        Meta(
+            description="The path of the new file, or the address of the new session; a relative "
+            "one begins in the store.",
+            examples=["copy.jsonl"],
+        ),
+    ]
+    with_path: Annotated[
+        bool, Meta(description="Copy the path from the header to the entry, too.")
+    ] = False
+    inline: Annotated[
+        bool, Meta(description="Put the content of blobs and handles into the new file itself.")
+    ] = False
+    redact: Annotated[bool, Meta(description="Mask secrets in the copy.")] = False
+    root: Root = None
+
+
+@TREE.method("Copy a subtree into a new session", "write")
+def export_branch(call: Call, given: ExportBranch) -> Made:
+    """Copy an entry and all entries below it into a new session; nothing is ever replaced.
+
+    Scratch lanes that were never kept are left out.
+    """
+    file = call.scope.new_session(given.out)
+    redaction = _redaction(call, given.redact)
+    with call.reading(given.session, given.root) as session:
+        made = session.export_branch(
+            given.entry, file, given.with_path, inline=given.inline, redact=redaction
+        )
+    return _made(call, made, redaction)
+
+
+class Convert(OfSession, kw_only=True):
+    """Parameters of `tree.convert`."""
+
+    to: Annotated[
+        Literal["pi", "claude-code", "codex", "gemini", "atif"],
+        Meta(description="The program, or 'atif': the Agent Trajectory Interchange Format."),
+    ]
+    out: Out
+    root: Root = None
+
+
+class Converted(msgspec.Struct, omit_defaults=True):
+    """The new files, and what they leave out."""
+
+    file: Annotated[str, Meta(description="The path of the new file.")]
+    beside: Annotated[list[str], Meta(description="The other new files, which belong to it.")] = (
+        msgspec.field(default_factory=list)
+    )
+    not_kept: Annotated[list[str], Meta(description="What the new files leave out or change.")] = (
+        msgspec.field(default_factory=list)
+    )
+    warnings: Annotated[list[str], Meta(description="Content that could not be read.")] = (
+        msgspec.field(default_factory=list)
+    )
+
+
+@TREE.method("Convert a session for another program", "write")
+def convert(call: Call, given: Convert) -> Converted:
+    """Make a file that another program opens, and say what its format cannot keep.
+
+    The session does not change; a file is never replaced. To go on with a session in an agent, use
+    session.resume_command.
+    """
+    file = call.scope.new_file(given.out)
+    with call.reading(given.session, given.root) as session:
+        made = session.convert(given.to, file)
+    return Converted(made.file, made.beside, [str(loss) for loss in made.losses], made.warnings)
+
+
+def _made(call: Call, file: str, redaction: Redaction | None = None) -> Made:
+    with call.reading(file) as copy:
+        return Made(copy.id, file, None if redaction is None else redaction.report())
+
+
+def _redaction(call: Call, asked: bool) -> Redaction | None:
+    """What masks secrets in a copy, where that is asked for or holds for all that leaves."""
+    if not (asked or call.scope.redact):
+        return None
+    from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+
+    return Redaction(homes=[os.path.expanduser("~")])

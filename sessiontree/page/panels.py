@@ -1,0 +1,335 @@
+"""The panels of a page: changed files, contexts, costs and the plot.
+
+The plot of the size of the context over a session.
+
+What a session changed: for each file the calls that edited it, and a diff of it all.
+
+What the model had, at any entry: what each entry adds to a context, for the script of the page.
+
+The script folds a path as `context.fold` does, but with numbers: of each entry it knows the parent
+and the tokens that it contributes; of a compaction the first kept entry, of an edit its target, of
+a merge the path that it takes in. Messages are not needed for that, so that a page of any length
+has the context of every entry.
+
+Costs: what each turn used and cost, and how large the context was.
+
+Invariants: a diff of it all is made only where each state of the file is known, from its first edit
+to its last; a file that an edit leaves unknown has none; the rows that the script finds for an
+entry are those of `Session.context`; an answer counts once, in the turn that has it first, however
+many entries repeat it. What a session cost is what `stats --by` says.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from sessiontree.context.compaction import estimate_tokens
+from sessiontree.context.fold import custom_message, replaced, summary_message
+from sessiontree.core.blocks import message_uuid
+from sessiontree.core.entry import PIECES, SUMMARIES, Entry
+from sessiontree.core.message import Message, calls_of, is_result_block, result_ids
+from sessiontree.core.steps import Steps
+from sessiontree.core.usage import usage_of
+from sessiontree.edits.diff import Counts, diff_of
+from sessiontree.edits.tools import Edit, after
+from sessiontree.errors import TooMuchError
+from sessiontree.text.amounts import in_short
+from sessiontree.views.costs import Prices, Spent, spent_by, with_covered
+from sessiontree.views.turns import SessionOutline
+
+_MOST_TEXT: Final = 400_000  # characters of a file whose states are kept
+
+
+class ChangedFile(msgspec.Struct):
+    """A file that a session changed.
+
+    Attributes:
+        path: its path.
+        rows: the numbers of the rows of the calls that edited it.
+        added, removed: the lines of all edits.
+        did: what was done, in words.
+    """
+
+    path: str
+    rows: list[int] = []
+    added: int = 0
+    removed: int = 0
+    did: dict[str, int] = {}
+    first: str | None = None
+    last: str | None = None
+    is_known: bool = True
+
+    def diff(self) -> list[str]:
+        """The lines of a diff from the first state to the last; empty where they are not known."""
+        if not self.is_known or self.last is None or len(self.rows) < 2:
+            return []
+        whole = Edit(path=self.path, kind="write", before=self.first or "", content=self.last)
+        return diff_of(whole)
+
+
+class Changes:
+    """Collects the edits of a session of so many bytes, in order."""
+
+    def __init__(self, cwd: str | None, size: int) -> None:
+        self._cwd = cwd
+        self._steps = Steps.of_command(size, "the files are too large for the number of edits")
+        self.files: dict[str, ChangedFile] = {}
+
+    def take(self, edit: Edit, counts: Counts, row: int) -> None:
+        """Take an edit that was done by the call of a row, with the lines that it changed."""
+        path = posixpath.normpath(posixpath.join(self._cwd or "", edit.path))
+        file = self.files.setdefault(path, ChangedFile(path))
+        if not file.rows or file.rows[-1] != row:
+            file.rows.append(row)
+        file.added += counts.added
+        file.removed += counts.removed
+        word = "created" if edit.is_new else _WORDS.get(edit.kind, "edited")
+        file.did[word] = file.did.get(word, 0) + 1
+        self._follow(file, edit)
+
+    def _follow(self, file: ChangedFile, edit: Edit) -> None:
+        is_first = file.last is None and file.is_known
+        if is_first:
+            file.first = "" if edit.is_new else edit.before
+        before = (
+            edit.before if edit.before is not None else file.last if not is_first else file.first
+        )
+        made = self._after(edit, before)
+        file.is_known = file.is_known and file.first is not None and made is not None
+        file.last = made if made is not None and len(made) <= _MOST_TEXT else None
+        if file.last is None:
+            file.is_known, file.first = False, None
+
+    def _after(self, edit: Edit, before: str | None) -> str | None:
+        try:
+            return after(edit, before, self._steps)
+        except TooMuchError:  # the page has the diff of each edit
+            return None
+
+
+_WORDS: Final = {"write": "written", "delete": "deleted", "move": "moved", "append": "appended to"}
+
+
+NOTHING: Final = -1
+"""The tokens of an entry that contributes nothing."""
+
+
+class Rules(msgspec.Struct):
+    """What of some entries decides about contexts, by the number of the entry in its turn.
+
+    Attributes:
+        kept: of each compaction the uuid of the first entry that it keeps.
+        edits: of each edit its target, and the tokens of the new content; `NOTHING` drops it.
+        merges: of each merge the uuids of its base and its end, and whether it has a summary.
+        pieces: of each piece of a message the name of the message.
+        calls: the ids of the calls that an entry makes, and whether they stay when an edit replaces
+            its content.
+        answers: the ids of the calls that an entry answers.
+        strays: the entries with results of calls that the turn does not have, and whether they
+            have something else too.
+    """
+
+    kept: dict[int, str] = {}
+    edits: dict[int, tuple[str, int]] = {}
+    merges: dict[int, tuple[str, str, bool]] = {}
+    pieces: dict[int, str] = {}
+    calls: dict[int, tuple[list[str], bool]] = {}
+    answers: dict[int, list[str]] = {}
+    strays: dict[int, bool] = {}
+
+    def take(self, entry: Entry, number: int) -> int:
+        """Take a whole entry that is not a message; gives the tokens that it contributes."""
+        kind = entry.type
+        if kind == "context_edit":
+            self._take_edit(entry, number)
+        elif kind == "merge":
+            ends = _text(entry.get("baseUuid")), _text(entry.get("mergedUuid"))
+            self.merges[number] = *ends, entry.get("summary") is not None
+            return estimate_tokens(summary_message("branchSummary", entry))
+        elif kind == "compaction":
+            self.kept[number] = _text(entry.get("firstKeptEntryUuid"))
+            return estimate_tokens(summary_message("compactionSummary", entry))
+        elif kind in SUMMARIES:
+            return estimate_tokens(summary_message("branchSummary", entry))
+        elif kind == "custom_message":
+            return estimate_tokens(custom_message(entry))
+        elif kind in PIECES:
+            self.pieces[number] = message_uuid(entry)
+            if entry.get("role") == "system":  # only now it is known to be no message of a context
+                self.edits[number] = entry.uuid, NOTHING
+            block = entry.get("block")
+            return estimate_tokens({"content": [block]}) if isinstance(block, dict) else 0
+        return NOTHING
+
+    def _take_edit(self, entry: Entry, number: int) -> None:
+        target = entry.get("targetUuid")
+        if isinstance(target, str):
+            message = replaced({"role": "user", "content": ""}, entry.get("replacement"))
+            self.edits[number] = target, NOTHING if message is None else estimate_tokens(message)
+
+    def take_message(self, message: Message, number: int, *, is_stray: bool) -> int:
+        """Take a message; gives the tokens that it contributes.
+
+        `is_stray` tells that it has a result, whose call its turn does not have.
+        """
+        if message.get("role") == "system":
+            return NOTHING
+        self.take_calls(message, number)
+        if ids := result_ids(message):
+            self.answers[number] = ids
+            if is_stray:
+                self.strays[number] = _has_more(message)
+        return estimate_tokens(message)
+
+    def take_calls(self, message: Message, number: int) -> None:
+        """Take the calls of a message."""
+        if calls := calls_of(message):
+            is_apart = not isinstance(message.get("content"), list)
+            self.calls[number] = [call.id for call in calls], is_apart
+
+
+def _has_more(message: Message) -> bool:
+    """Whether something is left of a message without its results."""
+    content = message.get("content")
+    is_list = message.get("role") == "user" and isinstance(content, list)
+    return is_list and not all(map(is_result_block, content or ()))
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+_REPORTED: Final = "as reported"
+_LISTED: Final = "at list prices"
+
+
+class Cost(NamedTuple):
+    """A cost in US dollars, and how it was found."""
+
+    dollars: float
+    how: str
+
+
+Found = tuple[list[tuple[str, Spent]], int]
+"""What the answers of an entry used, by their names, and the size of the context they had."""
+
+
+def found_in(entry: Entry, fields: Mapping[str, Any], time: datetime | None) -> Found | None:
+    """What the fields of a message or another entry say of usage; `time` is that of the entry."""
+    used = fields.get("usage")
+    if not isinstance(used, Mapping):
+        return None
+    usage = usage_of(used)
+    found = [(name or spent.key, spent) for name, spent in spent_by(entry, fields, time)]
+    return found, usage.input + usage.cache_read + usage.cache_write
+
+
+class Costs:
+    """Collects the usage of answers; `load` gives the list prices, and is called when needed."""
+
+    def __init__(self, load: Callable[[], Prices | None]) -> None:
+        self._load = load
+        self._answers: dict[str, Spent] = {}
+        self._by_turn: dict[int, list[str]] = {}
+        self._sizes: dict[int, list[int]] = {}
+
+    def take(self, place: int, entries: Iterable[Found]) -> None:
+        """Take what the entries of the turn at a place used."""
+        for found, size in entries:
+            is_new = False
+            for key, spent in found:
+                known = self._answers.get(key)
+                self._answers[key] = spent.unless_known(known)
+                if known is None:
+                    is_new = True
+                    self._by_turn.setdefault(place, []).append(key)
+            if size and is_new:
+                self._sizes.setdefault(place, []).append(size)
+
+    def context_of(self, place: int) -> int:
+        """The tokens that the model got at the last answer of a turn."""
+        return self._sizes.get(place, [0])[-1]
+
+    def sizes(self, outline: SessionOutline) -> list[list[int]]:
+        """The sizes of the context by answer, for each turn of the current path."""
+        return [
+            self._sizes.get(place, []) if turn.current and not turn.subagent else []
+            for place, turn in enumerate(outline.turns)
+        ]
+
+    def of(self, place: int) -> Cost | None:
+        """What a turn cost; None if that is not known.
+
+        What the agent reported for the whole session counts in `total` alone.
+        """
+        if place not in self._by_turn:
+            return None
+        found = [self._answers[key] for key in self._by_turn[place]]
+        return self._sum([spent for spent in found if not spent.is_of_session])
+
+    def total(self) -> Cost | None:
+        """What all turns cost."""
+        return self._sum(list(self._answers.values()))
+
+    def _sum(self, found: list[Spent]) -> Cost | None:
+        reported = listed = 0.0
+        unknown = 0
+        for spent in with_covered(found):
+            reported += spent.usage.cost
+            if not spent.needs_price:
+                continue
+            if (price := self._listed(spent)) is not None:
+                listed += price
+            else:
+                unknown += 1
+        if not (reported or listed):
+            return None
+        how = [_REPORTED] if reported else []
+        how += [_LISTED] if listed else []
+        how += [f"{unknown:,} answers without a price"] if unknown else []
+        return Cost(reported + listed, ", ".join(how))
+
+    def _listed(self, spent: Spent) -> float | None:
+        prices = self._load()
+        return None if prices is None else prices.of(spent)
+
+
+_WIDTH: Final = 600
+_HEIGHT: Final = 80
+
+
+class Plot(msgspec.Struct, frozen=True):
+    """A line, as an SVG polyline has it, and the places of compactions."""
+
+    points: str
+    compactions: tuple[int, ...]
+    most: str
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+def plot_of(sizes: Sequence[Sequence[int]], compacted: Sequence[int]) -> Plot | None:
+    """The plot of the sizes of each turn; None with fewer than two sizes.
+
+    `compacted` has the places of the turns with a compaction.
+    """
+    flat = [size for turn in sizes for size in turn]
+    if len(flat) < 2:
+        return None
+    most = max(flat)
+    step = max(1, len(flat) // _WIDTH)
+    shown = [max(flat[at : at + step]) for at in range(0, len(flat), step)]
+    across = _WIDTH / max(1, len(shown) - 1)
+    points = (
+        f"{at * across:.0f},{_HEIGHT - size * _HEIGHT / most:.0f}" for at, size in enumerate(shown)
+    )
+    before = [0]
+    for turn in sizes:
+        before.append(before[-1] + len(turn))
+    marks = sorted({round(before[place] * _WIDTH / len(flat)) for place in compacted})
+    return Plot(" ".join(points), tuple(marks), in_short(most))

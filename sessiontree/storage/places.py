@@ -1,0 +1,195 @@
+"""The open places of this process, by their addresses; each kind is imported when it is needed.
+
+Invariant: a process has one place for each address, which serves all its sessions.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Final
+
+from sessiontree.errors import SessionExistsError, UsageError
+from sessiontree.storage.atomic import check_free, create_file
+from sessiontree.storage.fs import Durability, FileSystem, real_path
+from sessiontree.storage.log import FileLog, Log
+
+if TYPE_CHECKING:
+    from sessiontree.storage.beside import Elsewhere
+    from sessiontree.storage.blobs import Blobs
+    from sessiontree.storage.place import Address, Contents, Place
+
+_places: dict[tuple[str, tuple[tuple[str, str], ...]], Place] = {}
+_lock: Final = threading.RLock()
+
+
+def _is_address(file: str) -> bool:
+    """See `place.is_address`; a path needs no look at it."""
+    if ":/" not in file:
+        return False
+    from sessiontree.storage.place import is_address  # few sessions have an address
+
+    return is_address(file)
+
+
+def _path_of(file: str) -> str:
+    """See `place.path_of`."""
+    if not file.startswith("file://"):
+        return file
+    from sessiontree.storage.place import path_of  # few sessions have an address
+
+    return path_of(file)
+
+
+def place_of(url: str) -> tuple[Place, str]:
+    """The place of an address, and the name in it.
+
+    An address without a password finds the place that was opened with one.
+
+    Raises:
+        UsageError: it is not the address of a place, or a library that it needs is not installed.
+    """
+    from sessiontree.storage.place import address  # few sessions have an address
+
+    found = address(url)
+    key = found.shown, found.shown_options
+    with _lock:
+        place = _places.get(key)
+        if place is None:
+            place = _places[key] = _opener(found.scheme)(found, _elsewhere(found))
+    return place, found.name
+
+
+def _elsewhere(found: Address) -> Elsewhere | None:
+    """Where the blobs of a place are kept, if not in it."""
+    if not any(key == "blobs" for key, _ in found.options):
+        return None
+    from sessiontree.storage.beside import elsewhere  # few addresses say so
+
+    return elsewhere(found, _contents_at)
+
+
+def _contents_at(url: str) -> Contents:
+    """The contents at the address of a place, or in the folder of a `file` URL."""
+    if _is_address(url):
+        return place_of(url)[0].contents
+    from sessiontree.storage.folder import FolderContents  # few addresses have one
+
+    return FolderContents(_path_of(url))
+
+
+def shown(file: str) -> str:
+    """A path as it is, and an address without its password, which still opens its place."""
+    if not _is_address(file):
+        return file
+    place, name = place_of(file)
+    return place.address(name)
+
+
+def _opener(scheme: str) -> Callable[[Address, Elsewhere | None], Place]:
+    """The function that opens the places of a scheme."""
+    if scheme == "memory":
+        from sessiontree.storage import memory
+
+        return memory.open_place
+    if scheme == "postgresql":
+        from sessiontree.storage.postgres import place as postgres
+
+        return postgres.open_place
+    if scheme == "s3":
+        from sessiontree.storage.objects import place as objects
+
+        return objects.open_place
+    raise UsageError(f"there is no kind of place with the scheme {scheme}")
+
+
+def check_durability(file: str | None, durability: object) -> None:
+    """Check that the log of a session can have a durability.
+
+    Raises:
+        UsageError: it cannot.
+    """
+    if durability not in ("fsync", "os", "group"):
+        raise UsageError(f"durability is 'fsync', 'os' or 'group', not {durability!r}")
+    is_in_bucket = file is not None and file.startswith("s3://")
+    if durability == "group" and not is_in_bucket:
+        raise UsageError(
+            "durability='group' is for sessions in a bucket (s3://…); leave it out, or choose 'os'"
+        )
+
+
+def open_log(
+    fs: FileSystem, file: str, *, readonly: bool = False, durability: Durability = "fsync"
+) -> Log:
+    """Open the log of a session, given its path or its address.
+
+    Raises:
+        SessionNotFoundError: there is none.
+        StorageError: it cannot be opened.
+    """
+    if _is_address(file):
+        place, name = place_of(file)
+        return place.log(name, readonly=readonly, durability=durability)
+    return FileLog(fs, _path_of(file), readonly=readonly, durability=durability)
+
+
+def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
+    """Make a session with this content, given its path or its address.
+
+    Raises:
+        SessionExistsError: there is one already.
+        StorageError: it cannot be made.
+        UsageError: the address is in the trash.
+    """
+    if _is_address(file):
+        from sessiontree.storage.place import check_no_trash  # few sessions have an address
+
+        check_no_trash(file)
+        place, name = place_of(file)
+        place.create(name, blocks)
+    else:
+        create_file(fs, _path_of(file), blocks)
+
+
+def check_new_address(file: str) -> None:
+    """See `place.check_new_address`; a path may have any ending."""
+    if _is_address(file):
+        from sessiontree.storage import place  # few sessions have an address
+
+        place.check_new_address(file)
+
+
+def check_new(fs: FileSystem, file: str) -> None:
+    """Check that a session can have this path or address, and that none has it.
+
+    Raises:
+        SessionExistsError: there is one.
+        StorageError: no session can have it.
+    """
+    if _is_address(file):
+        place, name = place_of(file)
+        from sessiontree.storage.place import check_name  # few sessions have an address
+
+        if place.find(check_name(name, place.url)) is not None:
+            file = place.address(name)
+            raise SessionExistsError(f"{file} is there already; choose another name", file)
+    else:
+        real_path(_path_of(file))  # refuses what cannot be the name of a file
+        check_free(fs, _path_of(file))
+
+
+def is_same_log(one: Log, other: Log) -> bool:
+    """Whether two open logs are one: at the same address, or two names of one file."""
+    if _is_address(one.name) or _is_address(other.name):
+        return one.name == other.name
+    return one.identity == other.identity
+
+
+def blobs_of(fs: FileSystem, file: str) -> Blobs:
+    """The blobs of a session, given its path or its address."""
+    from sessiontree.storage.blobs import Blobs  # many sessions have none
+
+    if _is_address(file):
+        place, name = place_of(file)
+        return place.blobs(name).open()
+    return Blobs(fs, _path_of(file))

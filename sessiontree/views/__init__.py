@@ -1,0 +1,1 @@
+"""A session as people see it: turns, tree, words, Markdown, costs."""

@@ -1,0 +1,608 @@
+"""Stats, usage and list prices: what a session and its turns cost.
+
+What each turn of a session cost, as reported or at list prices.
+
+Spending: what each answer of a model used and cost, in the order of the file. An agent may report a
+cost apart from the answers: Claude Code writes what the session cost so far (`cost-state`), and the
+recorder what a turn cost. An answer that such a report covers has no cost of its own, and must not
+be priced again.
+
+Stats: how large a session is, and what it cost.
+
+Prices: what an answer costs at the list price of its provider, by the package `genai-prices`.
+
+The package has the prices in itself. Invariant: nothing is read from the network. The package is an
+optional dependency, and slow to import: only `load` imports it.
+
+Invariants:
+
+- An answer counts once, in the turn that has its first entry. What an agent reported for the whole
+  session counts in no turn.
+- The usage of one answer counts once, however many entries repeat it.
+- No blob is read, and no handle resolved but those that may be answers.
+- The whole file counts, with all branches and lanes, and its usage as `spending` gives it.
+- No blob is read.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from sessiontree.context.settings import model_of
+from sessiontree.core.blocks import role_of_entry
+from sessiontree.core.entry import Entry, decode_object, moment_of
+from sessiontree.core.handle import MARK, Blob, blobs_needed
+from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.usage import (
+    ANSWERS,
+    Mode,
+    Usage,
+    advice_in,
+    counts_instead,
+    mode_of,
+    reports_cost,
+    usage_of,
+    written_for_an_hour,
+)
+from sessiontree.storage.lines import Backwards
+from sessiontree.views.messages import with_messages
+from sessiontree.views.tree import count_branches
+from sessiontree.views.turns import SessionOutline
+
+if TYPE_CHECKING:
+    from sessiontree.engine.cursor import Cursor
+    from sessiontree.engine.reader import TreeReader
+
+
+_OF_SESSION: Final = "session"
+_REPORTS: Final = frozenset({_OF_SESSION, "result"})
+"""The kinds of `usage` entries that give the cost of answers before them."""
+
+_VARIANT: Final = re.compile(r"\[[^]]*]$|-\d{8}$")
+"""What a name of a model may have at its end in one place and not in another."""
+
+_NEAR: Final = 64
+"""Lines before an entry without a time that are read to find one."""
+
+
+class Spent(msgspec.Struct, frozen=True):
+    """The usage of one answer, summary or `usage` entry.
+
+    Attributes:
+        key: identifies the answer in all files that have a copy of it.
+        time: when it was first written; None if that is not known.
+        provider: the provider, as far as the entry names it.
+        model: the model; empty if the entry names none.
+        usage: the tokens, and the cost that was reported.
+        written_for_an_hour: the part of the tokens written to a cache that is kept for an hour.
+        mode: how the provider served it, if that has a price of its own.
+        is_reported: whether a cost, which may be 0, was reported with the tokens.
+        is_report: whether the cost is that of answers before it.
+        is_of_session: whether these are all answers of the session, and not those of a turn.
+        entry: the uuid of the first entry that has it.
+        is_covered: whether a later entry of the session reports the cost.
+    """
+
+    key: str
+    time: datetime | None
+    provider: str | None
+    model: str
+    usage: Usage
+    written_for_an_hour: int = 0
+    mode: Mode | None = None
+    is_reported: bool = False
+    is_report: bool = False
+    is_of_session: bool = False
+    entry: str = ""
+    is_covered: bool = False
+
+    @property
+    def name(self) -> str:
+        """The model with its provider, as `stats` names it; empty if it is not known."""
+        return f"{self.provider}/{self.model}" if self.provider and self.model else self.model
+
+    @property
+    def needs_price(self) -> bool:
+        """Whether tokens were used whose cost nothing reports."""
+        return bool(self.usage.tokens) and not (self.is_reported or self.is_covered)
+
+    def unless_known(self, known: Spent | None) -> Spent:
+        """What counts of this and of what an earlier entry of the same answer spent."""
+        if known is None:
+            return self
+        if not counts_instead(self.usage, known.usage):
+            return known
+        return replace(self, key=known.key, time=known.time, entry=known.entry)
+
+
+def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]:
+    """What each entry with usage spent; an answer that several entries repeat is given once.
+
+    The blobs that entries need are added to `needed`, so that the file is read once.
+    """
+    answers: dict[str, Spent] = {}
+    lack = "their usage is not counted"
+    entries = may_have_usage(cursor.reader, set() if needed is None else needed)
+    for entry, message in with_messages(entries, cursor.messages, lack, _may_be_answer):
+        fields = entry.message_as_stored if entry.type == "message" else entry.as_stored
+        fields = fields if message is None else message
+        if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
+            continue
+        for name, spent in spent_by(entry, fields, _time_of(entry, cursor.reader)):
+            spent = replace(spent, entry=entry.uuid)
+            if name:
+                answers[name] = spent.unless_known(answers.get(name))
+            else:
+                yield spent
+    yield from answers.values()
+
+
+def costs(cursor: Cursor) -> list[Spent]:
+    """What `spending` gives, with the answers marked whose cost another entry reports.
+
+    Such an entry is given with the provider and the name that the answers have for its model.
+    """
+    return with_covered(list(spending(cursor)))
+
+
+def with_covered(found: list[Spent]) -> list[Spent]:
+    """See `costs`; `found` is what one session spent."""
+    until: dict[str, datetime] = {}  # by model: the time of its last report
+    named: dict[str, Spent] = {}
+    for spent in found:
+        model = _plain(spent.model)
+        if spent.is_report:
+            time = spent.time or _NEVER
+            until[model] = max(until.get(model, time), time)
+        else:
+            named.setdefault(model, spent)
+    return [_marked(spent, until, named) for spent in found] if until else found
+
+
+def unreported(found: Iterable[Spent]) -> list[Spent]:
+    """What was spent without the costs that were reported, so that each answer needs a price."""
+    return [
+        replace(spent, usage=replace(spent.usage, cost=0.0), is_reported=False, is_covered=False)
+        for spent in found
+        if not spent.is_report
+    ]
+
+
+def _marked(spent: Spent, until: Mapping[str, datetime], named: Mapping[str, Spent]) -> Spent:
+    model = _plain(spent.model)
+    if spent.is_report:
+        answer = named.get(model, spent)
+        return replace(spent, provider=answer.provider, model=answer.model)
+    ends = [until[each] for each in (model, "") if each in until]
+    is_covered = bool(ends) and (spent.time is None or spent.time <= max(ends))
+    return replace(spent, is_covered=True) if is_covered and not spent.is_reported else spent
+
+
+_NEVER: Final = datetime.max.replace(tzinfo=UTC)
+
+
+def _plain(model: str) -> str:
+    """The name of a model without its variant and its date."""
+    return _VARIANT.sub("", _VARIANT.sub("", model))
+
+
+def may_have_usage(reader: TreeReader, needed: set[Blob]) -> Iterator[Entry]:
+    """The entries that may have usage; the blobs that entries need are added to `needed`."""
+    with reader.alone():
+        view = reader.whole()
+        lines = view.entry_lines()
+    for offset, line in lines:
+        if MARK in line:
+            needed.update(blobs_needed(decode_object(line)))
+        if b'"usage"' not in line and b'"handle"' not in line:
+            continue
+        entry = view.decode(line, offset)
+        if entry is not None:
+            yield entry
+
+
+def _may_be_answer(handle: Entry) -> bool:
+    """Whether a handle of a message may be an answer, and does not have its usage itself."""
+    return role_of_entry(handle) in (None, "assistant") and "usage" not in handle.as_stored
+
+
+def spent_by(
+    entry: Entry, fields: Mapping[str, Any], time: datetime | None
+) -> Iterator[tuple[str, Spent]]:
+    """What an entry spent, given its message or its keys, with the name of the answer.
+
+    The name is what other entries of the answer repeat; it is empty where the answer has none. A
+    model that the model of the answer asked has an answer of its own.
+    """
+    given = fields.get(ANSWERS.get(entry.type, ""))
+    name = given if isinstance(given, str) else ""
+    model = model_of(fields) or {}
+    provider, named = model.get("provider"), str(model.get("modelId", ""))
+    told = provider if isinstance(provider, str) else None
+    reported = fields["usage"]
+    kind = fields.get("kind") if entry.type == "usage" else None
+    key = name or entry.uuid
+    mode = mode_of(reported, fields.get("serviceTier"))
+    yield name, _spent(key, time, told, named, reported, mode, kind)
+    for number, advice in enumerate(advice_in(reported, name)):
+        key = advice.name or f"{entry.uuid} {number}"
+        yield advice.name, _spent(key, time, told, advice.model, advice.reported)
+
+
+def _spent(
+    key: str,
+    time: datetime | None,
+    provider: str | None,
+    model: str,
+    reported: Any,
+    mode: Mode | None = None,
+    kind: Any = None,
+) -> Spent:
+    usage = usage_of(reported)
+    is_report = isinstance(kind, str) and kind in _REPORTS
+    return Spent(
+        key=f"{key} {time and time.timestamp()}",
+        time=time,
+        provider=provider,
+        model=model,
+        usage=usage,
+        written_for_an_hour=written_for_an_hour(reported),
+        mode=mode,
+        is_reported=usage.cost > 0 if is_report else reports_cost(reported),
+        is_report=is_report and usage.cost > 0,
+        is_of_session=kind == _OF_SESSION,
+    )
+
+
+def _time_of(entry: Entry, reader: TreeReader) -> datetime | None:
+    """When an entry was written; of one without a time, the time of the entry before it."""
+    return _moment(entry.timestamp) if entry.timestamp else _time_before(entry, reader)
+
+
+def _time_before(entry: Entry, reader: TreeReader) -> datetime | None:
+    backwards = Backwards(reader.log.read)
+    end = entry.offset - 1
+    for _ in range(_NEAR):
+        if end <= 0:
+            break
+        start, line = backwards.line_before(end)
+        body = decode_object(line)
+        if body.get("timestamp") and body.get("lane") == entry.lane:
+            return _moment(body["timestamp"])
+        end = start - 1
+    return None
+
+
+def _moment(timestamp: Any) -> datetime | None:
+    found = moment_of(timestamp)
+    with suppress(OverflowError):  # at the first or the last year
+        return None if found is None else found.astimezone(UTC)
+    return None
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """A session in numbers.
+
+    Attributes:
+        types: the number of entries of each type, including the header.
+        branches: the number of branches, without scratch lanes that were never kept.
+        lanes: the number of entries on each lane; entries without a lane count for `main`.
+        file_bytes: the size of the session file.
+        blob_bytes: the size of all blobs beside the file.
+        blobs: the number of blobs beside the file.
+        lost_blobs: the number of blobs that entries need, but that are missing or of a wrong size.
+        usage: the tokens and the cost of all answers, summaries and `usage` entries.
+        models: the tokens and the cost for each known model (`provider/model`).
+    """
+
+    types: dict[str, int]
+    branches: int
+    lanes: dict[str, int]
+    file_bytes: int
+    blob_bytes: int
+    blobs: int
+    lost_blobs: int
+    usage: Usage
+    models: dict[str, Usage]
+
+    @property
+    def entries(self) -> int:
+        """The number of entries, including the header."""
+        return sum(self.types.values())
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the JSON object that `stats --json` prints."""
+        return {
+            "entries": self.entries,
+            "types": self.types,
+            "branches": self.branches,
+            "lanes": self.lanes,
+            "bytes": {"file": self.file_bytes, "blobs": self.blob_bytes},
+            "blobs": self.blobs,
+            "lostBlobs": self.lost_blobs,
+            "usage": self.usage.as_dict(),
+            "models": {name: usage.as_dict() for name, usage in self.models.items()},
+        }
+
+
+def stats(cursor: Cursor, file_bytes: int) -> Stats:
+    """See `Session.stats`; `file_bytes` is the size of the session file."""
+    reader = cursor.reader
+    tree = reader.index()
+    rows = range(len(tree))
+    needed: set[Blob] = set()
+    total = Usage()
+    models: dict[str, Usage] = {}
+    for spent in spending(cursor, needed):
+        total += spent.usage
+        if name := spent.name:
+            models[name] = models.get(name, Usage()) + spent.usage
+    blobs = list(reader.blobs.blobs())
+    return Stats(
+        types=dict(Counter(map(tree.type_of, rows)).most_common()),
+        branches=count_branches(reader),
+        lanes=dict(Counter(tree.lane_of(row) or "main" for row in rows)),
+        file_bytes=file_bytes,
+        blob_bytes=sum(blob.size for blob in blobs),
+        blobs=len(blobs),
+        lost_blobs=_lost(reader, needed),
+        usage=total,
+        models=models,
+    )
+
+
+def lost_blobs(reader: TreeReader) -> int:
+    """The number of blobs that entries need, but that are missing or of a wrong size."""
+    needed: set[Blob] = set()
+    for _ in may_have_usage(reader, needed):
+        pass
+    return _lost(reader, needed)
+
+
+def _lost(reader: TreeReader, needed: set[Blob]) -> int:
+    return sum(reader.blobs.fault(blob) is not None for blob in needed)
+
+
+HOW_TO_GET: Final = "pip install 'sessiontree[prices]'"
+
+
+_FAST: Final = Mode("speed", "fast")
+
+_TIMES: Final = (("claude-opus-4-6", 6), ("claude-opus-4-7", 6))
+"""How many times the usual price Anthropic took for the fast mode of models that lost it.
+
+The package does not have these prices.
+"""
+
+_OF_AMAZON: Final = re.compile(r"(?:[a-z-]+\.)?anthropic\.")
+"""How the names of Anthropic's models begin at Amazon Bedrock, which has its own prices."""
+
+
+class Prices:
+    """The list prices of models.
+
+    The package takes a tenth of a millisecond for an answer. The price is linear in the tokens of
+    each kind, for one model, time and tier: so it is asked once for each kind, with as many tokens.
+    """
+
+    def __init__(self, calculate: Callable[..., Any], usage: Callable[..., Any], name: str) -> None:
+        self._calculate = calculate
+        self._usage = usage
+        self.name = name
+        self._models: dict[tuple[str | None, str], Any] = {}
+        self._rates: dict[tuple[int, int], _Rates | None] = {}
+        self._kept: dict[int, Any] = {}  # so that the ids of these objects stay theirs
+
+    def of(self, spent: Spent) -> float | None:
+        """The price in US dollars at the time of an answer; None if none is known."""
+        usual = self._price(spent, spent.time)
+        if spent.mode is None or not usual:
+            return usual
+        price = self._price(spent, spent.time, spent.mode)
+        return price if price != usual else usual * self._times(spent)
+
+    def _times(self, spent: Spent) -> float:
+        """How many times the usual price an answer costs whose mode has no price at its time.
+
+        The package has the prices of many modes from a day on alone, and of some not at all.
+        """
+        usual, price = self._price(spent, None), self._price(spent, None, spent.mode)
+        if usual and price and price != usual:
+            return price / usual
+        is_fast = spent.mode == _FAST
+        return next((n for name, n in _TIMES if is_fast and spent.model.startswith(name)), 1)
+
+    def _price(self, spent: Spent, time: datetime | None, mode: Mode | None = None) -> float | None:
+        """The price at a time; None: now."""
+        if not spent.model:
+            return None
+        name = spent.provider, spent.model
+        if name in self._models and mode is None:
+            rates = self._rates_of(spent, time)
+            if rates is not None:
+                return float(sum(rates[kind] * count for kind, count in _kinds(spent)))
+        found = self._asked(spent, _tokens(spent), time, mode)
+        self._models.setdefault(name, getattr(found, "model", None))
+        if found is None or all(price is None for price in vars(found.model_price).values()):
+            return None
+        return float(found.total_price)
+
+    def _asked(
+        self, spent: Spent, tokens: dict[str, int], time: datetime | None, mode: Mode | None
+    ) -> Any:
+        """What the package calculates; None for a model or tokens without a price."""
+        try:
+            return self._calculate(
+                self._usage(**tokens),
+                spent.model,
+                provider_id=spent.provider or _provider_of(spent.model),
+                genai_request_timestamp=time,
+                price_context=mode and {mode.key: mode.value},
+            )
+        except (LookupError, ValueError):
+            return None
+
+    def _rates_of(self, spent: Spent, time: datetime | None) -> _Rates | None:
+        """The price of one token of each kind; None where that is not known."""
+        model, total = self._models[spent.provider, spent.model], _input(spent)
+        if model is None or not total:
+            return None
+        prices = model.get_prices(time or datetime.now(UTC))
+        key = id(prices), sum(total > start for start in _starts(prices))
+        if key not in self._rates:
+            self._kept[id(prices)] = prices
+            self._rates[key] = self._rates_at(spent, total, time)
+        return self._rates[key]
+
+    def _rates_at(self, spent: Spent, total: int, time: datetime | None) -> _Rates | None:
+        rates: dict[str, Decimal] = {}
+        for kind, names in _KINDS.items():
+            tokens = dict.fromkeys(("input_tokens", *names), total)
+            found = self._asked(spent, tokens, time, None)
+            if found is None or not _is_by_token(found.model_price):
+                return None
+            rates[kind] = found.total_price / total
+        rates["output"] -= rates["input"]  # it was asked beside as many tokens of input
+        return rates
+
+
+_Rates = dict[str, Decimal]
+_KINDS: Final[dict[str, tuple[str, ...]]] = {
+    "input": (),
+    "output": ("output_tokens",),
+    "read": ("cache_read_tokens",),
+    "written": ("cache_write_tokens",),
+    "written for an hour": ("cache_write_tokens", "cache_write_1h_tokens"),
+    "written for minutes": ("cache_write_tokens", "cache_write_5m_tokens"),
+}
+
+
+def _kinds(spent: Spent) -> Iterator[tuple[str, int]]:
+    """The tokens of each kind."""
+    used, long = spent.usage, spent.written_for_an_hour
+    yield "input", used.input
+    yield "output", used.output
+    yield "read", used.cache_read
+    if long:
+        yield "written for an hour", long
+        yield "written for minutes", used.cache_write - long
+    else:
+        yield "written", used.cache_write
+
+
+def _input(spent: Spent) -> int:
+    used = spent.usage
+    return used.input + used.cache_read + used.cache_write
+
+
+def _is_by_token(prices: Any) -> bool:
+    """Whether a model has a price, and none for each request."""
+    named = [name for name, price in vars(prices).items() if price is not None]
+    return bool(named) and "requests_kcount" not in named
+
+
+def _starts(prices: Any) -> set[int]:
+    """The sizes of an input above which a model has other prices."""
+    tiers = (getattr(price, "tiers", ()) for price in vars(prices).values())
+    return {tier.start for found in tiers for tier in found}
+
+
+def load() -> Prices | None:
+    """The prices of the installed package; None if it is not installed."""
+    try:
+        import genai_prices
+    except ImportError:
+        return None
+    name = f"genai-prices {genai_prices.__version__}"
+    return Prices(genai_prices.calc_price, genai_prices.Usage, name)
+
+
+def _provider_of(model: str) -> str | None:
+    return "aws" if _OF_AMAZON.match(model) else None
+
+
+def _tokens(spent: Spent) -> dict[str, int]:
+    """The tokens as the package counts them: the input includes what a cache keeps."""
+    used, long = spent.usage, spent.written_for_an_hour
+    tokens = {
+        "input_tokens": used.input + used.cache_read + used.cache_write,
+        "output_tokens": used.output,
+        "cache_read_tokens": used.cache_read,
+        "cache_write_tokens": used.cache_write,
+        "cache_write_1h_tokens": long,
+        "cache_write_5m_tokens": used.cache_write - long if long else 0,
+    }
+    return {name: count for name, count in tokens.items() if count}
+
+
+class TurnCost(NamedTuple):
+    """What a turn cost in US dollars.
+
+    Attributes:
+        reported: the cost that the agent reported for it.
+        listed: the list prices of the answers without a reported cost.
+        unpriced: how many answers have neither.
+    """
+
+    reported: float = 0.0
+    listed: float = 0.0
+    unpriced: int = 0
+
+    @property
+    def dollars(self) -> float:
+        """What is known of the cost."""
+        return self.reported + self.listed
+
+
+def costs_of_turns(
+    cursor: Cursor, outline: SessionOutline, prices: Prices | None
+) -> list[TurnCost]:
+    """The cost of each turn of an outline, in its order."""
+    tree = cursor.reader.index()
+    owners = _owners(tree, outline)
+    found: list[list[Spent]] = [[] for _ in outline.turns]
+    for spent in spending(cursor):
+        row = tree.row(spent.entry) if not spent.is_of_session else NO_ROW
+        if row != NO_ROW and (place := owners[row]) >= 0:
+            found[place].append(spent)
+    return [_sum(each, prices) for each in found]
+
+
+def _owners(tree: TreeIndex, outline: SessionOutline) -> array[int]:
+    """The turn of each row: that of the nearest row above it that begins one; -1 for none."""
+    begins = {tree.row(turn.uuid): place for place, turn in enumerate(outline.turns)}
+    owners = array("i", [-1]) * len(tree)
+    is_done = bytearray(len(tree))
+    for row in range(len(tree)):
+        path: list[int] = []
+        above = row
+        while above != NO_ROW and not is_done[above]:
+            is_done[above] = 1
+            path.append(above)
+            above = tree.parents[above]
+        place = -1 if above == NO_ROW else owners[above]
+        for each in reversed(path):
+            place = owners[each] = begins.get(each, place)
+    return owners
+
+
+def _sum(found: list[Spent], prices: Prices | None) -> TurnCost:
+    reported = listed = 0.0
+    unpriced = 0
+    for spent in with_covered(found):
+        reported += spent.usage.cost
+        if spent.needs_price:
+            price = None if prices is None else prices.of(spent)
+            listed += price or 0.0
+            unpriced += price is None
+    return TurnCost(reported, listed, unpriced)

@@ -1,0 +1,823 @@
+"""A path as Markdown.
+
+Markdown: texts made safe to put into a document.
+
+Passages: the content of an entry for people to read, each part as Markdown. An `Answer` collects
+the parts of an assistant's answer, each call's result below the call.
+
+A transcript: the path to an entry as Markdown for people to read. All messages of the path are in
+it, also those that a compaction or an edit took from the context. The result of a call is below the
+call, wherever on the path it is. What is not shown is counted at the end.
+
+Invariants:
+
+- A text stays within its place: it opens no heading of the document's own, and no code block, list
+  or HTML element that goes on after it.
+- Nothing in it controls a terminal. Unless asked, nothing in it is loaded from elsewhere by a
+  viewer: an image becomes a link. A viewer that loads an image tells its server who reads the text,
+  and when.
+- The same session gives the same text.
+- Content opens no heading of the transcript and ends none of its parts (`views.markdown`).
+- One entry at a time is in memory, beside those that wait for a result and the handles resolved
+  ahead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote as quoted_path
+
+from sessiontree.context.resolved import fenced
+from sessiontree.context.settings import header_settings, settings_of
+from sessiontree.core.activity import as_typed
+from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
+from sessiontree.core.display import printable
+from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
+from sessiontree.core.handle import Handle, blob_of
+from sessiontree.core.index import NO_ROW
+from sessiontree.core.media import IMAGES, base_type, binary_in, left_out
+from sessiontree.core.message import (
+    IMAGE_BLOCKS,
+    THOUGHT_BLOCKS,
+    Call,
+    Message,
+    begins_turn,
+    block_text,
+    blocks_of,
+    call_in,
+    calls_beside,
+    count_of_blocks,
+    indented_text,
+    is_generated,
+    is_partial,
+    is_prompt,
+    is_result_block,
+    is_typed_command,
+    kind_of,
+    most_blocks,
+    result_ids,
+    role_of,
+    text_of,
+    thought_text,
+    typed_text,
+)
+from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import SessionTreeError, TooMuchError
+from sessiontree.storage.place import is_address
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+
+    from sessiontree.redact.redaction import Redaction
+
+
+DEEPER: Final = 2  # levels by which the headings of a text are lowered
+_LARGEST: Final = 200_000  # characters parsed as Markdown; a longer text becomes a block of code
+_TERMINAL: Final = re.compile(
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\r(?=\n)"
+)
+_SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&!$@])")
+_TAG: Final = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])(?![A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>)")
+_IMAGE: Final = re.compile(r"(?<!\\)((?:\\\\)*)!\[(\](?=[(\[]))?")
+_TICKS: Final = re.compile(r"`+")
+_MARKS: Final = re.compile(r"[<>`~#=]|!\[|^[ \t]*-", re.MULTILINE)
+"""Without one of these, a text has no heading, HTML or image, and no code that could stay open."""
+
+_END: Final = "the-end-of-the-text"
+
+
+def plain(text: str) -> str:
+    """Text without control sequences, such as colours; line breaks stay."""
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # as most is; this check is a hundred times as fast
+    return printable(_TERMINAL.sub("", text))
+
+
+def inline(text: str) -> str:
+    """Text on one line, without any markup."""
+    return _SPECIAL.sub(r"\\\1", " ".join(plain(text).split()))
+
+
+def code(text: str) -> str:
+    """Text on one line as code."""
+    shown = " ".join(plain(text).split())
+    if "`" not in shown:
+        return f"`{shown}`" if shown else ""
+    ticks = "`" * (max(map(len, _TICKS.findall(shown))) + 1)
+    space = " " if shown.startswith("`") or shown.endswith("`") else ""
+    return f"{ticks}{space}{shown}{space}{ticks}"
+
+
+def block(text: str, language: str = "") -> str:
+    """Text as a block of code, in a fence that the text cannot end."""
+    fence, rest = fenced(plain(text)).split("\n", 1)
+    return f"{fence}{language}\n{rest}"
+
+
+def quote(text: str) -> str:
+    """A quotation of Markdown. Tabs become spaces, because they have other stops in it."""
+    lines = (line.expandtabs(4) for line in text.split("\n"))
+    return "\n".join(f"> {line}" if line.strip() else ">" for line in lines)
+
+
+def prose(text: str, *, images: bool = False) -> str:
+    """Markdown of another author, contained: its headings lower, its HTML text, its images links.
+
+    With `images`, its images stay. Text that cannot be contained becomes a block of code.
+    """
+    text = plain(text).strip("\n")
+    if len(text) > _LARGEST:
+        return block(text)
+    if not _MARKS.search(text):
+        return text
+    within = _without_tags if images else _linked
+    outside = frozenset(["html_inline"] if images else ["html_inline", "image"])
+    shown = _with_lower_headings(_changed_outside_code(text, within))
+    if _is_contained(shown, outside):
+        return shown
+    fences = [token.markup for token in _tokens(shown) if token.type == "fence"]
+    closed = f"{shown}\n{fences[-1]}" if fences else shown  # as one that was cut short is not
+    return closed if fences and _is_contained(closed, outside) else block(text)
+
+
+def typed(text: str, *, images: bool = False) -> str:
+    """The same for text that a person typed: each line break stays."""
+    shown = prose(text, images=images)
+    lines = shown.split("\n")
+    if shown.startswith("```") or len(lines) == 1:
+        return shown
+    whole = _whole_lines(_tokens(shown))
+    return "\n".join(
+        f"{line}  " if line.strip() and following.strip() and i not in whole else line
+        for i, (line, following) in enumerate(zip(lines, [*lines[1:], ""], strict=True))
+    )
+
+
+@functools.cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # slow to load, and few commands write Markdown
+
+    parser = MarkdownIt("commonmark").enable("table")
+    parser.parse("a")  # compiles its rules before threads share it; it would show them half of them
+    return parser
+
+
+def _tokens(text: str) -> list[Token]:
+    return _parser().parse(text)
+
+
+def _whole_lines(tokens: list[Token]) -> set[int]:
+    return {
+        line
+        for token in tokens
+        if token.type in ("fence", "code_block") and token.map is not None
+        for line in range(*token.map)
+    }
+
+
+def _changed_outside_code(text: str, change: Callable[[str], str]) -> str:
+    """The same with the tags and images outside of code changed by a function."""
+    if not (_TAG.search(text) or _IMAGE.search(text)):
+        return text
+    whole = _whole_lines(_tokens(_TAG.sub("(", text)))
+    shown: list[str] = []
+    paragraph: list[str] = []
+    for number, line in enumerate(text.split("\n")):
+        if number in whole or not line.strip():
+            shown += [*_outside_code(paragraph, change), line]
+            paragraph = []
+        else:
+            paragraph.append(line)
+    return "\n".join(shown + _outside_code(paragraph, change))
+
+
+def _without_tags(text: str) -> str:
+    """Text without code, its tags escaped."""
+    return _TAG.sub(r"\\<", text)
+
+
+def _linked(text: str) -> str:
+    """The same with its images as links; one without a name gets one."""
+    shown = _without_tags(text)
+    return _IMAGE.sub(lambda found: f"{found[1]}[image]" if found[2] else f"{found[1]}[", shown)
+
+
+def _outside_code(paragraph: list[str], change: Callable[[str], str]) -> list[str]:
+    text = "\n".join(paragraph)
+    runs = [match.span() for match in _TICKS.finditer(text)]
+    parts: list[str] = []
+    at = number = 0
+    while number < len(runs):
+        start, end = runs[number]
+        others = range(number + 1, len(runs))
+        closing = next((i for i in others if runs[i][1] - runs[i][0] == end - start), None)
+        if closing is not None:
+            parts += [change(text[at:start]), text[start : runs[closing][1]]]
+            at = runs[closing][1]
+            number = closing
+        number += 1
+    parts.append(change(text[at:]))
+    return "".join(parts).split("\n") if paragraph else []
+
+
+def _with_lower_headings(text: str) -> str:
+    lines = text.split("\n")
+    for token in _tokens(text):
+        if token.type == "heading_open" and token.map is not None:
+            start, end = token.map
+            if token.markup.startswith("#"):
+                deeper = "#" * min(len(token.markup) + DEEPER, 6)
+                lines[start] = lines[start].replace(token.markup, deeper, 1)
+            else:
+                mark = token.markup[0]
+                lines[end - 1] = lines[end - 1].replace(mark, f"\\{mark}", 1)
+    return "\n".join(lines)
+
+
+def _is_contained(text: str, refused: frozenset[str]) -> bool:
+    """Whether text after this is outside of it, its headings are low, and no part is refused."""
+    tokens = _tokens(f"{text}\n\n{_END}\n")
+    ends = [token.type for token in tokens[-3:]] == ["paragraph_open", "inline", "paragraph_close"]
+    if not ends or tokens[-2].content != _END or tokens[-3].level != 0:
+        return False
+    return not any(
+        token.type == "html_block"
+        or (token.type == "heading_open" and int(token.tag[1:]) <= DEEPER)
+        or any(child.type in refused for child in token.children or ())
+        for token in tokens
+    )
+
+
+LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer result is folded
+
+
+def asked(message: Message, *, images: bool = False) -> Iterator[str]:
+    """The content of a user's message, or a system message, without results."""
+    for part in blocks_of(message):
+        if is_result_block(part):
+            continue
+        if text := as_typed(block_text(part)):
+            yield quote(typed(text, images=images))
+        else:
+            yield other(part)
+
+
+def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
+    """The content of an assistant's message, its tool calls in their places."""
+    if kind_of(message) in THOUGHT_BLOCKS:
+        yield from thought(message, images=images)
+    for part in blocks_of(message):
+        kind = kind_of(part)
+        if (call := call_in(part)) is not None:
+            yield call
+        elif text := block_text(part):
+            yield prose(text, images=images)
+        elif kind in THOUGHT_BLOCKS:
+            yield from thought(part, images=images)
+        elif kind != "text":
+            yield other(part)
+    content = message.get("content")
+    yield from calls_beside(message)
+    refusal = message.get("refusal")
+    if isinstance(refusal, str) and refusal and not content:
+        yield prose(refusal, images=images)
+
+
+def thought(part: Mapping[str, Any], *, images: bool = False) -> Iterator[str]:
+    """Thinking, folded; one line where it is sealed."""
+    thinking = thought_text(part)
+    if thinking:
+        yield folded("Thinking", quote(prose(thinking, images=images)))
+    elif kind_of(part) != "text":
+        yield "*Thinking that only the provider can read.*"
+
+
+def called(call: Call) -> str:
+    """A tool call: the tool's name, and its arguments."""
+    name = code(call.name) or "a tool"
+    return "\n\n".join([f"**Calls {name}**", *_arguments(call.arguments)])
+
+
+def _arguments(arguments: Any) -> Iterator[str]:
+    if isinstance(arguments, str):
+        yield block(arguments, "json" if arguments.lstrip().startswith("{") else "")
+        return
+    if not isinstance(arguments, Mapping):
+        if arguments is not None:
+            yield block(indented_text(arguments), "json")
+        return
+    long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
+    short = {key: value for key, value in arguments.items() if key not in long}
+    if short:
+        yield block(indented_text(short), "json")
+    for key, text in long.items():
+        yield f"{code(str(key))}:\n\n{block(text)}"
+
+
+def result(part: Mapping[str, Any], name: str = "") -> str:
+    """The result of a tool call; with the tool's name where it is not below its call."""
+    failed = part.get("isError") is True or part.get("is_error") is True
+    title = ("Error" if failed else "Result") + (f" of {inline(name)}" if name else "")
+    content = part.get("content", part.get("output"))
+    blocks = list(blocks_of({"content": content}))
+    texts = [text for piece in blocks if (text := block_text(piece))]
+    others = [other(piece) for piece in blocks if not block_text(piece)]
+    if isinstance(content, Mapping):
+        texts.append(indented_text(content))
+    text = "\n".join(texts)
+    count = text.rstrip("\n").count("\n") + 1
+    parts = [] if texts or others else [f"*{title}: empty.*"]
+    if texts and count > LONGEST_OPEN:
+        parts.append(folded(f"{title}, {count:,} lines", block(text)))
+    elif texts:
+        parts.append(f"{title}:\n\n{block(text)}")
+    return "\n\n".join(parts + others)
+
+
+def ran(message: Message) -> str:
+    """A command that a user ran, and its output."""
+    command, output = message.get("command"), message.get("output")
+    parts = [block(f"$ {command}", "sh")]
+    if isinstance(output, str) and output:
+        parts.append(result({"content": output}))
+    code_ = message.get("exitCode")
+    if isinstance(code_, int) and code_:
+        parts.append(f"*Exit code {code_}.*")
+    return "\n\n".join(parts)
+
+
+def other(part: Mapping[str, Any]) -> str:
+    """A block that is not text: an image and the like by name, an unknown type as JSON."""
+    if (found := binary_in(part)) is not None:
+        return f"*[{inline(found[0])}, {size(found[1])}]*"
+    kind = kind_of(part)
+    is_image = kind in IMAGE_BLOCKS
+    title = f"[{kind.replace('_', ' ')}]" if is_image else f"{inline(kind or 'something')}:"
+    return f"*{title}*\n\n{block(indented_text(part), 'json')}"
+
+
+def size(count: int) -> str:
+    """Bytes for people: `1.0 MB`."""
+    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
+        if count >= factor:
+            return f"{count / factor:.1f} {unit}"
+    return f"{count} bytes"
+
+
+def folded(title: str, text: str) -> str:
+    """Text that a reader unfolds by its title."""
+    return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
+
+
+def summarized(title: str, text: Any, *, images: bool = False) -> str:
+    """A summary, below its title."""
+    has_text = isinstance(text, str) and text.strip()
+    quoted = f"\n\n{quote(prose(text, images=images))}" if has_text else ""
+    return f"---\n\n**{title}**{quoted}\n\n---"
+
+
+def noted(kind: str, fields: Mapping[str, Any], *, images: bool = False) -> str | None:
+    """An entry that is not a message; empty for nothing, None for an unknown type."""
+    if kind == "compaction":
+        tokens = fields.get("tokensBefore")
+        before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
+        return summarized(f"Compacted here{before}", fields.get("summary"), images=images)
+    if kind in ("branch_summary", "stack_summary"):
+        left = code(str(fields.get("fromUuid") or "")[:8])
+        return summarized(
+            f"Summary of the branch left at {left}", fields.get("summary"), images=images
+        )
+    if kind == "merge":
+        merged = code(str(fields.get("mergedUuid") or "")[:8])
+        return summarized(f"Merged the branch up to {merged}", fields.get("summary"), images=images)
+    if kind == "context_edit":
+        target = code(str(fields.get("targetUuid") or "")[:8])
+        done = "taken out of" if fields.get("replacement") is None else "replaced in"
+        return f"*From here on {target} is {done} the context.*"
+    if kind == "model_change":
+        model = "/".join(str(fields[k]) for k in ("provider", "modelId") if fields.get(k))
+        return f"*Model: {code(model)}*"
+    if kind == "thinking_level_change":
+        return f"*Thinking: {inline(str(fields.get('thinkingLevel')))}*"
+    if kind in ANNOTATIONS or kind in ("branch", "stack_push"):
+        return ""
+    return None
+
+
+def speaker(message: Message) -> str:
+    """The speaker of a message, as a title."""
+    role = role_of(message)
+    known = {"bashExecution": "User", "developer": "System", "tool": "Assistant"}
+    return inline(known.get(role, role[:1].upper() + role[1:]) or "Somebody")
+
+
+class Answer:
+    """The parts of an assistant's answer in order, up to the last result of a call in it."""
+
+    def __init__(self) -> None:
+        self._parts: list[str] = []
+        self.open: dict[str, int] = {}  # the place of the missing result of each call, by its id
+        self.is_answered = False
+
+    def add(self, *parts: str) -> None:
+        self._parts += parts
+
+    def add_call(self, call: Call) -> None:
+        """Add a call at the end, with a place for its result."""
+        self.open[call.id] = len(self._parts) + 1
+        self.add(called(call), "*No result was recorded.*")
+
+    def answer(self, id: str, result: str) -> bool:
+        """Put a result below its call; False where no call waits for it."""
+        place = self.open.pop(id, None)
+        if place is None:
+            return False
+        self.is_answered = True
+        self._parts[place] = result
+        return True
+
+    def parts(self) -> list[str]:
+        return self._parts
+
+
+_TITLE: Final = 80  # characters
+_MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
+_HANDLES_AT_ONCE: Final = 1000  # entries
+_MOST_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
+_PIECES: Final = ("block", "message_end")
+
+
+def transcript(
+    cursor: Cursor,
+    leaf: Entry,
+    redaction: Redaction | None,
+    beside: str | None,
+    *,
+    remote_images: bool,
+) -> Iterator[str]:
+    """See `Session.to_markdown`."""
+    if redaction is not None:
+        redaction.know_homes_of(cursor.reader.header)
+    before = ""
+    for part in _Transcript(cursor, leaf, redaction, beside, remote_images=remote_images).parts():
+        if part.strip():
+            yield f"{before}{part}\n"
+            before = "\n"
+
+
+class _Transcript:
+    def __init__(
+        self,
+        cursor: Cursor,
+        leaf: Entry,
+        redaction: Redaction | None,
+        beside: str | None,
+        *,
+        remote_images: bool,
+    ) -> None:
+        self._images = remote_images
+        self._reader = reader = cursor.reader
+        self._redaction = redaction
+        self._beside = beside
+        self._tree = reader.index()
+        self._rows = list(self._tree.rows_up(reader.row(leaf)))[::-1]
+        self._content: bytearray | None = None
+        self._warnings: list[str] = []
+        self._contents = Contents(cursor.resolve, False, self._warnings)
+        self._labels = reader.names().labels
+        self._speaker = ""
+        self._pieces: list[Entry] = []
+        self._pending = Answer()
+        self._place = 0
+        self._prepared = 0
+        self._ahead: dict[int, Entry] = {}  # the entries of handles prepared, by their rows
+        self._last_result: dict[str, int] | None = None
+        self._names: dict[str, str] = {}
+        self._not_shown: Counter[str] = Counter()
+        self._blocks = 0
+        self._most_blocks = most_blocks(reader.view.size)
+
+    def parts(self) -> Iterator[str]:
+        yield from self._front()
+        for place, row in enumerate(self._rows):
+            self._place = place
+            self._prepare_handles()
+            ahead = self._ahead.pop(row, None)
+            yield from self._entry(ahead or self._reader.entry_at(row))
+            following = self._rows[place + 1] if place + 1 < len(self._rows) else NO_ROW
+            yield from self._branches(row, following)
+        yield from self._pieces_message()
+        yield from self._close_answer()
+        yield from self._end()
+
+    def _prepare_handles(self) -> None:
+        """Resolve the handles of the next entries at once, before the first of them."""
+        if (
+            self._place >= self._prepared
+            and self._tree.type_of(self._rows[self._place]) == "handle"
+        ):
+            self._prepared = self._place + _HANDLES_AT_ONCE
+            rows = self._rows[self._place : self._prepared]
+            of_handles = [row for row in rows if self._tree.type_of(row) == "handle"]
+            self._ahead = {row: self._reader.entry_at(row) for row in of_handles}
+            self._contents.prepare(list(self._ahead.values()))
+
+    def _front(self) -> Iterator[str]:
+        header = self._reader.header
+        yield f"# {inline(self._title())}"
+        if self._tree.uuids[self._rows[0]] != header.uuid:
+            yield "*The path starts in the middle: what was above it is not in the file.*"
+        model = self._model()
+        facts = {
+            "session": self._reader.id,
+            "created": header.timestamp,
+            "model": model and "/".join(str(part) for part in model.values() if part),
+            "directory": header.get("cwd"),
+        }
+        shown = [
+            f"- {name}: {code(self._text(value))}"
+            for name, value in facts.items()
+            if isinstance(value, str) and value
+        ]
+        if shown:
+            yield "\n".join(shown)
+
+    def _title(self) -> str:
+        name = self._reader.names().name
+        if name:
+            return self._text(name)
+        found = self._first_prompt(lambda value: value)
+        if found is not None and self._redaction is not None:  # masked only where there is one
+            found = self._first_prompt(self._redaction.value)
+        if found is None:
+            return f"Session {self._reader.id}"
+        text = " ".join(plain(text_of(found)).split())
+        return text if len(text) <= _TITLE else text[: _TITLE - 1] + "…"
+
+    def _first_prompt(self, masked: Callable[[Any], Any]) -> Message | None:
+        for place, row in enumerate(self._rows):
+            if self._tree.type_of(row) in ("message", "handle"):
+                self._place = place
+                self._prepare_handles()
+                entry = self._reader.entry_at(row)
+                fields = masked(self._whole(entry))
+                if is_handle_of_message(entry):
+                    fields = {**fields, "message": masked(self._contents.of_handle(entry))}
+                if begins_turn(fields) and not is_generated(fields):
+                    message: Message = fields["message"]
+                    return message
+        return None
+
+    def _model(self) -> dict[str, Any] | None:
+        for row in self._rows[: -_MODEL_WITHIN - 1 : -1]:
+            with contextlib.suppress(SessionTreeError):  # a missing blob has a warning later
+                found = settings_of(self._reader.entry_at(row)).get("model")
+                if isinstance(found, dict):
+                    return found
+        metadata = self._reader.names().metadata
+        return header_settings({**self._reader.header.body, "metadata": metadata}).get("model")
+
+    def _text(self, text: str) -> str:
+        return text if self._redaction is None else self._redaction.text(text)
+
+    def _fields(self, entry: Entry, uuid: str | None) -> Mapping[str, Any]:
+        """The keys of an entry with its spilled content, masked; findings go to the uuid."""
+        masked: Mapping[str, Any] = self._masked(self._whole(entry), uuid)
+        return masked
+
+    def _whole(self, entry: Entry) -> dict[str, Any]:
+        whole = dict(self._contents.whole(entry).body)
+        whole.pop("spilled", None)
+        whole.pop("crc", None)
+        return whole
+
+    def _masked(self, value: Any, uuid: str | None) -> Any:
+        return value if self._redaction is None else self._redaction.value(value, uuid)
+
+    def _entry(self, entry: Entry) -> Iterator[str]:
+        if entry.type in _PIECES:
+            if self._pieces and self._pieces[0].get("messageUuid") != entry.get("messageUuid"):
+                yield from self._pieces_message()
+            self._pieces.append(entry)
+            return
+        if entry.is_content:
+            yield from self._pieces_message()
+        if entry.type == HEADER:
+            self._masked(dict(entry.body), entry.uuid)
+            return
+        self._count_blocks(entry)
+        if entry.type == "handle":
+            yield from self._handle(entry)
+            return
+        fields = self._fields(entry, entry.uuid)
+        if entry.type == "message":
+            message = fields.get("message")
+            if isinstance(message, Mapping):
+                yield from self._message(message, entry)
+        elif (typed := typed_text(fields)) is not None:
+            message = {"role": "user", "content": typed}
+            yield from self._section("User", entry, *asked(message, images=self._images))
+        elif entry.type == "custom_message":
+            title = inline(str(fields.get("customType") or "custom"))
+            message = {"role": "custom", "content": fields.get("content")}
+            yield from self._section(title, entry, *asked(message, images=self._images))
+        else:
+            note = noted(entry.type, fields, images=self._images)
+            if note:
+                yield from self._apart(note)
+            elif note is None:
+                kind = fields.get("customType") if entry.type == "custom" else None
+                self._not_shown[f"{entry.type} {kind}" if kind else entry.type] += 1
+
+    def _count_blocks(self, entry: Entry) -> None:
+        message = entry.message_as_stored
+        self._blocks += count_of_blocks(message) if isinstance(message, dict) else 0
+        if self._blocks > self._most_blocks:
+            raise TooMuchError(
+                f"the path has more than {self._most_blocks:,} content blocks and calls up to "
+                f"entry {entry.uuid}; export an entry above it"
+            )
+
+    def _pieces_message(self) -> Iterator[str]:
+        members, self._pieces = self._pieces, []
+        if members:
+            whole = [self._contents.whole(entry) for entry in members]
+            message = self._masked(folded_message(whole), members[0].uuid)
+            yield from self._message(message, members[0])
+
+    def _message(self, message: Message, entry: Entry) -> Iterator[str]:
+        role = role_of(message)
+        if role == "assistant":
+            yield from self._answer(message, entry)
+            return
+        if ids := result_ids(message):
+            yield from self._results(message, ids, entry)
+        if role == "user" and not ids and self._is_of_program(message, entry):
+            said = asked(message, images=self._images)
+            yield from self._section("Program", entry, *said)
+        elif role == "user" and (is_prompt(message) or not ids):
+            yield from self._section("User", entry, *asked(message, images=self._images))
+        elif role == "bashExecution":
+            yield from self._section("User", entry, ran(message))
+        elif not ids and role in ("system", "developer"):
+            prompt = "\n\n".join(asked(message, images=self._images))
+            yield from self._section("System", entry, folded("Prompt", prompt))
+        elif not ids and role != "user":
+            yield from self._section(speaker(message), entry, *asked(message, images=self._images))
+
+    def _is_of_program(self, message: Message, entry: Entry) -> bool:
+        """Whether the program wrote a message in the user's name, not for a command of the user."""
+        metadata = entry.get("metadata")
+        is_meta = isinstance(metadata, dict) and metadata.get("isMeta") is True
+        return is_meta and not is_typed_command(message)
+
+    def _section(self, speaker: str, entry: Entry, *parts: str) -> Iterator[str]:
+        yield from self._apart(*self._heading(speaker, entry), *parts)
+
+    def _heading(self, speaker: str, entry: Entry) -> list[str]:
+        """The heading of a speaker; nothing where the same one goes on."""
+        label = self._labels.get(entry.uuid)
+        facts = [
+            inline(entry.timestamp or "")[:19].replace("T", " "),
+            code(self._text(entry.uuid)[:8]),
+            f"label {code(self._text(label))}" if label else "",
+        ]
+        if speaker == self._speaker and not (label or speaker == "User"):
+            return []
+        self._speaker = speaker
+        return [f"## {speaker}", " · ".join(fact for fact in facts if fact)]
+
+    def _answer(self, message: Message, entry: Entry) -> Iterator[str]:
+        if not self._pending.open or (self._pending.is_answered and not self._waits()):
+            yield from self._close_answer()
+        self._pending.add(*self._heading("Assistant", entry))
+        for part in answered(message, images=self._images):
+            if isinstance(part, Call):
+                self._names[part.id] = part.name
+                self._pending.add_call(part)
+            else:
+                self._pending.add(part)
+        if is_partial(message):
+            cause = "" if "stopReason" in message else ": it has no end"
+            self._pending.add(f"*This message broke off{cause}.*")
+        for key in ("errorMessage", "error"):
+            if isinstance(error := message.get(key), str) and error:
+                self._pending.add(f"*The answer failed:* {code(error)}")
+        if not self._pending.open:
+            yield from self._close_answer()
+
+    def _results(self, message: Message, ids: list[str], entry: Entry) -> Iterator[str]:
+        parts = [part for part in blocks_of(message) if is_result_block(part)]
+        for id, part in zip(ids, parts or [message], strict=False):
+            if self._pending.answer(id, result(part)):
+                continue
+            name = self._names.get(id) or str(message.get("toolName") or "a call that is not here")
+            yield from self._section("Assistant", entry, result(part, name))
+        if not self._pending.open:
+            yield from self._close_answer()
+
+    def _handle(self, entry: Entry) -> Iterator[str]:
+        if (image := self._image(entry)) is not None:
+            yield from self._section("User", entry, image)
+            return
+        yield from self._message(self._masked(self._contents.of_handle(entry), entry.uuid), entry)
+
+    def _image(self, entry: Entry) -> str | None:
+        """An attached image: a link where it and the transcript are files, else its name."""
+        text = entry.get("handle")
+        blob = blob_of(text)
+        if blob is None:
+            return None
+        media_type = base_type((Handle.parse(text).meta[2:3] or ("",))[0])
+        if media_type not in IMAGES:
+            return None
+        if self._redaction is not None:
+            self._redaction.left_out.append((entry.uuid, media_type, blob.size))
+            return f"*{inline(left_out(media_type, blob.size))}*"
+        named = f"{self._whole(entry).get('preview') or media_type}, {size(blob.size)}"
+        folder = self._reader.blobs.folder
+        if self._beside is None or is_address(folder):
+            return f"*[{inline(named)}]*"
+        path = os.path.relpath(os.path.join(folder, blob.sha256), self._beside)
+        return f"![{inline(named)}]({quoted_path(path)})"
+
+    def _apart(self, *parts: str) -> Iterator[str]:
+        if parts and parts[0].startswith("---"):
+            self._speaker = ""
+        if self._waits():
+            self._pending.add(*parts)
+            return
+        yield from self._close_answer()
+        yield from parts
+
+    def _waits(self) -> bool:
+        """Whether a result for an open call comes further down the path."""
+        if not self._pending.open:
+            return False
+        if self._last_result is None:
+            self._last_result = {}
+            rows = [row for row in self._rows if self._tree.type_of(row) == "handle"]
+            handles = map(self._reader.entry_at, rows)
+            self._contents.prepare(list(filter(is_handle_of_message, handles)))
+            for place, row in enumerate(self._rows):
+                if self._tree.type_of(row) in ("message", "handle"):
+                    self._last_result.update(dict.fromkeys(self._results_in(row), place))
+        last = self._last_result
+        return any(last.get(id, 0) > self._place for id in self._pending.open)
+
+    def _results_in(self, row: int) -> list[str]:
+        """The ids of the calls whose results an entry has."""
+        entry = self._reader.entry_at(row)
+        message: Any = entry.message_as_stored
+        if is_handle_of_message(entry):
+            message = self._contents.of_handle(entry)
+        return result_ids(message) if isinstance(message, Mapping) else []
+
+    def _close_answer(self) -> Iterator[str]:
+        """The answer that waited for results, with those that came."""
+        answer, self._pending = self._pending, Answer()
+        yield from answer.parts()
+
+    def _branches(self, row: int, following: int) -> Iterator[str]:
+        """Notices of the branches that leave the path below an entry."""
+        tree = self._tree
+        others = [child for child in tree.children(row) if child != following]
+        if not others or following == NO_ROW:
+            return
+        if self._content is None:
+            self._content = tree.content_rows()
+        for child in others:
+            below = [at for at in tree.subtree(child) if self._content[at]]
+            if below:
+                yield from self._apart(self._notice(below))
+
+    def _notice(self, below: list[int]) -> str:
+        first = self._reader.entry_at(below[0])
+        fields = self._fields(first, None)
+        message = fields.get("message")
+        text = text_of(message) if isinstance(message, Mapping) else fields.get("summary")
+        start = " ".join(plain(text).split())[:60] if isinstance(text, str) else ""
+        count = f"{len(below):,} {'entry' if len(below) == 1 else 'entries'}"
+        lane = f" on lane {code(self._text(first.lane))}" if first.lane else ""
+        preview = f": {inline(start)}" if start else ""
+        uuid = code(self._text(first.uuid)[:8])
+        return f"*Another branch leaves here{lane}, {count} from {uuid} on*{preview}"
+
+    def _end(self) -> Iterator[str]:
+        if self._not_shown:
+            kinds = sorted(self._not_shown.items())
+            counts = [f"{n:,} {inline(self._text(kind))}" for kind, n in kinds]
+            yield "---"
+            yield f"*Not shown: {', '.join(counts)}.*"
+        warnings = list(dict.fromkeys(self._warnings))
+        for warning in warnings[:_MOST_WARNINGS]:
+            yield f"*Warning: {inline(self._text(warning))}*"
+        if (more := len(warnings) - _MOST_WARNINGS) > 0:
+            yield f"*Warning: there are {more:,} more warnings of this transcript.*"

@@ -1,0 +1,306 @@
+"""Messages of entries, with those behind handles, and the entries of a call.
+
+The messages of entries, with those that handles resolve to. An operation asks for a message only
+where the `handle` entry itself does not answer. Invariants: handles that follow each other are
+resolved together, a limited number at once; one that cannot be resolved has no message, and hides
+no other.
+
+Finding the entries of a tool call: the call and its results, also those behind handles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import takewhile
+from typing import Final, overload
+
+from msgspec.structs import replace
+
+from sessiontree.context.compaction import Summarized, Summary, text_of_summary
+from sessiontree.context.fold import custom_message, summary_message
+from sessiontree.core.blocks import (
+    Resolution,
+    Resolve,
+    Shown,
+    folded_message,
+    is_handle_of_message,
+    message_uuid,
+    role_of_entry,
+)
+from sessiontree.core.entry import PIECES, SUMMARIES, Entry
+from sessiontree.core.message import (
+    TYPED,
+    Message,
+    begins_turn,
+    calls_of,
+    is_prompt,
+    message_in,
+    result_ids,
+    typed_text,
+)
+from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import SessionTreeError, UsageError, warn
+
+AT_ONCE: Final = 1000
+"""The most handles that are resolved together."""
+
+_TYPED: Final = b'"%b"' % TYPED.encode()
+_IS_META: Final = b"isMeta"
+_WAITING: Final = 8 * 1024 * 1024
+"""The most bytes of entries that wait for the handles among them."""
+
+
+class Messages:
+    """What handles resolve to; each is resolved once."""
+
+    def __init__(self, resolve: Resolve) -> None:
+        self._resolve = resolve
+        self._found: dict[Entry, Resolution] = {}
+
+    def prepare(self, entries: Iterable[Entry]) -> None:
+        """Resolve the handles of messages among entries together."""
+        new = [e for e in entries if is_handle_of_message(e) and e not in self._found]
+        if new:
+            self._found.update(zip(new, self._resolve(new), strict=True))
+
+    def of(self, entry: Entry) -> Message | None:
+        """The message that a `handle` entry resolves to; None where it has none."""
+        self.prepare([entry])
+        found = self._found.get(entry)
+        return found.message if isinstance(found, Shown) else None
+
+    def begins_turn(self, entry: Entry) -> bool:
+        """Whether an entry is a prompt.
+
+        A handle of another role than `user` is not, and is not resolved. One of the role `user`
+        that cannot be resolved is.
+        """
+        if entry.type == "message" or not may_be_prompt(entry):
+            return begins_turn_with(entry, None)
+        return begins_turn_with(entry, self.of(entry))
+
+    def warn(self, lack: str) -> None:
+        """Give a warning if handles were not resolved, with what is lacking because of it."""
+        failed = [one for one in self._found.values() if isinstance(one, SessionTreeError)]
+        warn_of(len(failed), failed[0] if failed else None, lack)
+
+
+def begins_turn_with(entry: Entry, message: Message | None) -> bool:
+    """Whether an entry is a prompt; `message` is what a handle resolves to, None if it cannot."""
+    if entry.type == "message":
+        return _begins_turn(entry)
+    if not may_be_prompt(entry):
+        return is_typed(entry)
+    message = message or {"role": role_of_entry(entry), "content": "?"}
+    return begins_turn({"message": message, "metadata": entry.get("metadata")})
+
+
+def is_shown_as_prompt(entry: Entry) -> bool:
+    """True if an entry is a prompt as far as its own line says; no handle is resolved.
+
+    So each handle of a message with the role `user` is a prompt.
+    """
+    return begins_turn_with(entry, None)
+
+
+def _begins_turn(entry: Entry) -> bool:
+    """The same of a message; few lines are decoded whole for that."""
+    message = entry.message_as_stored
+    if isinstance(message, dict):
+        if not is_prompt(message):
+            return False
+        line = entry.line
+        if _IS_META not in line and b"\\u" not in line:  # no mark of a program, however written
+            return begins_turn({"message": message})
+    return begins_turn(entry.as_stored)
+
+
+def is_typed(entry: Entry) -> bool:
+    """Whether an entry is a prompt that no message has."""
+    return typed_in(entry) is not None
+
+
+def typed_in(entry: Entry) -> str | None:
+    """The text of a prompt that no message has; None for any other entry."""
+    if entry.type != "custom" or _TYPED not in entry.line:
+        return None
+    return typed_text(entry.as_stored)
+
+
+def may_be_prompt(entry: Entry) -> bool:
+    """Whether an entry is a handle that has to be resolved to know if it is a prompt."""
+    return is_handle_of_message(entry) and role_of_entry(entry) in (None, "user")
+
+
+def warn_of(count: int, first: SessionTreeError | None, lack: str) -> None:
+    """Give a warning about handles that were not resolved."""
+    if count:
+        handles = "1 handle" if count == 1 else f"{count:,} handles"
+        warn(f"{handles} cannot be resolved, so {lack}: {first}")
+
+
+def with_messages(
+    entries: Iterable[Entry],
+    resolve: Resolve,
+    lack: str = "",
+    is_wanted: Callable[[Entry], bool] = is_handle_of_message,
+) -> Iterator[tuple[Entry, Message | None]]:
+    """Each entry in its order, with the message that it is a handle of.
+
+    Args:
+        entries: the entries.
+        resolve: resolves the handles.
+        lack: what is lacking if a handle cannot be resolved, for a warning; empty for none.
+        is_wanted: whether an entry, which is a handle of a message, is resolved.
+    """
+    waiting: list[Entry] = []
+    failed: list[SessionTreeError] = []
+    size = 0
+
+    def given() -> Iterator[tuple[Entry, Message | None]]:
+        wanted = [is_handle_of_message(entry) and is_wanted(entry) for entry in waiting]
+        handles = [entry for entry, one in zip(waiting, wanted, strict=True) if one]
+        found = iter(resolve(handles))
+        for entry, one in zip(waiting, wanted, strict=True):
+            resolution = next(found) if one else None
+            if isinstance(resolution, SessionTreeError):
+                failed.append(resolution)
+            yield entry, resolution.message if isinstance(resolution, Shown) else None
+
+    for entry in entries:
+        if not waiting and not (is_handle_of_message(entry) and is_wanted(entry)):
+            yield entry, None
+            continue
+        waiting.append(entry)
+        size += len(entry.line)
+        if len(waiting) == AT_ONCE or size > _WAITING:
+            yield from given()
+            waiting, size = [], 0
+    if waiting:
+        yield from given()
+    if lack:
+        warn_of(len(failed), failed[0] if failed else None, lack)
+
+
+def pieces_of(cursor: Cursor, piece: Entry) -> list[Entry]:
+    """The pieces of a streamed message on the path to one of them, and below it on the current."""
+    uuid = message_uuid(piece)
+
+    def is_one(entry: Entry) -> bool:
+        return entry.type in PIECES and message_uuid(entry) == uuid
+
+    below = takewhile(lambda entry: entry != piece, cursor.up())
+    found = list(filter(is_one, below)) if cursor.is_above(piece) else []
+    above = takewhile(lambda entry: is_one(entry) or not entry.is_content, cursor.up(piece))
+    found += filter(is_one, above)
+    found.reverse()
+    return found
+
+
+def _said_in(entries: Sequence[Entry]) -> Iterator[Message]:
+    """The messages of entries as a context has them, without the edits of a path."""
+    pieces: dict[str, list[Entry]] = {}
+    for entry in entries:
+        if entry.type in PIECES:
+            pieces.setdefault(message_uuid(entry), []).append(entry)
+    for entry in entries:
+        message = entry.get("message") if entry.type in ("message", "handle") else None
+        if entry.type in PIECES and (members := pieces.pop(message_uuid(entry), None)):
+            yield folded_message(members)
+        elif entry.type in SUMMARIES or entry.type == "merge":
+            yield summary_message("branchSummary", entry)
+        elif entry.type == "compaction":
+            yield summary_message("compactionSummary", entry)
+        elif entry.type == "custom_message":
+            yield custom_message(entry)
+        elif isinstance(message, dict):
+            yield message
+
+
+class WithMessages(Summarized):
+    """Entries of which each `handle` has the message it resolves to, as `entry["message"]`.
+
+    Nothing is resolved before it is read. `request` gives their `text`; by default, it has their
+    messages.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        resolve: Resolve,
+        request: Callable[[], str] | None = None,
+    ) -> None:
+        self._entries = entries
+        self._resolve = resolve
+        self._request = request
+
+    @property
+    def text(self) -> str:
+        """See `Summarized.text`."""
+        from sessiontree.text.dialogue import summary_request  # few summaries ask a model
+
+        if self._request is not None:
+            return self._request()
+        return summary_request(_said_in(list(self)), None)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @overload
+    def __getitem__(self, at: int) -> Entry: ...
+    @overload
+    def __getitem__(self, at: slice) -> WithMessages: ...
+    def __getitem__(self, at: int | slice) -> Entry | WithMessages:
+        if isinstance(at, slice):
+            return WithMessages(self._entries[at], self._resolve)
+        return next(iter(WithMessages([self._entries[at]], self._resolve)))
+
+    def __iter__(self) -> Iterator[Entry]:
+        lack = "the summarizer gets no message of them"
+        for entry, message in with_messages(self._entries, self._resolve, lack):
+            yield entry if message is None else replace(entry, message_value=message)
+
+
+def summary_text(
+    cursor: Cursor,
+    summary: Summary,
+    entries: Sequence[Entry],
+    instructions: str | None = None,
+    request: Callable[[], str] | None = None,
+) -> str:
+    """A summary as text; a summarizer gets the messages of handles too.
+
+    `request` gives the text for a model, by default that of the entries.
+    """
+    given = WithMessages(entries, cursor.messages, request)
+    return text_of_summary(summary, given, instructions)
+
+
+def find(cursor: Cursor, type: str | None, tool_call_id: str | None) -> list[Entry]:
+    """See `Session.find`."""
+    if type is None and tool_call_id is None:
+        raise UsageError("find needs a criterion; give type=… or tool_call_id=…")
+    if tool_call_id is None:
+        return cursor.reader.of_type(type or "")
+    needle = _spelling(tool_call_id)
+    likely = (
+        entry
+        for entry in (cursor.reader.entries() if type is None else cursor.reader.of_type(type))
+        if needle is None or needle in entry.line or entry.type == "handle"
+    )
+    lack = "their tool calls are not found"
+    found = with_messages(likely, cursor.messages, lack, lambda e: role_of_entry(e) != "system")
+    return [entry for entry, message in found if _names_call(entry, message, tool_call_id)]
+
+
+def _spelling(text: str) -> bytes | None:
+    """The bytes of a string in any line; None if JSON may spell it in another way."""
+    is_plain = text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+    return text.encode() if is_plain else None
+
+
+def _names_call(entry: Entry, resolved: Message | None, id: str) -> bool:
+    message = message_in(entry.as_stored) if resolved is None else resolved
+    if message is None:
+        return False
+    return id in result_ids(message) or any(call.id == id for call in calls_of(message))

@@ -1,0 +1,174 @@
+"""The entries of a session or of a turn as rows.
+
+The entries of a session as rows, each with its place in the tree and what a screen shows.
+
+The entries of a turn in full, as a screen shows them.
+
+Invariants: lines are read one at a time, as their rows are asked for; no handle is resolved;
+content that is missing or damaged is told in its place, and hides nothing else.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from sessiontree.core.blocks import handle_text
+from sessiontree.core.entry import CONTENT, Entry
+from sessiontree.core.index import NO_ROW, TreeIndex
+from sessiontree.core.message import Message
+from sessiontree.engine.cursor import Cursor
+from sessiontree.errors import SessionTreeError
+from sessiontree.text.preview import is_unclear, preview, role, speaker, told
+from sessiontree.views.messages import is_typed, with_messages
+from sessiontree.views.parts import Part, parts_of
+from sessiontree.views.tree import Outline, entries_by_row, path_rows
+from sessiontree.views.turns import Turn, Turning, entries_of
+from sessiontree.views.work import Uncounted, told_by
+
+
+class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
+    """One entry and its place in the tree.
+
+    Attributes:
+        uuid, parent_uuid, type, lane: the stored values of the entry; lane None means main.
+        role: the role of the message, or None.
+        preview: the content, shortened to 60 characters on one line.
+        label: the label of the entry, or None.
+        depth: the number of ancestors in the file.
+        current: whether the entry is on the path to the session's leaf.
+        time: the timestamp as stored, or None.
+        turn: the number of the turn, as in `Session.outline`; None for an entry of a subagent, and
+            where no turn is known.
+        prompt: whether the entry is a prompt, which begins a turn.
+        tools: the names of the tools that the entry calls, or whose result it is.
+        usage: the tokens and the cost that the entry reports, as in `stats --json`; or None.
+            Several entries may report the usage of one answer.
+        model: the model that the entry names, or None.
+        cost: the cost in US dollars that the entry reports, or None.
+        agent: the program that wrote the session, such as `codex`; None for sessiontree.
+        handle: the handle of the entry as text, not resolved; None for an entry of another type.
+    """
+
+    uuid: str
+    parent_uuid: str | None
+    type: str
+    role: str | None
+    preview: str
+    lane: str | None
+    label: str | None
+    depth: int
+    current: bool
+    time: str | None = None
+    turn: int | None = None
+    prompt: bool = False
+    tools: list[str] = []
+    usage: dict[str, Any] | None = None
+    model: str | None = None
+    cost: float | None = None
+    agent: str | None = None
+    handle: str | None = None
+
+
+def rows(cursor: Cursor) -> Iterator[TreeRow]:
+    """All entries in file order, as they are known now."""
+    with cursor.alone():
+        outline = Outline.of(cursor)
+        tree = outline.tree
+        lines = outline.view.entry_lines()
+        on_path = path_rows(tree, outline.leaf)
+        return _rows(outline, lines, _depths(tree), on_path)
+
+
+def _rows(
+    outline: Outline,
+    lines: Iterator[tuple[int, bytes]],
+    depths: array[int],
+    on_path: bytearray,
+) -> Iterator[TreeRow]:
+    labels = outline.names.labels
+    turning = Turning(outline, Uncounted)
+    for row, entry in entries_by_row(outline, lines, len(depths)):
+        is_prompt = turning.take(row, entry)
+        told = told_by(entry)
+        yield TreeRow(
+            uuid=entry.uuid,
+            parent_uuid=entry.parent_uuid,
+            type=entry.type,
+            role=role(entry),
+            preview=preview(entry),
+            lane=entry.lane,
+            label=labels.get(entry.uuid),
+            depth=depths[row],
+            current=bool(on_path[row]),
+            time=entry.timestamp,
+            turn=turning.number_of(row),
+            prompt=is_prompt,
+            tools=told.tools,
+            usage=None if told.usage is None else told.usage.as_dict(),
+            model=told.model,
+            cost=(told.usage and told.usage.cost) or None,
+            agent=turning.agent,
+            handle=handle_text(entry) if entry.type == "handle" else None,
+        )
+
+
+def _depths(tree: TreeIndex) -> array[int]:
+    depths = array("i", [-1]) * len(tree)
+    for row in range(len(tree)):
+        chain = []
+        above = row
+        while above != NO_ROW and depths[above] < 0:
+            chain.append(above)
+            above = tree.parents[above]
+        depth = -1 if above == NO_ROW else depths[above]
+        for below in reversed(chain):
+            depth += 1
+            depths[below] = depth
+    return depths
+
+
+class ReadEntry(msgspec.Struct, frozen=True):
+    """An entry in full.
+
+    Attributes:
+        uuid, type: the stored values of the entry.
+        speaker: who speaks, as people read it; else the type.
+        time: the timestamp as stored, or None.
+        label: the label of the entry, or None.
+        parts: the content.
+    """
+
+    uuid: str
+    type: str
+    speaker: str
+    time: str | None
+    label: str | None
+    parts: list[Part]
+
+
+def read_turn(cursor: Cursor, turn: Turn) -> Iterator[ReadEntry]:
+    """The entries of a turn that have content, in order; settings and annotations are left out."""
+    labels = dict(turn.labels)
+    entries = entries_of(cursor, turn)
+    for entry, message in with_messages(entries, cursor.messages, is_wanted=is_unclear):
+        if entry.type not in CONTENT and not is_typed(entry):
+            continue
+        yield ReadEntry(
+            uuid=entry.uuid,
+            type=entry.type,
+            speaker=speaker(entry, message) or entry.type,
+            time=entry.timestamp,
+            label=labels.get(entry.uuid),
+            parts=_parts(entry, message),
+        )
+
+
+def _parts(entry: Entry, message: Message | None) -> list[Part]:
+    try:
+        return parts_of(entry.body, message)
+    except SessionTreeError as error:  # of a blob, which is read with its part
+        return [Part("error", "", str(error)), *parts_of(told(entry.as_stored), message)]

@@ -1,0 +1,187 @@
+"""A turn in words: what was asked, what was done, how it ended, and what came out of it.
+
+Invariant: each text is on one line, without control characters.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import PurePath
+from typing import Final, NamedTuple
+
+from sessiontree.core.display import one_line
+from sessiontree.text.amounts import dollars, in_short, lasting
+from sessiontree.text.columns import columns_of, cut_start
+from sessiontree.views.turns import Turn
+from sessiontree.views.work import Outcome, Work
+
+
+class Part(NamedTuple):
+    """A part of what is said about some work."""
+
+    text: str
+    role: str = ""
+    weight: int = 9  # the parts of the least weight are left out first
+
+
+_OUTCOMES: Final[dict[Outcome | None, tuple[str, str, int]]] = {
+    "given up": ("given up", "failure", 9),
+    "no output": ("without output", "failure", 6),
+    "no answer": ("without an answer", "failure", 6),
+    "unfinished": ("unfinished", "failure", 6),
+    "broke off": ("broke off", "failure", 6),
+    "interrupted": ("interrupted", "failure", 6),
+    "steered": ("steered", "", 6),
+}
+"""How turns end without an answer: what is said of many, the colour, the weight of that."""
+
+EVENTS: Final = {
+    "compaction": ("⇣ compacted", "compaction"),
+    "summary": ("↩ summary of a branch that was left", "dim"),
+    "merge": ("⇠ merged", "branch"),
+    "error": ("✗ the answer failed", "failure"),
+}
+
+_DETAIL: Final = (
+    {"tools": 8, "files": 3, "words": True},
+    {"tools": 4, "files": 2, "words": True},
+    {"tools": 3, "files": 0, "words": True},
+    {"tools": 4, "files": 0, "words": False},
+    {"tools": 3, "files": 0, "words": False},
+    {"tools": 2, "files": 0, "words": False},
+    {"tools": 1, "files": 0, "words": False},
+    {"tools": 0, "files": 0, "words": False},
+)
+"""How much is said about some work, the most first."""
+
+_TOOLS_BEFORE_TOKENS: Final = 3  # from this one on, the tools' names are said rather than tokens
+
+_MARKS: Final = re.compile(r"[ \t]*(?:↵[ \t]*)+(?:#+ )?|\*\*|^#+ ")
+
+_PASTED: Final = re.compile(
+    r"""(['"])(/[^'"↵]*/[^'"↵]*)\1|((?:/(?:\\.|[^/\s↵\\])+){3,})(?=\s|↵|$)"""
+)
+
+_NAME: Final = 16  # columns of the name of a pasted path
+
+
+def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]:
+    """What was done, in parts.
+
+    At most so many tools and changed files are named; with `words`, units are written out.
+    """
+    parts: list[Part] = []
+    if often := work.interruptions - work.stopped:
+        parts.append(Part(_went_on(often, words=words), weight=4))
+    if count := sum(work.calls.values()):
+        parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
+    if work.failed:
+        parts.append(Part(f"{work.failed:,} failed", "failure", 8))
+    if work.refused:
+        parts.append(Part(f"{work.refused:,} refused", "failure", 7))
+    if work.unanswered and words:
+        parts.append(Part(f"{work.unanswered:,} without a result", weight=2))
+    if work.files:
+        parts.append(Part(_files(work, files, words=words), weight=4))
+    if work.tokens:
+        parts.append(Part(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
+    if work.usage.cost:
+        parts.append(Part(dollars(work.usage.cost), weight=2))
+    if (seconds := work.seconds) is not None and seconds >= 1:
+        parts.append(Part(lasting(seconds), weight=3))
+    return parts
+
+
+def _went_on(often: int, *, words: bool) -> str:
+    """How often the user interrupted an agent that went on in the same turn."""
+    times = f" {often:,} times" if often > 1 else " once" if words else ""
+    return f"interrupted{times}, went on"
+
+
+def outcome_parts(turn: Turn) -> list[Part]:
+    """How a turn ended, where that is not by an answer; a failed answer has a row of its own."""
+    if turn.subagent or turn.outcome is None or turn.outcome not in _OUTCOMES:
+        return []
+    _, role, _ = _OUTCOMES[turn.outcome]
+    return [Part(turn.outcome, role)]
+
+
+def outcomes_in(turns: Iterable[Turn]) -> list[Part]:
+    """How many turns ended without an answer, and how."""
+    counts = Counter(turn.outcome for turn in turns if not turn.subagent)
+    return [
+        Part(f"{counts[outcome]:,} {words}", role, weight)
+        for outcome, (words, role, weight) in _OUTCOMES.items()
+        if counts[outcome]
+    ]
+
+
+def _tools(work: Work, most: int) -> str:
+    if not most:
+        return ""
+    named = [f"{name} {count:,}" for name, count in work.calls.items()]
+    if len(work.calls) == 1:
+        named = list(work.calls)
+    return ": " + ", ".join(named[:most]) + (", …" if len(named) > most else "")
+
+
+def _files(work: Work, most: int, *, words: bool) -> str:
+    count = len(work.changed) or len(work.files)
+    files = f"{count:,} {'file' if count == 1 else 'files'}"
+    if not work.changed:
+        return f"{files} read" if words else f"{count:,} read"
+    if not most:
+        return f"{files} changed" if words else f"{count:,} changed"
+    names = [one_line(PurePath(path).name, 40) for path in work.changed]
+    more = f" +{len(names) - most:,}" if len(names) > most else ""
+    return "changed " + ", ".join(names[:most]) + more
+
+
+def work_in(work: Work, width: int, first: Sequence[Part] = ()) -> list[Part]:
+    """What was done, in as many parts as fit in so many columns; the first ones at least."""
+    parts: list[Part] = []
+    for place, detail in enumerate(_DETAIL):
+        parts = [*first, *work_parts(work, **detail)]  # type: ignore[arg-type]
+        if columns_of_parts(parts) <= width:
+            return parts
+        if place >= _TOOLS_BEFORE_TOKENS:
+            parts = [part for part in parts if part.weight > 1]
+        if columns_of_parts(parts) <= width:
+            return parts
+    while len(parts) > 1 and columns_of_parts(parts) > width:
+        parts.remove(min(reversed(parts), key=lambda part: part.weight))
+    return parts
+
+
+def columns_of_parts(parts: Sequence[Part]) -> int:
+    """The columns of parts with dots between them."""
+    return sum(columns_of(part.text) for part in parts) + 3 * max(0, len(parts) - 1)
+
+
+def asked_in(turn: Turn) -> str:
+    """The prompt of a turn; of one without a prompt, what it is."""
+    if turn.prompt is not None:
+        return without_path(turn.prompt) or "(an empty prompt)"
+    if turn.subagent or turn.lane is not None:
+        what = ""
+    elif turn.part:
+        what = "(another try) " if turn.number else "(no prompt) "
+    else:
+        what = "(before the first prompt) "
+    return f"{what}{turn.answer}".rstrip() or "(no prompt)"
+
+
+def told_in(turn: Turn) -> str:
+    """The answer of a turn, without the marks of Markdown that a terminal does not draw."""
+    return _MARKS.sub(lambda found: " ↵ " if "↵" in found[0] else "", turn.answer).strip(" ↵")
+
+
+def without_path(prompt: str) -> str:
+    """A prompt; of one that begins with a pasted path, the end of the path and what follows."""
+    found = _PASTED.match(prompt)
+    if found is None:
+        return prompt
+    rest, path = prompt[found.end() :].lstrip(" ↵"), found[2] or found[3]
+    return f"[{cut_start(PurePath(path).name, _NAME)}] {rest}" if rest else cut_start(path, 60)
