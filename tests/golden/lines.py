@@ -129,8 +129,6 @@ gc --as-of 2031-01-01 --json
 resume mixed --in claude-code; resume mixed --in codex; resume mixed --in pi
 resume old-1 --in gemini
 recover WORK/app/server.py --at 2029-10-02 -o old.py --partial
-mcp --install claude-code --agents; mcp --install gemini; mcp --uninstall claude-code
-mcp --install codex --redact
 demo --keep kept
 """)
 
