@@ -16,6 +16,7 @@ from sessiontree import Context, Session, SessionTreeError
 from sessiontree.context.providers.reading import Reading
 from sessiontree.context.providers.values import Notes, Request
 from sessiontree.core.message import Message
+from tests.conftest import NO_CORPUS
 from tests.support.declared import check_types
 from tests.support.rules import JUDGES, fault, strings_in
 from tests.support.trees import MODEL, Tree
@@ -154,23 +155,26 @@ def test_the_same_entries_give_the_same_bytes_and_are_not_changed(api: str) -> N
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no folder of real sessions beside the checkout")
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @each_api
-@pytest.mark.parametrize("file", sorted(CORPUS.rglob("*.jsonl")), ids=lambda file: file.stem)
-def test_real_sessions_are_accepted(file: Path, api: str) -> None:
-    try:
-        session = Session.open(file, readonly=True)
-    except SessionTreeError as error:
-        pytest.skip(f"not yet opened in place: {error}")
-    with session:
-        path = session.path()
-        for entry in [*path[len(path) // 3 :: max(1, len(path) // 2)], path[-1]]:
-            check_accepted(api, session.context(entry))
-        check_accepted(api, session.context(verbatim=True))
+def test_real_sessions_are_accepted(api: str) -> None:
+    opened = 0
+    for file in sorted(CORPUS.rglob("*.jsonl")):
+        try:
+            session = Session.open(file, readonly=True)
+        except SessionTreeError:
+            continue  # an agent's own format, which is imported first
+        with session:
+            path = session.path()
+            for entry in [*path[len(path) // 3 :: max(1, len(path) // 2)], path[-1]]:
+                check_accepted(api, session.context(entry))
+            check_accepted(api, session.context(verbatim=True))
+        opened += 1
+    assert opened >= 5
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not CORPUS.is_dir(), reason="no folder of real sessions beside the checkout")
+@pytest.mark.skipif(not CORPUS.is_dir(), reason=NO_CORPUS)
 @each_api
 def test_a_real_session_resumed_is_sent_as_before(api: str) -> None:
     with Session.open(CORPUS / "pi-v1" / "large-session.jsonl", readonly=True) as session:

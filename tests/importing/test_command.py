@@ -220,9 +220,9 @@ def test_names_and_texts_of_a_source_cannot_control_the_terminal(tmp_path: Path,
 
 AT_ONCE = """
 import sys
-from sessiontree.cli import import_sessions, terminal
+from sessiontree.cli import copy, terminal
 terminal.PATIENCE_SECONDS = 0.0
-import_sessions.import_.main(sys.argv[1:])
+copy.import_.main(sys.argv[1:])
 """
 
 

@@ -23,8 +23,8 @@ from tests.support.transcripts import user, written
 
 QUICK = """
 from sessiontree.cli import main
-from sessiontree.importing import watch
-watch.POLL_SECONDS = 1.0
+from sessiontree.importing import backup
+backup.POLL_SECONDS = 1.0
 main()
 """
 """The program, which looks more often without a notice of the system."""
