@@ -14,9 +14,9 @@ import pytest
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 294,
-    "lines of sessiontree": 95_600,
-    "lines of tests": 100_000,
+    "modules of sessiontree": 292,
+    "lines of sessiontree": 94_988,
+    "lines of tests": 99_441,
 }
 
 

@@ -430,13 +430,11 @@ class Remote:
         return self._place.name(file)
 
     def finish(self) -> None:
-        self._place.finish()
+        """Do nothing: a move to the trash is one step of the place."""
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
         from sessiontree.library.moving import RemovedSession  # few programs remove sessions
 
-        if not dry_run:
-            self.finish()
         start = f"{self._prefix}{TRASH}/"
         for found in sorted(self._place.list(start)):
             stamp = _STAMP.fullmatch(found.name[len(start) :].partition("/")[0])

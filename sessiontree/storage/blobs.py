@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import functools
 import hashlib
 import os
 import re
@@ -42,13 +43,13 @@ from sessiontree.storage.fs import (
     READ_PLAIN,
     Descriptor,
     Durability,
-    ElsewhereError,
     FileSystem,
     Stat,
     refused,
     write_all,
 )
 from sessiontree.storage.names import BLOBS
+from sessiontree.storage.place import WAY_HOME
 
 ASIDE: Final = ".damaged-"
 """In the name of a damaged file that had a blob's name before."""
@@ -58,6 +59,7 @@ BLOCK: Final = 1024 * 1024
 
 _NAME: Final = re.compile("[0-9a-f]{64}")
 _ASIDE: Final = re.compile(f"[0-9a-f]{{64}}{re.escape(ASIDE)}[0-9a-f-]+")
+_POINTER: Final = re.compile("at-[0-9a-f]{32}-[0-9a-f]{8}")
 _WRONG: Final = "its bytes are not those that were put there"
 
 
@@ -229,9 +231,9 @@ class Blobs:
     def _not_opened(self, sha256: str, error: OSError, explains: bool) -> BlobError:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             cause = f"a blob of {self.file} is missing: there is no file {self._path(sha256)}"
-            why = error.why() if isinstance(error, ElsewhereError) and explains else ""
-            if why:
-                return BlobMissingError(f"{cause}: {why}", self.file, sha256, cause)
+            if explains and self._kept_at:
+                message = f"{cause}: it is kept in {self._kept_at}; {WAY_HOME}"
+                return BlobMissingError(message, self.file, sha256, cause)
             message = (
                 f"{cause}; where the session was moved or copied, bring the folder along, "
                 "or else restore it from a backup"
@@ -244,6 +246,19 @@ class Blobs:
         if error.errno == errno.ENXIO:
             return self._damaged(sha256, "a socket is in its place", "move that away")
         return self._unreadable(sha256, error)
+
+    @functools.cached_property
+    def _kept_at(self) -> str:
+        """The address where version 0.2 kept the blobs of this session, if not beside it.
+
+        A file `at-…` has it; blobs that were put here since are here.
+        """
+        with contextlib.suppress(OSError):
+            for pointer in filter(_POINTER.fullmatch, self._fs.list(self.folder)):
+                path = os.path.join(self.folder, pointer)
+                with Descriptor(self._fs, self._fs.open(path, READ_PLAIN)) as fd:
+                    return self._fs.read(fd, 10_000, 0).decode(errors="replace")
+        return ""
 
     def _unreadable(self, sha256: str, error: OSError) -> BlobUnreadableError:
         cause = (

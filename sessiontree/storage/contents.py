@@ -17,9 +17,8 @@ from collections.abc import Iterable, Iterator
 from stat import S_IFREG
 from typing import IO, Final
 
-from sessiontree.storage.beside import Beside, Kept
-from sessiontree.storage.fs import ElsewhereError, Stat, Times
-from sessiontree.storage.place import Contents
+from sessiontree.storage.fs import Stat, Times
+from sessiontree.storage.place import Content, Contents
 from sessiontree.storage.sidecars import name_beside
 
 _IN_MEMORY: Final = 8 * 1024 * 1024
@@ -35,19 +34,16 @@ def _missing(path: str) -> FileNotFoundError:
 class ContentFiles:
     """The contents of a place as a `FileSystem`, whose paths are `root` and a key.
 
-    A file that is open stays where it was found; a blob never changes.
-
     Args:
-        contents: the contents.
         root: starts each path; the rest is the key.
     """
 
-    def __init__(self, contents: Beside, root: str) -> None:
+    def __init__(self, contents: Contents, root: str) -> None:
         self._contents = contents
         self._root = root
         self._beside: dict[str, IO[bytes]] = {}
         self._renamed: set[str] = set()  # of which no look is needed to know that they are gone
-        self._open: dict[int, tuple[str, Kept | None]] = {}
+        self._open: dict[int, tuple[str, Content | None]] = {}
         self._numbers = itertools.count(1)
 
     def _key(self, path: str) -> str:
@@ -58,9 +54,9 @@ class ContentFiles:
         if flags & os.O_CREAT:
             self._beside[path] = tempfile.SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115
         elif path not in self._beside:
-            found = self._contents.find(self._key(path))
+            found = self._contents.look(self._key(path))
             if found is None:
-                raise ElsewhereError(path, lambda: self._contents.why(self._key(path)))
+                raise _missing(path)
         fd = next(self._numbers)
         self._open[fd] = path, found
         return fd
@@ -71,7 +67,7 @@ class ContentFiles:
     def read(self, fd: int, size: int, offset: int) -> bytes:
         path, found = self._open[fd]
         if found is not None:
-            return found.contents.read(found.key, offset, size)
+            return self._contents.read(self._key(path), offset, size)
         beside = self._beside[path]
         beside.seek(offset)
         return beside.read(size)
@@ -91,11 +87,11 @@ class ContentFiles:
         return self.stat(fd).size
 
     def stat(self, file: int | str) -> Stat:
-        path, kept = self._open[file] if isinstance(file, int) else (file, None)
+        path, found = self._open[file] if isinstance(file, int) else (file, None)
         beside = self._beside.get(path)
         if beside is not None:
             return Stat(_length(beside), (0, 0), S_IFREG | 0o600)
-        found = kept.content if kept is not None else self._contents.look(self._key(path))
+        found = found or self._contents.look(self._key(path))
         if found is None:
             raise _missing(path)
         return Stat(found.size, (0, 0), S_IFREG | 0o600, found.modified)

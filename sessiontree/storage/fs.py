@@ -18,7 +18,7 @@ import errno
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from stat import S_IFREG, S_ISDIR, S_ISREG
 from typing import Final, Literal, NoReturn, Protocol
 
@@ -80,18 +80,6 @@ class Stat(msgspec.Struct, frozen=True, gc=False):
     def is_stream(self) -> bool:
         """Whether it is a pipe, a socket or a device: nothing that is read by position."""
         return not S_ISREG(self.mode) and not S_ISDIR(self.mode)
-
-
-class ElsewhereError(FileNotFoundError):
-    """There is no such file here, and there may be one elsewhere.
-
-    Attributes:
-        why: tells where, and what to do; empty if nothing is known.
-    """
-
-    def __init__(self, path: str, why: Callable[[], str]) -> None:
-        super().__init__(errno.ENOENT, os.strerror(errno.ENOENT), path)
-        self.why = why
 
 
 class FileSystem(Protocol):

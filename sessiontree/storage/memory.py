@@ -12,7 +12,6 @@ from collections.abc import Iterable, Iterator
 from typing import IO, Final
 
 from sessiontree.errors import SessionExistsError, SessionNotFoundError
-from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles, move_beside, remove_beside
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, MemoryLog
@@ -27,11 +26,6 @@ from sessiontree.storage.place import (
     name_in,
     no_session,
 )
-
-
-def open_place(address: Address, elsewhere: Elsewhere | None) -> MemoryPlace:
-    """Open the place of an address, whose blobs may be elsewhere."""
-    return MemoryPlace(address, elsewhere)
 
 
 class MemoryContents:
@@ -85,11 +79,10 @@ class MemoryPlace:
 
     likely: Final = None
 
-    def __init__(self, opened: Address, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, opened: Address) -> None:
         self.url = opened.shown
         memory = _memories.setdefault(self.url, _Memory())
-        self._own = memory.contents
-        self.contents = Beside(self._own, elsewhere)
+        self.contents = memory.contents
         self._options = opened.shown_options
         self._files = ContentFiles(self.contents, f"{self.url}/")
         self._logs = memory.logs
@@ -160,19 +153,16 @@ class MemoryPlace:
             moved = log.end("moved")
             moved.name = self.address(target)
             moved.blobs = self.blobs(target)
-            move_beside(self._own, source, target)
+            move_beside(self.contents, source, target)
             self._logs[target] = moved
             del self._logs[source]
 
     def remove(self, name: str) -> None:
         log = self._log(name)
-        with log.hold(), self.contents.removing(name), self._lock:
+        with log.hold(), self._lock:
             log.end("removed")
             del self._logs[name]
-            remove_beside(self._own, name)
-
-    def finish(self) -> None:
-        self.contents.finish(lambda name: self.find(name) is None)
+            remove_beside(self.contents, name)
 
     def close(self) -> None:
         """Do nothing: there is no connection."""

@@ -43,6 +43,14 @@ SECRETS: Final = (
 )
 """The options of an address that are never shown."""
 
+BLOBS_OPTION: Final = "blobs"
+"""The option of version 0.2 with the address where the blobs are kept."""
+
+WAY_HOME: Final = (
+    "list its sessions and copy each of them home with version 0.2.0: "
+    "pip install sessiontree==0.2.0, then sessiontree copy ADDRESS NEW"
+)
+
 START: Final = 4096
 """A search reads so many bytes at the start of a session to know its format."""
 
@@ -186,9 +194,6 @@ class Place(Protocol):
             SessionBusyError: an exclusive writer holds the session.
         """
 
-    def finish(self) -> None:
-        """Remove what is left of sessions whose removal was cut short."""
-
     def close(self) -> None:
         """Close the connections; they open again when they are needed."""
 
@@ -216,11 +221,7 @@ class Address(NamedTuple):
     @property
     def shown_options(self) -> tuple[tuple[str, str], ...]:
         """The options without those that are secret."""
-        return tuple(
-            (key, shown_address(value) if key == "blobs" else value)
-            for key, value in self.options
-            if key not in SECRETS
-        )
+        return tuple((key, value) for key, value in self.options if key not in SECRETS)
 
 
 def address_of(base: str, name: str, options: tuple[tuple[str, str], ...] = ()) -> str:
@@ -338,7 +339,7 @@ def address(url: str) -> Address:
     """Take a URL apart.
 
     Raises:
-        UsageError: it is not the URL of a place.
+        UsageError: it is not the URL of a place, or keeps its blobs at another one.
     """
     from urllib.parse import parse_qsl, unquote
 
@@ -351,6 +352,11 @@ def address(url: str) -> Address:
     else:
         base = f"{scheme}://{parts.netloc}"
     options = tuple(parse_qsl(parts.query, keep_blank_values=True))
+    if any(key == BLOBS_OPTION for key, _ in options):
+        raise UsageError(
+            f"{without_password(base)}/{path} has the option {BLOBS_OPTION}, which only version "
+            f"0.2 has; {WAY_HOME}"
+        )
     return Address(scheme, base, unquote(path), options)
 
 
@@ -371,27 +377,13 @@ def _split(url: str) -> SplitResult:
 
 def without_secret(url: str) -> str:
     """A text that may be a URL, without what may be its password."""
-    from urllib.parse import quote, unquote
-
-    outer, inner = _without_blobs(url)
-    if inner:
-        shown = quote(without_secret(unquote(inner)), safe=":/")
-        return f"{without_secret(outer)}{'&' if '?' in outer else '?'}blobs={shown}"
     scheme, colon, rest = url.partition("://")
     user, at, host = rest.rpartition("@")
     host, question, query = host.partition("?")
-    options = [each for each in query.split("&") if each.partition("=")[0] not in SECRETS]
-    return f"{scheme}{colon}{user.partition(':')[0]}{at}{host}{question}{'&'.join(options)}"
-
-
-def _without_blobs(url: str) -> tuple[str, str]:
-    """A URL without its option `blobs`, and that."""
-    for mark in ("?", "&"):
-        before, found, after = url.partition(f"{mark}blobs=")
-        if found:
-            inner, more, rest = after.partition("&")
-            return before + (mark + rest if more else ""), inner
-    return url, ""
+    hidden = (*SECRETS, BLOBS_OPTION)  # the address of the blobs has secrets of its own
+    options = [each for each in query.split("&") if each.partition("=")[0] not in hidden]
+    mark = question if options else ""
+    return f"{scheme}{colon}{user.partition(':')[0]}{at}{host}{mark}{'&'.join(options)}"
 
 
 @contextlib.contextmanager

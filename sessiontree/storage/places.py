@@ -15,9 +15,8 @@ from sessiontree.storage.fs import Durability, FileSystem, real_path
 from sessiontree.storage.log import FileLog, Log
 
 if TYPE_CHECKING:
-    from sessiontree.storage.beside import Elsewhere
     from sessiontree.storage.blobs import Blobs
-    from sessiontree.storage.place import Address, Contents, Place
+    from sessiontree.storage.place import Address, Place
 
 _places: dict[tuple[str, tuple[tuple[str, str], ...]], Place] = {}
 _lock: Final = threading.RLock()
@@ -56,26 +55,8 @@ def place_of(url: str) -> tuple[Place, str]:
     with _lock:
         place = _places.get(key)
         if place is None:
-            place = _places[key] = _opener(found.scheme)(found, _elsewhere(found))
+            place = _places[key] = _opener(found.scheme)(found)
     return place, found.name
-
-
-def _elsewhere(found: Address) -> Elsewhere | None:
-    """Where the blobs of a place are kept, if not in it."""
-    if not any(key == "blobs" for key, _ in found.options):
-        return None
-    from sessiontree.storage.beside import elsewhere  # few addresses say so
-
-    return elsewhere(found, _contents_at)
-
-
-def _contents_at(url: str) -> Contents:
-    """The contents at the address of a place, or in the folder of a `file` URL."""
-    if _is_address(url):
-        return place_of(url)[0].contents
-    from sessiontree.storage.folder import FolderContents  # few addresses have one
-
-    return FolderContents(_path_of(url))
 
 
 def shown(file: str) -> str:
@@ -86,16 +67,16 @@ def shown(file: str) -> str:
     return place.address(name)
 
 
-def _opener(scheme: str) -> Callable[[Address, Elsewhere | None], Place]:
+def _opener(scheme: str) -> Callable[[Address], Place]:
     """The function that opens the places of a scheme."""
     if scheme == "memory":
         from sessiontree.storage import memory
 
-        return memory.open_place
+        return memory.MemoryPlace
     if scheme == "postgresql":
         from sessiontree.storage.postgres import place as postgres
 
-        return postgres.open_place
+        return postgres.PostgresPlace
     if scheme == "s3":
         from sessiontree.storage.objects import place as objects
 

@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol
 from unittest.mock import patch
-from urllib.parse import quote
 
 import pytest
 
@@ -58,23 +57,6 @@ def objects(folder: Path) -> Iterator[str]:
         yield url
 
 
-def memory_and_files(folder: Path) -> Iterator[str]:
-    """A place in memory, whose blobs are in a folder."""
-    yield f"memory://test-{next(_NUMBERS)}?blobs={quote((folder / 'blobs').as_uri(), safe='')}"
-
-
-def postgres_and_objects(folder: Path) -> Iterator[str]:
-    """A database, whose blobs are in a bucket in memory."""
-    with contextmanager(postgres)(folder) as url, contextmanager(objects)(folder) as bucket:
-        yield f"{url}{'&' if '?' in url else '?'}blobs={bucket}/a/b"
-
-
-def objects_and_memory(folder: Path) -> Iterator[str]:
-    """A bucket in memory, whose blobs are in a place in memory."""
-    with contextmanager(objects)(folder) as url:
-        yield f"{url}?blobs=memory://test-{next(_NUMBERS)}"
-
-
 @functools.cache
 def _moto() -> str:
     """The endpoint of moto's server, which runs until the tests end."""
@@ -98,9 +80,6 @@ KINDS: Final[dict[str, Kind]] = {
     "postgres": postgres,
     "objects": objects,
     "s3": s3,
-    "memory and files": memory_and_files,
-    "postgres and objects": postgres_and_objects,
-    "objects and memory": objects_and_memory,
 }
 
 

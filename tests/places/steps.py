@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from sessiontree.storage.beside import Beside
 from sessiontree.storage.log import MemoryLog
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
-from sessiontree.storage.place import Contents, Place
+from sessiontree.storage.place import Place
 from sessiontree.storage.postgres.log import PostgresLog
 
 
@@ -46,25 +45,9 @@ class Steps:
         return called
 
 
-class SteppedContents:
-    """Contents whose writes are steps."""
-
-    def __init__(self, contents: Contents, steps: Steps) -> None:
-        self.forks = contents.forks
-        self.look, self.read, self.keys = contents.look, contents.read, contents.keys
-        self.put = steps.around(contents.put)
-        self.copy = steps.around(contents.copy)
-        self.remove = steps.around(contents.remove)
-
-
 def stepped(place: Place, monkeypatch: pytest.MonkeyPatch) -> Steps:
     """Make each write to a place a step; to a bucket, each request that writes."""
     steps = Steps()
-    beside = place.contents
-    assert isinstance(beside, Beside)
-    if beside._elsewhere is not None:
-        there = SteppedContents(beside._elsewhere.contents, steps)
-        beside._elsewhere = beside._elsewhere._replace(contents=there)
     if isinstance(place, ObjectPlace):
         sending = Bucket._sending
 
@@ -80,7 +63,9 @@ def stepped(place: Place, monkeypatch: pytest.MonkeyPatch) -> Steps:
         )
         monkeypatch.setattr("sessiontree.storage.objects.claims.SILENT_SECONDS", 0.5)
         return steps
-    beside.own = SteppedContents(beside.own, steps)
+    for name in ("put", "copy", "remove"):
+        write = getattr(place.contents, name)
+        monkeypatch.setattr(place.contents, name, steps.around(write))
     for name in ("move", "create"):
         monkeypatch.setattr(place, name, steps.around(getattr(place, name)))
     for log in (MemoryLog, PostgresLog):

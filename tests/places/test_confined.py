@@ -15,7 +15,7 @@ from tests.support.conversation import user
 from tests.support.sessions import said
 
 
-@pytest.fixture(params=["memory", "postgres", "objects", "memory and files"])
+@pytest.fixture(params=["memory", "postgres", "objects"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     with opened(request.param, tmp_path) as (place, _):
         yield Store(place.address("team/a b"))

@@ -437,7 +437,7 @@ def test_a_forked_process_is_told_that_it_cannot_use_the_place(
     assert content(place) == HEADER
 
 
-@pytest.mark.parametrize("kind", ["objects", "postgres and objects", "postgres"])
+@pytest.mark.parametrize("kind", ["objects", "postgres"])
 def test_a_search_by_several_processes_finds_the_sessions_of_a_place_too(
     kind: str, tmp_path: Path
 ) -> None:

@@ -191,12 +191,12 @@ def test_a_session_at_an_address_is_as_one_in_a_file(
 
 
 def test_an_address_is_taken_apart_and_shows_no_password() -> None:
-    found = address("postgres://me:secret@host:5433/db/-p/a%20b.jsonl?blobs=s3://b&x=")
+    found = address("postgres://me:secret@host:5433/db/-p/a%20b.jsonl?region=eu&x=")
     assert found.scheme == "postgresql"
     assert found.base == "postgresql://me:secret@host:5433/db"
     assert found.shown == "postgresql://me@host:5433/db"
     assert found.name == "-p/a b.jsonl"
-    assert found.options == (("blobs", "s3://b"), ("x", ""))
+    assert found.options == (("region", "eu"), ("x", ""))
     assert address("s3://bucket/prefix/a.jsonl")[:3] == ("s3", "s3://bucket", "prefix/a.jsonl")
 
 

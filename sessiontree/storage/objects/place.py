@@ -34,7 +34,6 @@ from typing import IO, Final
 from weakref import WeakValueDictionary
 
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError
-from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles, remove_beside
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, Moved
@@ -68,14 +67,14 @@ _PROBE: Final = ".sessiontree-probe/"
 """The folder, beside a session, of the objects that ask what a server can do."""
 
 
-def open_place(address: Address, elsewhere: Elsewhere | None) -> ObjectPlace:
-    """Open the place of an address, whose blobs may be elsewhere.
+def open_place(address: Address) -> ObjectPlace:
+    """Open the place of an address.
 
     Raises:
         UsageError: it names no bucket, has an unknown option, or the library is missing.
     """
     store = open_store(address)
-    return ObjectPlace(Bucket(address.shown, store), address.shown_options, elsewhere)
+    return ObjectPlace(Bucket(address.shown, store), address.shown_options)
 
 
 class ObjectContents:
@@ -123,17 +122,11 @@ class ObjectPlace:
 
     likely: Final = None
 
-    def __init__(
-        self,
-        bucket: Bucket,
-        options: tuple[tuple[str, str], ...] = (),
-        elsewhere: Elsewhere | None = None,
-    ) -> None:
+    def __init__(self, bucket: Bucket, options: tuple[tuple[str, str], ...] = ()) -> None:
         self.bucket = bucket
         self._options = options
         self.url = url = bucket.url
-        self._own = ObjectContents(self.bucket)
-        self.contents = Beside(self._own, elsewhere)
+        self.contents = ObjectContents(self.bucket)
         self._files = ContentFiles(self.contents, f"{url}/")
         self._sessions: WeakValueDictionary[str, ObjectSession] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -377,8 +370,8 @@ class ObjectPlace:
                 session.claims.claim_end(generation)
             end = generation.end  # another program that takes the claim over may add to it
             content = self._copied(generation, end, target, moved)
-            keys = [*self._own.keys(f"{source}.")]
-            side_by_side(lambda key: self._own.copy(key, target + key[len(source) :]), keys)
+            keys = [*self.contents.keys(f"{source}.")]
+            side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
             if not has_ended:
                 mark = marks.end("moved", moved)
                 session.claims.put(generation, end, mark.encoded())
@@ -430,53 +423,32 @@ class ObjectPlace:
     def remove(self, name: str) -> None:
         session = self.opened(name)
         self.check_server(name)
-        with self.contents.removing(name) as folders, session.threads.lock:
+        with session.threads.lock:
             old = standing(self.bucket, head_key(name))
             if old is None or old.head.arriving:
                 raise session.missing()
             self._check_idle(session)
-            if not self._end(session):
-                folders.clear()  # the session that was moved has them
-            remove_beside(self._own, name)
+            self._end(session)
             self._clear_away(session, name, old)
 
-    def finish(self) -> None:
-        self.contents.finish(self._finish_removal)
-
-    def _finish_removal(self, name: str) -> bool:
-        """Finish the removal of a session, if it began; whether the name has no session then."""
-        try:
-            if self.find(name) is None:
-                self.remove(name)
-        except SessionNotFoundError:
-            return True
-        except StorageError:  # it is being moved
-            return False
-        return self.find(name) is None
-
-    def _end(self, session: ObjectSession) -> bool:
-        """End the log of a session that is removed, unless it has ended already.
-
-        Returns:
-            Whether it ended so, and not in a move.
-        """
+    def _end(self, session: ObjectSession) -> None:
+        """End the log of a session that is removed, unless it has ended already."""
         while True:
             try:
                 generation, _ = session.current(even_moved=True)
             except SessionNotFoundError:
-                return True
+                return
             with contextlib.suppress(Moved):
-                mark = marks.end("removed")
                 if generation.mark is None or not generation.mark.ends:
+                    mark = marks.end("removed")
                     session.claims.put(generation, generation.end, mark.encoded())
-                    return True
-                return generation.mark.kind != "moved"
+                return
 
     def _clear_away(self, session: ObjectSession, name: str, old: Standing) -> None:
         """Remove the content of a session whose log has ended, then its head."""
         session.claims.held = None
         self.clear(name, set(), is_over=True)
-        remove_beside(self._own, name)
+        remove_beside(self.contents, name)
         with contextlib.suppress(Taken):
             surely(lambda: self.bucket.replace(head_key(name), b"", old.etag))
 

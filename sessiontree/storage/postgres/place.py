@@ -16,7 +16,6 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError
-from sessiontree.storage.beside import Beside, Elsewhere
 from sessiontree.storage.contents import ContentFiles
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace
@@ -236,19 +235,10 @@ _PAGE: Final = 100
 """Rows that are fetched at once of many large ones."""
 
 
-def open_place(address: Address, elsewhere: Elsewhere | None) -> PostgresPlace:
-    """Open the place of an address, whose blobs may be elsewhere; it connects when first used.
-
-    Raises:
-        UsageError: an option has a wrong value, or psycopg is not installed.
-    """
-    return PostgresPlace(address, elsewhere)
-
-
 class PostgresPlace:
     """Sessions in a schema of a database; see `Place`."""
 
-    def __init__(self, address: Address, elsewhere: Elsewhere | None = None) -> None:
+    def __init__(self, address: Address) -> None:
         settings = settings_of(address)
         self.url = settings.url
         self._schema = f'"{settings.schema}"'
@@ -261,7 +251,7 @@ class PostgresPlace:
             space,
             settings.notify,
         )
-        self.contents = Beside(PostgresContents(self._tables, self._make_tables), elsewhere)
+        self.contents = PostgresContents(self._tables, self._make_tables)
         self._files = ContentFiles(self.contents, f"{self.url}/")
         self._is_checked = False
 
@@ -357,10 +347,7 @@ class PostgresPlace:
     def remove(self, name: str) -> None:
         if not _is_text(name) or not self._has_tables():
             raise self._missing(name)
-        with (
-            self.contents.removing(name),
-            self._tables.connections.transaction() as connection,
-        ):
+        with self._tables.connections.transaction() as connection:
             session, end = self._lock(connection, name)
             execute = connection.execute
             execute(self._sql(BARRIER), end.as_end())
@@ -419,9 +406,6 @@ class PostgresPlace:
             if is_kept:
                 break
         raise busy(self.address(name), who)
-
-    def finish(self) -> None:
-        self.contents.finish(lambda name: self.find(name) is None)
 
     def close(self) -> None:
         self._tables.connections.close()
