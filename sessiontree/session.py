@@ -158,7 +158,7 @@ class Session:
             UsageError: an address does not end in `.jsonl`, or is in the trash.
         """
         refs.check_name(lane, "lane name")
-        check_durability(None if file is None else os.fspath(file), durability)
+        check_durability(durability)
         _check_options(spill_over)
         line = encode(_header(cwd, id, name, metadata)) + b"\n"
         log: Log
@@ -207,8 +207,7 @@ class Session:
             exclusive: keep all other writers out until the session is closed.
             lane: the lane to read and write; only a writer can start a new lane.
             durability: `fsync`: a returned entry survives a power cut; `os`: a returned entry
-                survives the death of the process; `group`: for a session in a bucket, what threads
-                append at the same time is put together into one object.
+                survives the death of the process.
             spill_over: a string longer than this number of UTF-8 bytes is stored as a blob
                 beside the file. None: never; 0: always.
             migrate: False: refuse to migrate a version 1 file on disk; "later": migrate the file
@@ -224,7 +223,7 @@ class Session:
             MigrationRefusedError: the file has version 1, and `migrate` is False.
             RefError: the lane has no entry, and `readonly` is True.
         """
-        check_durability(os.fspath(file), durability)
+        check_durability(durability)
         _check_options(spill_over)
         if readonly and exclusive:
             raise UsageError("a session is opened readonly or exclusive, not both")

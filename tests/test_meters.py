@@ -14,9 +14,9 @@ import pytest
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 292,
-    "lines of sessiontree": 94_988,
-    "lines of tests": 99_441,
+    "modules of sessiontree": 291,
+    "lines of sessiontree": 94_751,
+    "lines of tests": 99_344,
 }
 
 

@@ -43,7 +43,7 @@ READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_
 """To read a file at this very path: a link is refused, and a pipe or device does not wait."""
 
 
-Durability = Literal["fsync", "os", "group"]
+Durability = Literal["fsync", "os"]
 """`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process.
 
 `group` is `fsync` for sessions in a bucket: what threads append at the same time is one object.

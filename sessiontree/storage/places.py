@@ -84,19 +84,14 @@ def _opener(scheme: str) -> Callable[[Address], Place]:
     raise UsageError(f"there is no kind of place with the scheme {scheme}")
 
 
-def check_durability(file: str | None, durability: object) -> None:
-    """Check that the log of a session can have a durability.
+def check_durability(durability: object) -> None:
+    """Check the durability that a caller asks for.
 
     Raises:
-        UsageError: it cannot.
+        UsageError: it is unknown.
     """
-    if durability not in ("fsync", "os", "group"):
-        raise UsageError(f"durability is 'fsync', 'os' or 'group', not {durability!r}")
-    is_in_bucket = file is not None and file.startswith("s3://")
-    if durability == "group" and not is_in_bucket:
-        raise UsageError(
-            "durability='group' is for sessions in a bucket (s3://…); leave it out, or choose 'os'"
-        )
+    if durability not in ("fsync", "os"):
+        raise UsageError(f"durability must be 'fsync' or 'os', not {durability!r}")
 
 
 def open_log(

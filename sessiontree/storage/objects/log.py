@@ -60,7 +60,6 @@ from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
 from sessiontree.storage.objects.claims import Lost
 from sessiontree.storage.objects.generation import moment, since
-from sessiontree.storage.objects.group import Alone
 from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
 from sessiontree.storage.sidecars import keep
 
@@ -79,11 +78,7 @@ class ObjectLog:
     find: Final = None
     lines_with: Final = None
 
-    def __init__(
-        self, place: ObjectPlace, name: str, *, readonly: bool = False, grouped: bool = False
-    ) -> None:
-        self._is_grouped = grouped
-        self._is_waiting = False
+    def __init__(self, place: ObjectPlace, name: str, *, readonly: bool = False) -> None:
         self._place = place
         self._session = place.opened(name)
         self._bucket = place.bucket
@@ -93,7 +88,7 @@ class ObjectLog:
         self.blobs: BlobPlace = place.blobs(name)
         self.parts = ContentParts(place.contents, name, self.name)
         self._sharing = Sharing(self._session.path)
-        self._group: object = object()
+        self._keeper: object = object()
         self._owns = True
         self._failed = ""
         self._has_written = False
@@ -173,7 +168,7 @@ class ObjectLog:
         """Whether this thread holds the log, in a block or until it is closed."""
         session = self._session
         is_held = session.depth > 0 and session.holder == threading.get_ident()
-        return not self.readonly and (is_held or session.keeper is self._group)
+        return not self.readonly and (is_held or session.keeper is self._keeper)
 
     def _claim_end(self) -> None:
         session = self._session
@@ -185,17 +180,13 @@ class ObjectLog:
     def append(self, block: bytes, at: int) -> int:
         if not self._open or self.ended or self.readonly or self._failed:
             self.check_writable()
-        session = self._session
         self._check_keeper()
         self._is_new = self._is_sized = False
-        if self._is_grouped and not session.depth and session.keeper is None:
-            return self._append_grouped(block, at)
         with self._writing():
-            return self._append_alone(block, at)
+            return self._append(block, at)
 
-    def _append_alone(self, block: bytes, at: int) -> int:
+    def _append(self, block: bytes, at: int) -> int:
         session, generation = self._session, self._generation
-        session.groups.wait()
         if at != generation.end:
             generation.refresh()
         if at != generation.end or self._is_over():
@@ -219,50 +210,7 @@ class ObjectLog:
             raise Moved
         generation.verified = now
         self._sharing.written = session.held_end = at + len(block)
-        session.groups.note(at, at + len(block))
         self._has_written = True
-        with session.changed:
-            session.changed.notify_all()
-        generation.merge()
-        return start
-
-    def _append_grouped(self, block: bytes, at: int) -> int:
-        """Append a block with those of other threads; see `group`."""
-        generation, groups = self._generation, self._session.groups
-        groups.let_pass()
-        if not self._may_join(at):
-            generation.refresh()
-            if not self._may_join(at):
-                raise Moved
-        self._place.check_server(self._session.name)
-        self._is_waiting = True
-        try:
-            offset = groups.append(block, self._put_grouped)
-        except WriteFailedError as error:
-            self._failed = str(error)
-            raise
-        finally:
-            self._is_waiting = False
-            groups.settled.notify_all()
-        self._sharing.written = max(self._sharing.written, offset + len(block))
-        self._has_written = True
-        return offset
-
-    def _may_join(self, at: int) -> bool:
-        """Whether only this process wrote behind an offset, and the log goes on."""
-        generation, groups = self._generation, self._session.groups
-        is_known = at == generation.end or (groups.end == generation.end and at >= groups.begin)
-        ends_line = not at or generation.read(generation.end - 1, 1) == b"\n"
-        return is_known and at <= generation.end and ends_line and not self._is_over()
-
-    def _put_grouped(self, blocks: bytes) -> int:
-        session, generation = self._session, self._generation
-        start, now, away = generation.end, moment(), since(generation.verified)
-        session.claims.append(generation, blocks, start, stays=False, kept=False)
-        if away > _AWAY_SECONDS and not generation.has_block_at(start):
-            generation.refresh(anew=True)
-            raise Moved
-        generation.verified = now
         with session.changed:
             session.changed.notify_all()
         generation.merge()
@@ -274,7 +222,7 @@ class ObjectLog:
 
     def _check_keeper(self) -> None:
         keeper = self._session.keeper
-        if keeper is not None and keeper is not self._group:
+        if keeper is not None and keeper is not self._keeper:
             raise SessionBusyError(
                 f"{self.name} is held by an exclusive session of this process; close that session; "
                 "reading is possible meanwhile",
@@ -282,23 +230,17 @@ class ObjectLog:
             )
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        if self._is_grouped:  # with the other logs of this process, as they append together
-            self._check_threads()
-            return Alone(self._session.groups, lambda: self._is_waiting)
         if self._sharing.threads.blocks:
             self._sharing.threads.check()
         return self._sharing.threads.lock
 
-    def _check_threads(self) -> None:
-        threads = self._session.threads
-        if threads.blocks:
-            threads.check()
-
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep out threads that write by another log of this session; they read meanwhile."""
-        self._check_threads()
-        with self._session.threads.lock:
+        threads = self._session.threads
+        if threads.blocks:
+            threads.check()
+        with threads.lock:
             yield
 
     @contextlib.contextmanager
@@ -306,8 +248,6 @@ class ObjectLog:
         self.check_writable()
         session = self._session
         with self.alone(), self._writing():
-            if session.depth == 0:
-                session.groups.wait()
             block = session.threads.inside()
             try:
                 with self._sharing.threads.inside(), block:
@@ -343,7 +283,7 @@ class ObjectLog:
         session = self._session
         with self.alone(), self._writing():
             self._check_keeper()
-            session.keeper = self._group
+            session.keeper = self._keeper
             try:
                 session.claims.give_back()
                 session.claims.claim_end(self._generation, kept=True)
@@ -389,7 +329,6 @@ class ObjectLog:
 
     def successor(self) -> ObjectLog:
         log = copy.copy(self)
-        log._is_waiting = False
         log.reopen()
         return log
 
@@ -410,7 +349,7 @@ class ObjectLog:
     def close(self) -> None:
         session = self._session
         with self.alone():
-            if self._owns and session.keeper is self._group:
+            if self._owns and session.keeper is self._keeper:
                 with self._writing():
                     self._merge()
                     session.keeper = None
@@ -424,10 +363,7 @@ class ObjectLog:
 
     def _merge(self) -> None:
         """Merge what was appended before the log is closed, unless a block holds it."""
-        session = self._session
-        if session.depth == 0:
-            session.groups.wait()
-        if self._open and self._has_written and session.depth == 0:
+        if self._open and self._has_written and self._session.depth == 0:
             self._generation.merge(at_close=True)
 
     def changes(self, stop: threading.Event) -> Iterator[object]:

@@ -151,8 +151,7 @@ class ObjectPlace:
     def log(
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
     ) -> ObjectLog:
-        grouped = durability == "group"
-        return ObjectLog(self, check_name(name, self.url), readonly=readonly, grouped=grouped)
+        return ObjectLog(self, check_name(name, self.url), readonly=readonly)
 
     def blobs(self, name: str) -> BlobPlace:
         return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")

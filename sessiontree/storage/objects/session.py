@@ -10,7 +10,6 @@ from sessiontree.storage.lock import ThreadLock
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.claims import Claims
 from sessiontree.storage.objects.generation import Generation
-from sessiontree.storage.objects.group import Groups
 from sessiontree.storage.objects.head import Standing, head_key, standing
 from sessiontree.storage.place import no_session
 
@@ -20,10 +19,9 @@ class ObjectSession:
 
     Attributes:
         threads: keeps the threads apart.
-        groups: puts together what they append.
         holder: the thread whose blocks hold the session, if any do.
         held_end: the end that it knows; what others add behind it, it has not read.
-        keeper: the group of logs that keeps it until they close; None if none does.
+        keeper: the token of the logs that keep it until they close; None if none does.
         claims: writes at its end, and what holds the end for this process.
     """
 
@@ -32,7 +30,6 @@ class ObjectSession:
         self.name = name
         self.path = path
         self.threads = ThreadLock(self.path)
-        self.groups = Groups(self.threads.lock)
         self.holder = 0
         self.held_end = 0
         self.keeper: object = None
