@@ -23,7 +23,6 @@ FLOORS: Final = (
         "cli",
         "adapters",
         "mcp",
-        "testing",
         "tui",
         "web",
         "calls",
@@ -52,7 +51,7 @@ PATH_ONLY: Final = {"os.path", "os.fspath", "os.PathLike", "os.sep", "os.fsencod
 NAMED_TUPLE: Final = {"_replace", "_asdict", "_fields", "_make"}
 """The public methods of a named tuple."""
 
-LOOSE: Final = {"__init__", "__main__", "errors", "session", "store", "testing"}
+LOOSE: Final = {"__init__", "__main__", "errors", "session", "store"}
 """The modules that may stand at the top of the package."""
 
 

@@ -1,4 +1,4 @@
-"""The checks of `sessiontree.testing`: each adapter passes, and what breaks a rule does not."""
+"""Each adapter keeps the contracts of sessions and writers, and what breaks a rule is found."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from sessiontree import Session, SessionTreeError, UsageError
 from sessiontree.adapters.base import Place
 from sessiontree.storage.log import MemoryLog
-from sessiontree.testing import check_cuts, check_log, check_session
+from tests.contracts import check_cuts, check_log, check_session
 
 T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]
@@ -330,10 +330,3 @@ def test_a_writer_that_loses_what_was_there_is_found(tmp_path: Path) -> None:
         check_cuts(file, lambda: file.write_text("other"), file.read_text)
     with pytest.raises(AssertionError, match="the write is read back"):
         check_cuts(file, lambda: None, file.read_text)
-
-
-def test_checks_without_assertions_are_refused() -> None:
-    code = "from sessiontree.testing import check_session as c; c('nowhere.jsonl')"
-    words = [sys.executable, "-O", "-c", code]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert "run without -O" in done.stderr

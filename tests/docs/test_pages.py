@@ -114,8 +114,7 @@ ARCHITECTURE = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 def test_every_module_that_the_architecture_names_exists() -> None:
     named = re.findall(r"`?\b((?:\w+/)*\w+\.py)\b", ARCHITECTURE.partition("## Five classes")[2])
-    missing = {path for path in named if not (PACKAGE / path).exists()}
-    assert missing - {"docs/make_reference.py"} == set()
+    assert [path for path in named if not (PACKAGE / path).exists() | (ROOT / path).exists()] == []
 
 
 def test_every_call_in_the_flows_is_in_the_module_beside_it() -> None:
@@ -133,4 +132,4 @@ def test_the_architecture_draws_the_rooms_in_the_order_of_their_imports() -> Non
     drawn = [re.split(r" {2,}", line)[0] for line in drawing.splitlines()]
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     layers = contracts["tool"]["importlinter"]["contracts"][0]["layers"]
-    assert drawn == [layer.replace("testing | ", "") for layer in layers]
+    assert drawn == layers

@@ -16,7 +16,7 @@ from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import Place
 from sessiontree.storage.places import place_of
-from sessiontree.testing import LOG_RULES
+from tests.contracts import LOG_RULES
 from tests.docs.examples import ROOT
 from tests.places.server import Server, server
 from tests.support.conversation import assistant, user

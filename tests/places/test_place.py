@@ -25,7 +25,7 @@ from sessiontree.errors import (
 )
 from sessiontree.storage.log import Log
 from sessiontree.storage.place import Place, address, is_address, path_of
-from sessiontree.testing import LOG_RULES
+from tests.contracts import LOG_RULES
 from tests.places.kinds import KINDS, opened
 from tests.support.conversation import assistant, user
 

@@ -20,7 +20,7 @@ from sessiontree import Session
 from sessiontree.storage.log import Log
 from sessiontree.storage.place import Place
 from sessiontree.storage.places import place_of
-from sessiontree.testing import check_log
+from tests.contracts import check_log
 from tests.places.server import server
 from tests.support.conversation import user
 

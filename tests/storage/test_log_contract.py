@@ -38,7 +38,7 @@ from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.places import place_of
-from sessiontree.testing import (
+from tests.contracts import (
     LOG_RULES,
     Logs,
     a_follower_wakes_for_each_writer_and_finds_whole_lines,

@@ -1,16 +1,8 @@
-"""The contracts of logs and adapters as checks, for those who write others.
+"""The contracts of logs, of sessions and of writers, as checks for tests of each kind.
 
 `check_log` holds a log against what the engine relies on. `check_session` holds a session file, for
 example one that an adapter wrote, against what all of sessiontree does with a session. `check_cuts`
-holds a writer against a program that is killed. Each returns when the contract is kept, and raises
-an `AssertionError` that names the first broken rule. No test framework is needed.
-
-    from sessiontree.testing import check_session
-
-    def test_my_adapter_writes_sessions(tmp_path):
-        check_session(file_that_my_adapter_wrote(tmp_path))
-
-Invariant: a check changes nothing that it did not make itself, but for the file of `check_cuts`.
+holds a writer against a program that is killed.
 """
 
 from __future__ import annotations
@@ -25,11 +17,12 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
 
+import pytest
+
 from sessiontree.errors import (
     ReadOnlyError,
     SessionBusyError,
     SessionExistsError,
-    UsageError,
     hearing,
 )
 from sessiontree.session import Session
@@ -62,26 +55,13 @@ class Logs(Protocol):
 
 
 def check_log(logs: Logs) -> None:
-    """Check that logs keep what the engine relies on.
-
-    Raises:
-        AssertionError: a log breaks a rule, which its function in the traceback names.
-        UsageError: Python runs with `-O`, which leaves the checks out.
-    """
-    _check_asserts()
+    """Check that logs keep what the engine relies on."""
     for rule in LOG_RULES:
         rule(logs)
 
 
 def check_session(file: PathLike) -> None:
-    """Check that a session file works with all that sessiontree does, and is not changed by it.
-
-    Raises:
-        AssertionError: it does not.
-        SessionTreeError: it is not a session, or content of it is lost.
-        UsageError: Python runs with `-O`, which leaves the checks out.
-    """
-    _check_asserts()
+    """Check that a session file works with all that sessiontree does, and is not changed by it."""
     path = Path(os.fspath(file))
     with hearing(lambda warning: None), Session.open(path, readonly=True) as session:
         before = path.read_bytes()
@@ -134,12 +114,7 @@ def check_cuts(
         read: reads all that was written, as a value that can be compared.
         allowed: what the file may read as after a cut, by default as before or as after the write.
         step: the number of bytes between two cuts.
-
-    Raises:
-        AssertionError: the file reads otherwise, or the next write is lost.
-        UsageError: Python runs with `-O`, which leaves the checks out.
     """
-    _check_asserts()
     path = Path(os.fspath(file))
     before, first = read(), path.read_bytes()
     write()
@@ -159,22 +134,6 @@ def check_cuts(
             assert read() != before, f"cut at byte {size}, the next write is lost"
     finally:
         path.write_bytes(whole)
-
-
-def _check_asserts() -> None:
-    if not __debug__:
-        raise UsageError("the checks are assertions, which `python -O` leaves out; run without -O")
-
-
-@contextmanager
-def _raises(expected: type[BaseException], told: str = "") -> Iterator[None]:
-    raised: BaseException | None = None
-    try:
-        yield
-    except expected as error:
-        raised = error
-    assert raised is not None, f"no {expected.__name__} is raised"
-    assert told in str(raised), f"the error does not say {told!r}: {raised}"
 
 
 @contextmanager
@@ -216,9 +175,9 @@ def append_returns_the_offset_at_which_the_block_reads_back(logs: Logs) -> None:
 def append_off_the_end_raises_moved_and_writes_nothing(logs: Logs) -> None:
     with _two(logs) as (log, _):
         for distance in (-1, 1, -len(_HEADER)):
-            with _raises(Moved):
+            with pytest.raises(Moved):
                 _append(log, _LINE, len(_HEADER) + distance)
-            with log.hold(), _raises(Moved):
+            with log.hold(), pytest.raises(Moved):
                 _append(log, _LINE, len(_HEADER) + distance)
         assert _content(log) == _HEADER
 
@@ -228,7 +187,7 @@ def append_to_a_replaced_log_of_the_same_size_raises_moved(logs: Logs) -> None:
         _append(log, _LINE, len(_HEADER))
         with other.hold():
             other.rewrite(iter([_HEADER, _OTHER]))
-        with _raises(Moved):
+        with pytest.raises(Moved):
             _append(log, _LINE, log.size())
         assert _content(log) == _HEADER + _LINE
         log.reopen()
@@ -288,7 +247,7 @@ def hold_keeps_other_writers_out_and_a_thread_may_hold_again(logs: Logs) -> None
             waiting = threads.submit(_add, other, _OTHER)
             with log.hold():
                 end = _append(log, _LINE, log.size()) + len(_LINE)
-            with _raises(TimeoutError):
+            with pytest.raises(TimeoutError):
                 waiting.result(0.05)
             assert log.ends_at(end)
             assert _append(log, _LINE, end) == end
@@ -311,9 +270,9 @@ def keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(logs: Logs) 
         with log.hold():
             _append(log, _LINE, log.size())
         if logs.is_shared:
-            with _raises(SessionBusyError), other.hold():
+            with pytest.raises(SessionBusyError), other.hold():
                 pass
-            with _raises(SessionBusyError):
+            with pytest.raises(SessionBusyError):
                 _append(other, _OTHER, other.size())
         log.close()
         _add(other, _OTHER)
@@ -366,9 +325,9 @@ def a_closed_log_refuses_to_read_and_to_write(logs: Logs) -> None:
             getattr(log, end)()
             assert log.closed
             _check_refuses(log)
-            with _raises(ReadOnlyError):
+            with pytest.raises(ReadOnlyError):
                 log.size()
-            with _raises(ReadOnlyError):
+            with pytest.raises(ReadOnlyError):
                 log.read(0, 1)
             log.reopen()
             assert _content(log) == _HEADER
@@ -383,13 +342,13 @@ def an_ended_log_refuses_to_write_and_says_why(logs: Logs) -> None:
         assert _content(log) == _HEADER + _LINE
 
 
-def _check_refuses(log: Log, why: str = "") -> None:
+def _check_refuses(log: Log, why: str | None = None) -> None:
     def hold() -> None:
         with log.hold():
             pass
 
     for write in (log.check_writable, hold, lambda: _append(log, _LINE, len(_HEADER))):
-        with _raises(ReadOnlyError, told=why):
+        with pytest.raises(ReadOnlyError, match=why):
             write()
 
 
@@ -442,7 +401,7 @@ def a_rewrite_keeps_the_old_content_under_its_suffix(logs: Logs) -> None:
 def a_rewrite_never_takes_the_place_of_another_part(logs: Logs) -> None:
     with closing(logs.make(_HEADER)) as log:
         log.parts.write(".old", iter([b"kept"]))
-        with _raises(SessionExistsError), log.hold():
+        with pytest.raises(SessionExistsError), log.hold():
             log.rewrite(iter([_OTHER]), ".old")
         assert b"".join(log.parts.read(".old")) == b"kept"
         assert not log.was_replaced()
@@ -462,7 +421,7 @@ def parts_are_written_read_replaced_and_removed(logs: Logs) -> None:
         log.parts.remove(".b")
         assert [part for part in other.parts.list() if part not in before] == [".a"]
         for look in (log.parts.size, log.parts.remove, lambda part: list(log.parts.read(part))):
-            with _raises(FileNotFoundError):
+            with pytest.raises(FileNotFoundError):
                 look(".b")
         assert _content(log) == _HEADER
 
