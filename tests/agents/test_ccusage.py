@@ -1,7 +1,7 @@
 """The tokens and costs of sessions are those that ccusage adds up, to the cent.
 
 Set `CCUSAGE` to the program of the npm package `ccusage`. Where the two differ on purpose, the
-guide to your sessions says why, and `tests/operations/test_spending.py` holds it.
+guide to your sessions says why, and `tests/library/test_spending.py` holds it.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from sessiontree.library.counts import Counter
 from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.spending import By, Source, Spending, spending_of, totals_of
 from sessiontree.views.costs import Prices
-from tests.operations.test_spending import answered, cost_state
+from tests.library.test_spending import answered, cost_state
 from tests.support.sessions import chat
 from tests.support.terminal import utc
 from tests.support.transcripts import user, written

@@ -15,7 +15,7 @@ from sessiontree.history.replay import Content
 from sessiontree.library import file_history
 from sessiontree.library.file_edits import Reason, SessionEdit
 from sessiontree.library.file_history import FileState, state_at, states
-from tests.blame.test_outcomes import Project
+from tests.library.test_outcomes import Project
 
 
 @pytest.fixture

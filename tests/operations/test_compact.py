@@ -17,7 +17,6 @@ from sessiontree import (
     UsageError,
     estimate_tokens,
 )
-from tests.operations.conftest import Reading
 from tests.support.conversation import (
     assistant,
     call,
@@ -31,6 +30,7 @@ from tests.support.conversation import (
     user,
 )
 from tests.support.files import Counting
+from tests.support.started import Reading
 
 
 def _tokens(session: Session) -> int:

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Entry, FileReplacedError, RefError, Session, UsageError
-from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     chain,
@@ -27,6 +26,7 @@ from tests.support.conversation import (
     write,
 )
 from tests.support.files import uuids_at
+from tests.support.started import Reading
 
 
 def _lines(file: Path) -> list[bytes]:

@@ -10,7 +10,6 @@ import pytest
 
 from sessiontree import Entry, RefError, Session, SessionBusyError, UsageError
 from sessiontree.operations import lanes
-from tests.operations.conftest import Reading
 from tests.support.children import in_threads
 from tests.support.conversation import (
     HEADER,
@@ -26,6 +25,7 @@ from tests.support.conversation import (
     user,
     write,
 )
+from tests.support.started import Reading
 from tests.support.transcripts import user as question
 from tests.support.transcripts import written
 

@@ -13,7 +13,6 @@ from sessiontree import Entry, NothingToDoError, RefError, Session, UsageError
 from sessiontree.context import fold
 from sessiontree.errors import CorruptionError, TooMuchError
 from sessiontree.operations import export
-from tests.operations.conftest import Reading
 from tests.support.conversation import (
     HEADER,
     assistant,
@@ -30,6 +29,7 @@ from tests.support.conversation import (
     user,
     write,
 )
+from tests.support.started import Reading
 
 
 def test_a_merge_brings_what_the_other_branch_says_from_below_the_fork(session: Session) -> None:

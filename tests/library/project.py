@@ -2,7 +2,7 @@
 
 `play(seed, folder)` makes a project of 40 commits, and the sessions in which the agents wrote it,
 each in its agent's format. `score(seed)` compares what `sessiontree blame` says with the truth.
-`python -m tests.blame.project SEED…` prints the figures, and the lines where they differ.
+`python -m tests.library.project SEED…` prints the figures, and the lines where they differ.
 
 What decides who wrote a line:
 
@@ -33,8 +33,8 @@ from pathlib import Path
 from typing import Any, Final
 from unittest.mock import patch
 
-from tests.blame.agents import AGENTS, Agent, ClaudeCode, Codex, Gemini, Pi, environment
-from tests.blame.edits import (
+from tests.library.agents import AGENTS, Agent, ClaudeCode, Codex, Gemini, Pi, environment
+from tests.library.edits import (
     Edit,
     Outcome,
     Pair,
@@ -45,7 +45,7 @@ from tests.blame.edits import (
     pairs_of,
     replaced,
 )
-from tests.blame.lines import (
+from tests.library.lines import (
     Line,
     Lines,
     Wording,

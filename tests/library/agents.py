@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 from uuid import UUID
 
-from tests.blame.edits import (
+from tests.library.edits import (
     Edit,
     Outcome,
     numbered_diff,

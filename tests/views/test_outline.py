@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from sessiontree import Session
-from tests.operations.conftest import Reading
 from tests.support.conversation import (
     assistant,
     chain,
@@ -19,6 +18,7 @@ from tests.support.conversation import (
     text,
     user,
 )
+from tests.support.started import Reading
 
 
 def test_rows_stand_in_file_order_with_their_place_in_the_tree(reading: Reading) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.blame.project import Project, play
+from tests.library.project import Project, play
 from tests.support.terminal import printed_json
 
 SEED = 5

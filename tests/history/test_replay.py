@@ -12,7 +12,7 @@ from sessiontree.edits.diff import lines_of
 from sessiontree.edits.patch import parse_unified
 from sessiontree.edits.tools import Edit, Swap
 from sessiontree.history.replay import Replay, Writer
-from tests.core.test_patch import unified
+from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
 
 Line = tuple[str, int | None]

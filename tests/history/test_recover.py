@@ -13,7 +13,7 @@ from sessiontree.edits.diff import lines_of
 from sessiontree.edits.patch import Hunk, parse_unified
 from sessiontree.edits.tools import Edit, Seen, Swap, after, seen_in
 from sessiontree.history.replay import Content, Gap
-from tests.core.test_patch import unified
+from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
 
 words = st.sampled_from(["", "a", "b", "c d", "  a"])

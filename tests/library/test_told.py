@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.blame.told import EXPECTED, SEEDS, told
+from tests.library.told import EXPECTED, SEEDS, told
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_what_is_told_of_files_is_what_is_expected(seed: int) -> None:
-    """`python -m tests.blame.told` writes the expectations again, after a change on purpose."""
+    """`python -m tests.library.told` writes the expectations again, after a change on purpose."""
     expected = (EXPECTED / f"{seed}.txt").read_text(encoding="utf-8")
     assert told(seed).split("\n$ ") == expected.split("\n$ ")

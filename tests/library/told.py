@@ -1,8 +1,8 @@
 """What is told of each file of a project that agents and a person wrote.
 
-The project is that of a seed (`tests.blame.project`). Its expectation is `told/SEED.txt`.
-`python -m tests.blame.told` writes all expectations again; a change of what is told then shows as a
-difference of these files. `test_truth` says how much of it is true.
+The project is that of a seed (`tests.library.project`). Its expectation is `told/SEED.txt`.
+`python -m tests.library.told` writes all expectations again; a change then shows as a difference of
+these files. `test_truth` says how much of it is true.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 from unittest.mock import patch
 
-from tests.blame.project import Project, play
 from tests.cli.printing import run_line
+from tests.library.project import Project, play
 from tests.support.terminal import printed_json, utc
 
 EXPECTED: Final = Path(__file__).parent / "told"

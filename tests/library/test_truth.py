@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.blame.project import score
+from tests.library.project import score
 
 SEEDS = (1, 2, 3, 4)
 LEAST_SHARE = 0.98

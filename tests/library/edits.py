@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from tests.blame.lines import Line, Lines, text_of
+from tests.library.lines import Line, Lines, text_of
 
 Outcome = Literal["done", "failed", "refused", "open"]
 """What came of a call; an open one has no result."""

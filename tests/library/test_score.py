@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from tests.blame.lines import Line
-from tests.blame.project import Project, score
+from tests.library.lines import Line
+from tests.library.project import Project, score
 
 SEED = 4
 

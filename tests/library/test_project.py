@@ -11,8 +11,8 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.core.message import calls_of, result_ids
-from tests.blame.lines import bytes_of
-from tests.blame.project import COMMITS, Project, play
+from tests.library.lines import bytes_of
+from tests.library.project import COMMITS, Project, play
 from tests.support.terminal import printed_json
 
 SEEDS = (1, 2)
