@@ -22,6 +22,7 @@ from sessiontree.redact.values import (
     CODE_HINTS,
     CODE_KEYWORD,
     CODE_NEAR,
+    COOKIE_KEYWORD,
     DOTTED,
     FOREIGN_HINTS,
     FOREIGN_KEYWORD,
@@ -483,7 +484,10 @@ COMMANDS: Final = (
 
 ASSIGNED: Final = "assigned-secret"
 
-_ANNOTATION: Final = r"(?>(?::[ \t]{0,8}&?[A-Za-z][A-Za-z_.|<>\[\]]{0,40}(?=[ \t]{0,8}=[^=]))?)"
+_ANNOTATION: Final = (  # a type, or the second of two variables
+    r"(?>(?::[ \t]{0,8}&?[A-Za-z][A-Za-z_.|<>\[\]]{0,40}(?=[ \t]{0,8}=[^=])"
+    r"|,[ ](?:_|err|ok)(?=[ ]:=))?)"
+)
 _BARE_VALUE: Final = r"[^\s\"'`\\,;&<>(){}\[\]|]+"
 _QUALIFIED: Final = (  # the password (temporary): X; the password for joe: X
     r"(?>(?:[ \t]{0,2}\([^()\r\n]{1,30}\)"
@@ -497,9 +501,13 @@ _WITHIN: Final = (  # "password": {"type": "string", "value": X}
     rf"{_BLANK}{{0,40}}){{0,4}}"
     rf"(?:{QUOTE})?(?:[vV]alue|default)(?:{QUOTE})?[ \t]{{0,4}}[:=][ \t]{{0,4}})?)"
 )
+_CALL: Final = (  # []byte("X"), SecretStr("X"), Buffer.from('X')
+    rf"(?>(?P<call>(?:\[\]byte|(?:new[ ])?[A-Za-z_][\w.:]{{0,40}})\((?={QUOTE}))?)"
+)
 _SIGN: Final = (
     rf"(?:{_ANNOTATION}[ \t]{{0,8}}+(?:=>|:=|->|→|=(?!=)|:(?!:))[ \t]{{0,8}}{_WITHIN}"
     rf"|(?:[ \t]{{0,4}}(?:\\?\n|\r\n|\\{{1,4}}n|,)[ \t]{{0,40}})(?>{_SAID_VALUE})"
+    rf"|(?P<fallback>\)?[ \t]{{0,4}}(?:\|\||\?\?|or(?=[ \t]))[ \t]{{0,4}}(?={QUOTE}))"
     rf"|(?=[ \t]\{{{_BLANK})[ \t]{_WITHIN})"
 )
 
@@ -507,7 +515,7 @@ _SIGN: Final = (
 def _assigned(keyword: str) -> str:
     """The expression for a name and its value."""
     return (
-        rf"(?P<name>(?>{keyword}))(?:{QUOTE})?\]?{_QUALIFIED}{_SIGN}(?:(?:[bru]{{1,2}}|@)(?={QUOTE}))?"
+        rf"(?P<name>(?>{keyword}))(?:{QUOTE})?\]?{_QUALIFIED}{_SIGN}{_CALL}(?:(?:[bru]{{1,2}}|@)(?={QUOTE}))?"
         r"""(?:(?P<quote>\\{0,8}["'`])(?P<secret>(?:(?!(?P=quote))(?:\\.|[^\r\n\\]))*+)"""
         rf"|(?P<secret_bare>{_BARE_VALUE}))"
     )
@@ -530,8 +538,16 @@ def _assigned_or_said(keyword: str) -> str:
     )
 
 
+_COOKIE_NAMED: Final = re.compile("(?i:session|sid)")
+_NEAR_COOKIE: Final = 80  # characters before a name in which it is said to be a cookie's
+
+
 def _is_of_other(match: re.Match[str]) -> bool:
     """True if the value of a name that may also be of something else is a secret."""
+    if _COOKIE_NAMED.fullmatch(match["name"] or match["named"]):
+        before = match.string[max(match.start() - _NEAR_COOKIE, 0) : match.start()].lower()
+        if "cookie" not in before and not before.endswith("connect."):
+            return False
     if match["named"] is None:
         return _is_assigned(match)
     name = match["named"]
@@ -547,6 +563,7 @@ def _is_of_other(match: re.Match[str]) -> bool:
 _NAME_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![\w.\\-]))[\w.-]*[ ]?$")
 _LONGEST_NAME: Final = 48  # characters of a name before its last word
 _NEAR_KEY: Final = 160  # characters around a plain `key` in which a service is looked for
+_OF_URN: Final = re.compile(r"(?<!\w)(?:arn|urn):[^\s\"']*$")
 _TEST: Final = re.compile(r"(?i:test)\w*|[A-Za-z]\w*[.:/_-][\w.:/-]*")  # the name of one
 
 
@@ -579,7 +596,8 @@ def _is_assigned(match: re.Match[str]) -> bool:
 def _is_secret_of(name: str, match: re.Match[str]) -> bool:
     value = match["secret"]
     if value is not None:
-        return is_secret_value(name, value)
+        is_sure = match["call"] is None and match["fallback"] is None
+        return is_secret_value(name, value) and (is_sure or is_generated(value))
     value = match["secret_bare"].rstrip(".")
     if len(value) < 4 or PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value):
         return False
@@ -590,9 +608,13 @@ def _is_secret_of(name: str, match: re.Match[str]) -> bool:
     if not is_telling(name):
         return is_secret_value(name, value)
     sign = match.string[match.end("name") : match.start("secret_bare")]
-    before = match.string[max(match.start() - 1, 0) : match.start()]
-    if name == "PASS" and ":" in sign and before not in ("_", "-", "."):
+    before = match.string[max(match.start() - 100, 0) : match.start()]
+    if name == "PASS" and ":" in sign and before[-1:] not in ("_", "-", "."):
         return is_password(value) and not _TEST.fullmatch(value)
+    if sign == ":" and _OF_URN.search(before):
+        return False
+    if sign == ": " and not is_no_identifier(value) and not _BEFORE_SETTING.search(before):
+        return False  # the title of a test
     digits = any(c.isdigit() for c in value)
     letters = any(c.isalpha() for c in value)
     if name.lower().endswith(TOKENS) and not (digits or len(value) >= 20):
@@ -1105,7 +1127,7 @@ CREDENTIALS: Final = (
     Rule(
         ASSIGNED,
         "what a session, refresh token, PIN, salt or the like is said to be or set to",
-        re.compile(_assigned_or_said(OTHER_KEYWORD)),
+        re.compile(_assigned_or_said(f"(?:{OTHER_KEYWORD}|{COOKIE_KEYWORD})")),
         OTHER_HINTS,
         accepts=_is_of_other,
         finder=re.compile(OTHER_NEAR),

@@ -43,7 +43,7 @@ from sessiontree.core.message import CALL_BLOCKS, IMAGE_BLOCKS, RESULT_BLOCKS
 from sessiontree.core.spill import OPAQUE, STRUCTURE
 from sessiontree.redact.context import ASSIGNED, COMMAND, LOGIN
 from sessiontree.redact.rule import Rule, Rules
-from sessiontree.redact.rules import RULES
+from sessiontree.redact.rules import ALONE, PREFIXED, RULES
 from sessiontree.redact.values import HOME, VENDOR, home_rule, homes_in, is_secret_value, keyword_of
 
 UNSEEN: Final = (
@@ -87,6 +87,7 @@ _BREAK_SIGN: Final = re.compile(r"<|\*\*|`|\n|\\n|\\r\\n|\"[ \t]{0,4}[+.]|'[ \t]
 _BROKEN: Final = re.compile(
     rf"(?<![A-Za-z0-9_.+-])[A-Za-z0-9_.-]{{3,}}+(?:{_BREAK}[A-Za-z0-9_+/=.-]{{2,}}+){{1,64}}+"
 )
+_DIGEST: Final = re.compile("(?<![A-Za-z0-9])(?:[0-9a-f]{32,}|[0-9A-F]{32,})(?![A-Za-z0-9])")
 _BASE64: Final = re.compile("[A-Za-z0-9+]{8,}/$")
 _DIGIT: Final = re.compile(r"\d")
 _SHORTEST: Final = 20  # characters of a key that is worth putting together
@@ -224,7 +225,7 @@ _WITHIN: Final = frozenset(
     {"key", "value", "Value", "default", "result"}
 )  # what is around names it
 _OF_DIGITS: Final = ("pass", "pwd", "otp", "totp", "pin")  # names of secrets of digits alone
-_LISTS: Final = ("keys", "passwords", "passphrases")  # how names of lists of secrets end
+_LISTS: Final = ("keys", "passwords", "passphrases", "cookies")  # how names of lists of secrets end
 _PASSWORD: Final = "password"
 _LONGEST_NAME: Final = 40  # characters of the name of a service beside its key
 _RANDOM_PASSWORD: Final = "random_password"  # Terraform's, with the password as its result
@@ -469,11 +470,14 @@ class Redaction:
             for found in self._found(view.text, self._all):
                 start, end = view.source(found.start, found.end)
                 yield found._replace(start=start, end=end)
-        for at, word in joined(text if view is None else view.text):
+        whole = text if view is None else view.text
+        for at, word in joined(whole):
             for found in self._found(word.text, self._formats):
                 start, end = word.source(found.start, found.end)
                 if end - start == found.end - found.start:
                     continue  # it is whole in the text, too
+                if found.rule in (ALONE, PREFIXED) and _DIGEST.search(whole, at + start, at + end):
+                    continue  # a digest, and the line above or below it
                 start, end = at + start, at + end
                 if view is not None:
                     start, end = view.source(start, end)

@@ -254,13 +254,15 @@ def lowered(text: str) -> Lowered:
     return Lowered(low)
 
 
+_FILLER: Final = frozenset("x0-_./+=")
+_FILLED: Final = 12  # last characters of a value that are not all filler
 _SAMPLE: Final = 200  # characters of a value that are looked at
 
 
 def is_varied(value: str, least: int = 1) -> bool:
     """Whether a value is no filler (xxxx-xxxx, 0000), and has at least so many characters."""
     found = {c for c in value[-32:].lower() if c.isalnum()}
-    return len(found) >= least and not found <= {"x", "0"}
+    return len(found) >= least and not _FILLER.issuperset(value[-_FILLED:].lower())
 
 
 def looks_random(value: str, *, least: float = 0.25) -> bool:

@@ -747,6 +747,13 @@ FORMATS: Final = (
         TRUFFLEHOG,
         "phx_ phs_ phc_ pha_ phr_ pht_",
     ),
+    _row(
+        "openweather-key",
+        "OpenWeather keys, in addresses",
+        rf"appid=(?P<secret>{_HEX}{{32}})(?!\w)",
+        VENDOR,
+        "appid=",
+    ),
     _row("rootly-token", "Rootly tokens", rf"rootly_{_HEX}{{40,}}+", TRUFFLEHOG, "rootly_"),
     _row(
         "launchdarkly-key",

@@ -37,7 +37,7 @@ _PUBLIC_WORDS: Final = """
     translation translate locale lang text string title menu hot shortcut keyboard modifier
     arrow press pressed function meta ctrl shift enter escape any next prev first last current
     public pub publishable verify verifying verification site known peer remote dkim jwk gpg pgp
-    minisign
+    minisign socket websocket
 """
 _PUBLIC_KINDS: Final = frozenset(_PUBLIC_WORDS.split())
 """The kinds of a key that is no secret whatever its value is."""
@@ -90,13 +90,15 @@ FOREIGN_KEYWORD: Final = (
 )
 OTHER_KEYWORD: Final = (
     rf"(?:(?:{_PART}(?i:private|signing|salt|pepper|refresh|bearer|access|dsn|pin|phpsessid)"
-    rf"|(?:{_PART}|(?<=[tT]))(?i:otp)|(?:{_PART}|(?<=J))(?:sessionid|SESSIONID)"
-    rf"|(?<=NET_)SessionId)(?![A-Za-z]){_TAIL}|(?<=[A-Za-z0-9_])_session(?![A-Za-z]))"
+    rf"|(?:{_PART}|(?<=[tT]))(?i:otp)|(?:{_PART}|(?<=[jJ]))(?:sessionid|SESSIONID)"
+    rf"|(?<=NET_)SessionId)(?![A-Za-z]){_TAIL}|(?<=[A-Za-z0-9_])_session(?![A-Za-z])"
+    r"|(?<=connect\.)sid(?![A-Za-z]))"
 )
+COOKIE_KEYWORD: Final = rf"{_PART}(?i:session|sid)(?![A-Za-z])"
 """Names of secrets that are also names of much else, so that the value decides."""
 
 OTHER_NEAR: Final = (  # a tree, like KEYWORD_NEAR
-    r"(?:p(?:rivate|epper|in|hpsessid)|s(?:igning|alt|essionid)|refresh|bearer|access|dsn|otp"
+    r"(?:p(?:rivate|epper|in|hpsessid)|s(?:igning|alt|ession(?:id)?|id)|refresh|bearer|access|dsn|otp"
     r"|_session)(?![a-z])"
 )
 _CODES: Final = ("time", "verification", "security", "confirmation", "2fa", "mfa", "sms", "login")
@@ -105,7 +107,7 @@ CODE_KEYWORD: Final = rf"(?i:{_BEFORE_CODE})(?i:code)(?![A-Za-z])"
 CODE_NEAR: Final = r"code(?<=[a-z][ _-]code)(?![a-z])"
 OTHER_HINTS: Final = (
     *("private", "access", "refresh", "bearer", "pepper", "signing", "sessionid", "sessid", "dsn"),
-    *("_session", "_salt", '"salt', "'salt"),
+    *("_session", "_salt", '"salt', "'salt", "cookie", "connect.sid"),
     *(f"{word}{sign}" for word in ("pin", "otp") for sign in ('"', "\\", ":", "=", " =", " is")),
 )
 CODE_HINTS: Final = tuple(f"code{sign}" for sign in ('"', "\\", ":", "=", " =", " is"))
@@ -141,6 +143,7 @@ PLACEHOLDER: Final = re.compile(
     r"|\[.*"
     r"|(?:your|my|the|some|insert|enter|replace)[_ -].*|change[_-]?(?:me|it|this)|todo|tbd|n/a"
     rf"|(?:{_WORDS_OF_CODE})[?!.:]?"
+    r"|(?:sk-)?(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-.*)"
     r"|(?:u?int|float|bytes|sha|utf-?|base|md|hs|rs|es|aes|[vfiu])-?\d{1,3}"
 )
 DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\??\.[A-Za-z_]\w*)+")
@@ -179,7 +182,7 @@ def is_telling(name: str) -> bool:
     kind = _kind_of_key(name)
     if kind is not None:
         return kind.endswith(KINDS_OF_KEY)
-    if name.lower().startswith("_session"):
+    if name.lower().startswith(("_session", "session", "sid")):
         return False
     return is_foreign(name) or not (_OTHER.search(name) or _CODE_NAME.search(name))
 

@@ -17,11 +17,8 @@ BASE64 = "Zk3x9QmB2vT7pLw8Rc5Yd1Hf6Jg0NsAe4UiKoX+qbMz/VhStDnCr1GyEaFuWjP5l"
     "text",
     [
         *("OPENAI_KEY=SECRET", "export STRIPE_KEY='SECRET'", "GEMINI_KEY: SECRET"),
-        *(
-            '"openaiKey": "SECRET"',
-            r"{\"azureKey\": \"SECRET\"}",
-            "config['COOKIE_KEY'] = 'SECRET'",
-        ),
+        *('"openaiKey": "SECRET"', r"{\"azureKey\": \"SECRET\"}"),
+        "config['COOKIE_KEY'] = 'SECRET'",
         *("openai:\n  key: SECRET", '[stripe]\nkey = "SECRET"', "https://x.example/v1?key=SECRET"),
         *("ENV DEEPGRAM_KEY SECRET", "x-typesense-key: SECRET", "my mistral key is SECRET"),
     ],
@@ -37,19 +34,11 @@ def test_any_key_with_a_random_value_is_masked(text: str, secret: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "PRIMARY_KEY=SECRET",
-            "foreign_key: SECRET",
-            '"sortKey": "SECRET"',
-            "CACHE_KEY=v2-SECRET",
-        ),
+        *("PRIMARY_KEY=SECRET", "foreign_key: SECRET", '"sortKey": "SECRET"'),
+        "CACHE_KEY=v2-SECRET",
         *("cache key: SECRET", "PUBLIC_KEY=SECRET", "idempotencyKey: 'SECRET'", "nonce-SECRET"),
-        *(
-            '<script nonce="SECRET">',
-            '"key": "SECRET", "size": 1',
-            "'nonce-SECRET'",
-            "groupingKey=SECRET",
-        ),
+        *('<script nonce="SECRET">', '"key": "SECRET", "size": 1', "'nonce-SECRET'"),
+        "groupingKey=SECRET",
     ],
 )
 def test_a_key_that_opens_nothing_is_left(text: str) -> None:
@@ -62,11 +51,8 @@ def test_a_key_that_opens_nothing_is_left(text: str) -> None:
     "text",
     [
         *("STRIPE_KEY=changeme", "OPENAI_KEY=$OPENAI", "stripe_key = load_key('stripe')"),
-        *(
-            "storageKey = 'app:settings:v2'",
-            "messageKey: errors.required_2",
-            "key: str = Field(...)",
-        ),
+        *("storageKey = 'app:settings:v2'", "messageKey: errors.required_2"),
+        "key: str = Field(...)",
         *("const OPENAI_KEY = process.env.OPENAI_KEY", "objectKey: 'a/b/report-2024.csv'"),
     ],
 )
@@ -103,6 +89,16 @@ def test_a_key_with_a_readable_value_is_left(text: str) -> None:
         ('use "S3cr3t!" as the password', "S3cr3t!"),
         ("admin / S3cr3t!", "S3cr3t!"),
         ("passwd hunter2", "hunter2"),
+        (f'signingKey := []byte("{HEX}")', HEX),
+        (f"api_key: SecretStr = SecretStr('{RANDOM}')", RANDOM),
+        (f"token = Buffer.from('{RANDOM}', 'utf8')", RANDOM),
+        (f"process.env.STRIPE_KEY ?? '{RANDOM}'", RANDOM),
+        (f"os.getenv('MAPS_KEY') or '{RANDOM}'", RANDOM),
+        (f"GET /cart;jsessionid={HEX}?page=2", HEX),
+        (f"'connect.sid': 's:{RANDOM}.{BASE64[:43]}'", RANDOM),
+        (f"cookies=dict(session='{RANDOM}')", RANDOM),
+        (f"cookies.set('sid', '{RANDOM}')", RANDOM),
+        (f"/data/2.5/weather?q=Bonn&appid={HEX}", HEX),
         ("Das Passwort lautet Geheim123", "Geheim123"),
         ("le mot de passe est Geheim123x", "Geheim123x"),
     ],
@@ -116,17 +112,23 @@ def test_a_secret_is_masked_for_what_is_around_it(text: str, secret: str) -> Non
 @pytest.mark.parametrize(
     "text",
     [
-        *(
-            "PASS: test_foo1",
-            "--- PASS: TestToken2 (0.00s)",
-            "PASS: auth/test-2.js",
-            "PASS: TestA12",
-        ),
+        *("PASS: test_foo1", "--- PASS: TestToken2 (0.00s)", "PASS: auth/test-2.js"),
+        "PASS: TestA12",
         f"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{RANDOM}{RANDOM[:19]} joe",
         *("read / write2", "admin / users", "use sha256 as the password hash", "wandb login"),
         *("gh secret set X < x.txt", "fly secrets set X=$X", "otp: disabled", "pin: 13"),
         "| name | password |\n|---|---|\n| min | twelve |",
         f"{BASE64}\n-----END CERTIFICATE-----",
+        f"$ md5sum a\n{HEX}\nAll done\n",
+        f"Hash\n{HEX.upper()}\nfile",
+        f"build-{HEX}{HEX[:8]}\nRestored",
+        f"deploy_key: ecdsa-sha2-nistp256 AAAAE2VjZHNhLXNoYTItbmlzdHAyNTYAAAAI{RANDOM}",
+        *("SSH_KEY=ssh-ed25519 AAAA", "ok 3 - token: is_refreshed_once2", "urn:x:token:type2x"),
+        "arn:aws:secretsmanager:eu-west-1:123456789012:secret:app/db-Xy12Ab",
+        f"Sec-WebSocket-Key: {BASE64[:22]}==",
+        *(f"{start}{'x' * 24}" for start in ("sk_test_", "hf_xxxxxx", "AKIA")),
+        *(f"token = hash('{RANDOM[:5]}')", "password = ask('Password 2: ')", "the token or 'id'"),
+        *(f"session='{RANDOM}'", f"sid: {HEX}", f"cache_key = digest('{HEX}')"),
     ],
 )
 def test_text_that_is_only_like_it_is_left(text: str) -> None:
@@ -149,6 +151,13 @@ def test_a_name_around_a_value_decides_on_it() -> None:
     masked = json.dumps(Redaction().value({"data": value}, "e"))
     assert masked.count("swordfish") == 1
     assert masked.count(RANDOM) == 1
+
+
+def test_the_cookies_of_a_browser_are_masked() -> None:
+    state = {"cookies": [{"name": "sid", "value": RANDOM, "path": "/"}], "session": RANDOM}
+    masked = Redaction().value({"state": state, "jar": {"cookies": {"session": RANDOM}}}, "e")
+    assert json.dumps(masked).count(RANDOM) == 1
+    assert masked["state"]["session"] == RANDOM
 
 
 def test_a_password_of_terraform_is_masked_in_its_state() -> None:

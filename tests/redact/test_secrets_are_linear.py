@@ -108,19 +108,7 @@ def test_the_cost_of_a_rule_grows_with_the_text(rule: Rule, size: int) -> None:
 
 
 VIEWED = [
-    "\\",
-    "\\u",
-    "%4",
-    "&#",
-    "<a",
-    "<a>",
-    "aaa\n",
-    "a*",
-    "a**b",
-    "\x1b[",
-    "\x1b]",
-    "ｇ",
-    "a'+'",
+    *("\\", "\\u", "%4", "&#", "<a", "<a>", "aaa\n", "a*", "a**b", "\x1b[", "\x1b]", "ｇ", "a'+'"),
 ]
 
 
