@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Literal, NoReturn, Self
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, NoReturn, Self
 
 from sessiontree.context.compaction import Summary, TokenCounter, estimate_tokens, summarize
 from sessiontree.context.context import Context
@@ -41,6 +41,7 @@ from sessiontree.storage.places import check_durability, check_new_address, crea
 from sessiontree.views import tree as outline
 
 if TYPE_CHECKING:
+    from sessiontree.agents import TargetName
     from sessiontree.context.providers.values import Request
     from sessiontree.context.resolved import ResolvedHandle
     from sessiontree.core.handle import Handle, Kind
@@ -1287,7 +1288,7 @@ class Session:
 
     def convert(
         self,
-        to: Literal["pi", "claude-code", "codex", "gemini", "atif"],
+        to: TargetName,
         file: PathLike | None = None,
     ) -> ConversionResult:
         """Make a file for another program. This session does not change.

@@ -38,6 +38,7 @@ from sessiontree.adapters.claude_lines import (
     restored,
 )
 from sessiontree.agents.base import lane_name
+from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.core.codec import lines_in
 from sessiontree.core.entry import Entry, seconds_of
 from sessiontree.core.header import AGENT_SESSION_KEY, LANE_KEY
@@ -247,7 +248,7 @@ class SessionTreeStore(SessionStore):
             session = Session.open(wanted.file)
         except SessionNotFoundError:
             self._place.make_room(wanted.file)
-            facts = {"agent": "claude-code", AGENT_SESSION_KEY: wanted.session_id}
+            facts = {"agent": ClaudeCode.name, AGENT_SESSION_KEY: wanted.session_id}
             facts[_PROJECT] = wanted.project
             cwds = (entry.get("cwd") for entry in entries)
             cwd = next((cwd for cwd in cwds if isinstance(cwd, str)), "")

@@ -1,38 +1,75 @@
-"""Other agents' session files: readers, and writers for conversion.
+"""The coding agents whose sessions sessiontree reads and writes: a folder each, a line each here.
 
-Each agent has one module or one folder. A file is recognised by its content, not by its
-name. A reader translates it line by line into version 2, so that every reading command
-works on it. `agents.base` has what readers share, `agents.writing` what writers share.
+A file is recognised by its content, not by its name. An agent's folder holds all that is known of
+it: its object (`base.Agent`) in `__init__`, its reader, which translates a file line by line into
+version 2, so that every reading command works on it, and its writer. `base` has what readers
+share, `writing` what writers share; `atif` is a format without an agent.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final, Literal
 
-from sessiontree.agents.base import Facts, Format
-from sessiontree.agents.claude_code.reader import ClaudeCode
-from sessiontree.agents.codex.reader import Codex
-from sessiontree.agents.gemini.reader import Gemini
-from sessiontree.agents.pi.reader import Pi
+from sessiontree.agents.base import Agent
+from sessiontree.agents.claude_code import ClaudeCode
+from sessiontree.agents.codex import Codex
+from sessiontree.agents.gemini import Gemini
+from sessiontree.agents.pi import Pi
 
-__all__ = ["FORMATS", "HEAD", "Facts", "Format", "recognise", "record_in"]
+AGENTS: Final[tuple[Agent, ...]] = (
+    ClaudeCode(),
+    Codex(),
+    Pi(),
+    Gemini(),
+)
+"""The agents, in the order of lists. A file is recognised by the last of them that claims it."""
 
-FORMATS: Final[tuple[Format, ...]] = (Pi(), Codex(), Gemini(), ClaudeCode())
+NAMES: Final = tuple(agent.name for agent in AGENTS)
+
+OWN: Final = "sessiontree"
+"""The name of this program, where a name of an agent may be given."""
+
+OF_VERSION_1: Final = Pi.name
+"""The agent that wrote files of version 1 of this format, too."""
+
+MAKERS: Final = (*NAMES, OWN)
+"""The programs that make sessions."""
+
+TARGETS: Final = (*NAMES, "atif")
+"""The targets of a conversion."""
+
+if TYPE_CHECKING:
+    AgentName = str
+    MakerName = str
+    TargetName = str
+else:
+    AgentName = Literal[NAMES]
+    MakerName = Literal[MAKERS]
+    TargetName = Literal[TARGETS]
 
 HEAD: Final = 64 * 1024
 """The bytes at the start of a file that are enough to recognise it."""
 
 
-def recognise(head: bytes) -> Format | None:
-    """The format of a file that starts with these bytes, decompressed; None for any other.
+def named(name: str | None) -> Agent | None:
+    """The agent with a name; None for another name."""
+    return next((agent for agent in AGENTS if agent.name == name), None)
+
+
+def command_of(name: str) -> str:
+    """The short name of an agent, or the name of any other program."""
+    agent = named(name)
+    return name if agent is None else agent.command
+
+
+def recognise(head: bytes) -> Agent | None:
+    """The agent of a file that starts with these bytes, decompressed; None for any other.
 
     A sessiontree file of any version gives None.
     """
-    is_document = head.startswith(b"{\n")  # one document over many lines
-    likely = (Gemini(), *FORMATS) if is_document else FORMATS
-    return next((format for format in likely if format.recognises(head)), None)
+    return next((agent for agent in reversed(AGENTS) if agent.reader.recognises(head)), None)
 
 
 def record_in(head: bytes) -> str | None:
     """What an agent keeps in a file with this start, in words, if it is no session."""
-    return next(filter(None, (format.record_in(head) for format in FORMATS)), None)
+    return next(filter(None, (agent.reader.record_in(head) for agent in AGENTS)), None)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -120,35 +120,112 @@ class Home(NamedTuple):
     own_variable: str = ""  # the variable that names the folder of sessions itself
 
 
-class Found(Protocol):
-    """A file in which a search found lines."""
+class McpEntry(NamedTuple):
+    """Where an agent keeps the MCP servers that it starts."""
 
-    @property
-    def opening(self) -> bytes:
-        """The first line."""
-
-    def content(self) -> bytes:
-        """The whole file, decompressed."""
-
-    def all_lines(self) -> Iterator[tuple[int, bytes]]:
-        """The offset and the bytes of each line."""
-
-    def number_at(self, offset: int) -> int:
-        """The number of the line at an offset."""
+    variable: str  # the environment variable that names the folder
+    folder: str  # the folder without it, below the user's home
+    file: str  # the file, below the folder
+    group: str  # the key of the servers
+    kind: Mapping[str, Any] = _NOTHING  # the first keys of each entry
+    note: str = ""  # a further step for the user
 
 
-class Format(Protocol):
-    """One agent's session format; what has a value here holds for a format that names no other."""
+class Files(Protocol):
+    """Looks at the disk for an agent, which never touches it; nothing it cannot read is there."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted."""
+
+    def is_folder(self, path: str) -> bool:
+        """True if a path leads to a folder."""
+
+    def content(self, path: str, largest: int) -> bytes | None:
+        """The bytes of a regular file of at most that size."""
+
+
+class Destination(NamedTuple):
+    """The folder for a new session of an agent, and a file that the agent needs to find it."""
+
+    folder: str
+    side_file: tuple[str, bytes] | None = None
+
+
+class Agent(Protocol):
+    """Everything that is known of one agent; a value here is the default of all agents.
+
+    Importing an agent's folder is cheap: its reader and its writer are imported on first use.
+    """
 
     name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
     program: str  # the agent's name for people
+    command: str  # the program that runs it, and its name where there is little room
     home: Home
-    is_of_lines: bool = True  # whether each message is one line
+    mcp: McpEntry
     is_in_files: bool = False  # whether files in one folder with the same id are one session
+    cd_option: str = ""  # of a resume in another folder; empty: the session is converted
+    keeps_subagents: bool = False  # whether each subagent that ended has a file of its own
+
+    @property
+    def reader(self) -> Reader:
+        """Reads the agent's session files."""
+
+    def writer(self, source: Any) -> Any:
+        """The `agents.writing.Writer` of a session to convert for the agent."""
+
+    def resume(self, id: str, file: str) -> list[str]:
+        """The arguments of `command` that continue a session, given its id and its file."""
+
+    def own_id(self, file: str) -> str | None:
+        """The id by which the agent knows a session, as the file's name gives it; else None."""
+        return None
+
+    def id_in_name(self, stem: str, given: str) -> str | None:
+        """The session's id where the file's name decides it, not the lines; else None.
+
+        Args:
+            stem: the file's name without its suffix.
+            given: the id in the lines.
+        """
+        return None
+
+    def is_of_subagent(self, stem: str) -> bool:
+        """True if a file of this name has one subagent of a session."""
+        return False
+
+    def unarchive(self, id: str, file: str) -> str | None:
+        """The command that a session needs before its resume; None if it is not archived."""
+        return None
+
+    def destination(
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: Files
+    ) -> Destination:
+        """Where the agent looks for a session of a working directory.
+
+        Args:
+            home: the first of the agent's folders of sessions.
+            cwd: the real path of the working directory.
+            name: the name that the agent gives the file.
+        """
+
+
+class Reader(Protocol):
+    """Reads one agent's session files; a value here is the default of all readers."""
+
+    name: str  # of the agent
+    is_of_lines: bool = True  # whether each message is one line
     has_facts_beside: bool = False  # whether facts of a session are in other files
     has_subagents: bool = False  # whether subagents have files of their own beside a session
     needs_opening: bool = True  # whether a line is translated by what the first line says
+    reads_twice: bool = False  # whether it reads a file for its structure first
+    shares_origins: bool = False  # whether all entries of a converted line are of one entry
+    has_made_entries: bool = False  # whether its branches and starts of lanes are of no line
+    has_result_files: bool = False  # whether `metadata.toolResults` names files beside a session
+    session_keys: frozenset[str] = frozenset()  # keys of a line that say which session it is of
     repeating: bytes = b""  # what each line has that may repeat prompts above it; empty: none does
+
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def recognises(self, head: bytes) -> bool:
         """Whether a file with this start has this format."""
@@ -167,16 +244,11 @@ class Format(Protocol):
             body: the object in the line.
             beside: whether the line is in a subagent's file.
         """
+        return False
 
-    def found_alone(
-        self, session_id: str, file: Found, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[Translated | None]:
-        """The lines of version 2 of the messages around some lines, where a message is no line.
-
-        None, once and last, if a message depends on others. Only the parents differ from those of
-        the opened file.
-        """
-        yield None
+    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+        """The keys of the first line that the header does not hold, of those it lacks by name."""
+        return left
 
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
         """Whether the entries of a line repeat prompts above it."""
@@ -200,11 +272,11 @@ class Format(Protocol):
 class Lines:
     """Makes the version 2 lines of one session."""
 
-    def __init__(self, format: Format, report: Report, session_id: str) -> None:
-        self._format = format
+    def __init__(self, agent: str, report: Report, session_id: str) -> None:
+        self.agent = agent
         self.report = report
         self.session_id = session_id
-        self.root = uuid_of_line(session_id, 0, format.name.encode())
+        self.root = uuid_of_line(session_id, 0, agent.encode())
         self.leaf = self.root
         self._taken = {self.root}
         self._named: tuple[SourceLine, LineName] | None = None  # the last line with a name
@@ -213,7 +285,7 @@ class Lines:
     def header(self, place: Place, facts: Facts, **metadata: Any) -> Translated:
         """The header; its metadata names the agent and the agent's session id."""
         given = {key: value for key, value in metadata.items() if value is not None}
-        agent = {"agent": self._format.name, AGENT_SESSION_KEY: self.session_id}
+        agent = {"agent": self.agent, AGENT_SESSION_KEY: self.session_id}
         return place, encoded(
             {
                 "type": HEADER,
@@ -282,7 +354,7 @@ class Lines:
         self, kind: str, line: SourceLine, uuid: str, data: Any, **more: str | None
     ) -> Translated:
         """A `custom` entry, for a line that adds nothing to a context."""
-        named = f"{self._format.name}:{kind}"
+        named = f"{self.agent}:{kind}"
         return self.entry("custom", line, uuid, {"customType": named, "data": data}, **more)
 
     def branch(self, leaf: str, place: Place, lane: str | None = None) -> Translated:

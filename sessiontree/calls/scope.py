@@ -19,11 +19,12 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
+from sessiontree.agents import OWN
 from sessiontree.errors import RefError, SessionNotFoundError, UsageError
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import SessionInfo, by_time
 from sessiontree.library.lookup import LATEST, find_session
-from sessiontree.library.places import OWN, Selection, sessions_in, without_imports
+from sessiontree.library.places import Selection, sessions_in, without_imports
 from sessiontree.ops.guidance import Refusal, ambiguous, nearest
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import (

@@ -23,6 +23,7 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
+from sessiontree.agents import NAMES
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.lookup import places_at, relative_path, store_at, tell_without_secret
@@ -46,7 +47,7 @@ from sessiontree.importing.importer import ImportResult
 from sessiontree.library.counts import cache_folder
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import tell_left_out
-from sessiontree.library.resume import PROGRAMS, plan, session_to_resume
+from sessiontree.library.resume import plan, session_to_resume
 from sessiontree.library.root import environment, named_store
 from sessiontree.recording import events
 from sessiontree.recording.events import MessageCount
@@ -326,15 +327,12 @@ class _EventPrinter:
             tell(f"Warning: {event.message}")
 
 
-_AGENTS: Final = ("claude-code", "codex", "pi", "gemini")
-
-
 @arguments.command("resume", json="the command, its folder, and what the agent cannot keep")
 @click.argument("session", metavar="[ID]", required=False, type=arguments.PLACE)
 @click.option(
     "--in",
     "agent",
-    type=click.Choice(_AGENTS),
+    type=click.Choice(NAMES),
     help="The agent that continues the session [default: the agent of the session].",
 )
 @arguments.path_option(
@@ -377,7 +375,7 @@ def resume_session(
     """Print the command by which an agent continues a session, or run it."""
     found = plan(one, agent, cwd, before=_check_installed if runs else lambda program: None)
     if found.is_converted:
-        tell(f"Converted {one.file} for {PROGRAMS[found.agent]}: {found.file}")
+        tell(f"Converted {one.file} for {found.program}: {found.file}")
     for loss in found.losses:
         tell(f"Not kept in {found.agent}: {loss}")
     for warning in found.warnings:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
+from sessiontree.agents import MAKERS
 from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
 from sessiontree.core.entry import moment_given
@@ -111,12 +112,11 @@ def path_option(
 
 
 cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")
-_AGENTS: Final = ("claude-code", "codex", "pi", "gemini", "sessiontree")
 agent = click.option(
     "--agent",
     "agents",
     multiple=True,
-    type=click.Choice(_AGENTS),
+    type=click.Choice(MAKERS),
     callback=lambda ctx, option, given: frozenset(given),
     help="Include only sessions of this agent; you can give --agent more than once.",
 )

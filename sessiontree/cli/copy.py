@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 import msgspec
 
+from sessiontree.agents import TARGETS
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE, session_file
 from sessiontree.cli.lookup import is_folder, relative_path, store_at
@@ -45,7 +46,7 @@ from sessiontree.errors import RefError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library.copies import CopyResult, Mirror, SyncResult
 from sessiontree.library.copies import sync as sync_all
-from sessiontree.operations.convert import TARGETS, converted
+from sessiontree.operations.convert import converted
 from sessiontree.operations.copy import CopiedSession
 from sessiontree.operations.export import Original
 from sessiontree.operations.sync import SyncedSession

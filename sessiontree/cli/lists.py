@@ -28,6 +28,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from sessiontree.agents import command_of
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.lookup import (
@@ -100,7 +101,6 @@ _LONGEST_ID: Final = 24
 """Columns of an id; a longer one is shown by --json, and where there is no screen."""
 
 _DROPPED: Final = ("Size", "Cost", "Model", "Turns", "Project", "Id", "Agent")
-_SHORT_AGENTS: Final = {"claude-code": "claude"}
 _STYLES: Final = {
     "When": "dim",
     "Id": "number",
@@ -201,7 +201,7 @@ def _title_cell(one: SessionInfo, ids: Mapping[str, str], width: int, screen: Sc
 
 def _agent(one: SessionInfo, screen: Screen) -> str:
     name = agent_of(one)
-    return cut(name if screen.width >= _WIDE else _SHORT_AGENTS.get(name, name), 12)
+    return cut(name if screen.width >= _WIDE else command_of(name), 12)
 
 
 def _project(cwd: str | None, cap: int, screen: Screen) -> str:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from sessiontree.agents import FORMATS
+from sessiontree.agents import AGENTS
 from sessiontree.library.root import HOME_VARIABLE
 
 LABEL: Final = "sessiontree-backup"
@@ -38,7 +38,7 @@ def program() -> list[str]:
 
 def places(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The variables that are set and name the places of sessions."""
-    homes = [name for each in FORMATS for name in (each.home.variable, each.home.own_variable)]
+    homes = [name for each in AGENTS for name in (each.home.variable, each.home.own_variable)]
     names = dict.fromkeys(filter(None, (*_PLACES, *homes)))
     return {name: environ[name] for name in names if environ.get(name)}
 

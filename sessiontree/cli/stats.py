@@ -13,6 +13,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
+from sessiontree.agents import OWN
 from sessiontree.cli import arguments
 from sessiontree.cli.look import without_scratch
 from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, read_sessions
@@ -21,7 +22,7 @@ from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, no_pager, screen, show
 from sessiontree.cli.terminal import Progress, counted, is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
-from sessiontree.library.places import OWN, Selection, originals_first
+from sessiontree.library.places import Selection, originals_first
 from sessiontree.library.spending import (
     BY,
     By,

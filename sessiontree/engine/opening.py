@@ -59,7 +59,7 @@ from sessiontree.storage.lines import (
 from sessiontree.storage.log import Log, MemoryLog, Moved
 
 if TYPE_CHECKING:
-    from sessiontree.agents.base import Format
+    from sessiontree.agents.base import Agent
     from sessiontree.core.damage import Damage, Note
     from sessiontree.core.entry import Entry
     from sessiontree.core.salvage import HeaderStandIn
@@ -94,7 +94,7 @@ class Start(NamedTuple):
         kind: what the file is.
         header: the keys of its header; of a lost header, those that stand in for it; of
             another agent's file, none.
-        format: the format of another agent's file.
+        agent: the agent whose file it is; None for sessiontree.
         stand_in: what replaces a lost header.
         head: how the file starts, decompressed.
         read: reads the file, decompressed.
@@ -104,14 +104,14 @@ class Start(NamedTuple):
     header: Mapping[str, Any]
     head: bytes
     read: Read
-    format: Format | None = None
+    agent: Agent | None = None
     stand_in: HeaderStandIn | None = None
 
     @property
     def session_id(self) -> str:
         """The session's id, empty if the start does not tell it."""
-        if self.format is not None:
-            return self.format.facts(self.head, b"").id or ""
+        if self.agent is not None:
+            return self.agent.reader.facts(self.head, b"").id or ""
         return str(self.header.get("id") or "")
 
 
@@ -184,11 +184,11 @@ def _foreign(head: bytes, file: Positioned) -> Start | None:
     """The start of another agent's file; None for any other file."""
     from sessiontree import agents  # slow to import, and few files are another agent's
 
-    format = agents.recognise(head)
-    if format is None and len(head) < agents.HEAD and len(head) < file.size():
+    agent = agents.recognise(head)
+    if agent is None and len(head) < agents.HEAD and len(head) < file.size():
         head = file.read(0, agents.HEAD)
-        format = agents.recognise(head)
-    return None if format is None else Start("foreign", {}, head, file.read, format)
+        agent = agents.recognise(head)
+    return None if agent is None else Start("foreign", {}, head, file.read, agent)
 
 
 def _record(head: bytes, file: str) -> AgentRecordError | None:
@@ -306,13 +306,13 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
         if log.readonly:
             return lost
         raise lost.refusal()
-    if start.format is not None:
+    if start.agent is not None:
         if not log.readonly:
-            raise foreign_refusal(start.format, log.name)
+            raise foreign_refusal(start.agent, log.name)
         from sessiontree.engine.translated import Translated  # few files are another agent's
 
         with gc_paused():
-            return Translated(log, start.format)
+            return Translated(log, start.agent)
 
     if log.readonly:
         with gc_paused():
@@ -335,13 +335,13 @@ def reopened(file: SessionFile) -> SessionFile:
     return open_file(file.original, migrate=False)
 
 
-def foreign_refusal(format: Format, path: str) -> ForeignFormatError:
+def foreign_refusal(agent: Agent, path: str) -> ForeignFormatError:
     """The error for a file of another agent that was to be changed."""
     return ForeignFormatError(
-        f"{path} is a file of {format.program}, which is read in place and never written; import "
+        f"{path} is a file of {agent.program}, which is read in place and never written; import "
         "it to go on with it",
         path,
-        format.program,
+        agent.program,
     )
 
 

@@ -176,8 +176,8 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
         MigrationRefusedError: the file has version 1.
     """
     start = sniff_file(log)
-    if start.format is not None:
-        raise foreign_refusal(start.format, log.name)
+    if start.agent is not None:
+        raise foreign_refusal(start.agent, log.name)
     if start.kind == "version 1":
         raise MigrationRefusedError(
             f"{log.name} has version 1, and repair needs the current version; "

@@ -18,7 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
-from sessiontree.agents.base import Facts, Format, Place, Source, whole_value
+from sessiontree.agents.base import Agent, Facts, Place, Source, whole_value
+from sessiontree.agents.codex import rollout_of
 from sessiontree.agents.codex.reader import planned
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MOST_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
@@ -35,7 +36,7 @@ from sessiontree.storage.names import (
     read_side_file,
     side_files,
 )
-from sessiontree.storage.rollouts import index_line, rollout_near, rollout_of, rollouts_near
+from sessiontree.storage.rollouts import index_line, rollout_near, rollouts_near
 
 
 class Translated:
@@ -44,11 +45,11 @@ class Translated:
     is_current = False
     ends_by_rule = True
 
-    def __init__(self, original: Log, format: Format) -> None:
+    def __init__(self, original: Log, agent: Agent) -> None:
         self.original = original
         self.size = original.size()
         self._beside = self._sizes_beside()
-        self._format = format
+        self._reader = agent.reader
         self._source = SourceFile(original, index_line(original.name, original.blobs.fs))
         self._damage: list[Damage] = []
         self._notes = Notes()
@@ -59,7 +60,7 @@ class Translated:
         self._last_original: tuple[Place, bytes] | None = None  # many entries may be of one line
         self.log = MemoryLog(original.name, self._blocks(), readonly=True)
         self.log.ended = (
-            f"a file of {format.program} is read in place and never written; import it to go on "
+            f"a file of {agent.program} is read in place and never written; import it to go on "
             "with it"
         )
 
@@ -67,7 +68,7 @@ class Translated:
         start = 0
         sources, numbers, offsets = self._places
         try:
-            for place, line in self._format.translate(self._source, self._report):
+            for place, line in self._reader.translate(self._source, self._report):
                 self._starts.append(start)
                 sources.append(place.source)
                 numbers.append(place.number)
@@ -308,18 +309,19 @@ def history_files(
     return []
 
 
-def inherited_lines(format: Format, path: str, fs: FileSystem = DISK) -> Iterator[bytes]:
+def inherited_lines(agent: Agent, path: str, fs: FileSystem = DISK) -> Iterator[bytes]:
     """The lines that a session has in other files; none for most."""
     with suppress(SessionTreeError), _source_at(path, fs) as source:
-        yield from format.inherited(source)
+        yield from agent.reader.inherited(source)
 
 
-def described(format: Format, facts: Facts, path: str, fs: FileSystem) -> Facts:
+def described(agent: Agent, facts: Facts, path: str, fs: FileSystem) -> Facts:
     """The facts of a file with those in other files: the name, the project, the first prompt."""
-    facts = format.with_sidecar(facts, index_line(path, fs) or _project_of(path, fs))
+    reader = agent.reader
+    facts = reader.with_sidecar(facts, index_line(path, fs) or _project_of(path, fs))
     if facts.is_continued:
         with suppress(SessionTreeError), _source_at(path, fs) as source:
-            found = (format.facts(line, b"").first_message for line in format.inherited(source))
+            found = (reader.facts(line, b"").first_message for line in reader.inherited(source))
             first = next(filter(None, found), None)
             return replace(facts, first_message=first or facts.first_message)
     return facts

@@ -45,7 +45,7 @@ from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
-from sessiontree.agents import FORMATS
+from sessiontree.agents import AGENTS, OF_VERSION_1
 from sessiontree.core.damage import NEXT_STEP, Damage, damage_row
 from sessiontree.errors import (
     AgentRecordError,
@@ -339,7 +339,7 @@ def _origin_in(file: str, fs: FileSystem) -> Origin:
     if "parentSession" in header:  # a fork is the user's own
         return Origin()
     agent, source = metadata.get("agent"), record.get("file")
-    return Origin(str(agent or "pi"), id, str(source or ""))
+    return Origin(str(agent or OF_VERSION_1), id, str(source or ""))
 
 
 Shown = Callable[[float, int, str], object]
@@ -500,11 +500,11 @@ class Backup:
     def _covered(self) -> Iterator[tuple[str, list[str]]]:
         """The agents of whose folders the places have all that are there, with these folders."""
         given = [_top(path) for path in self._paths]
-        for format in FORMATS:
-            folders = folders_of(format.name, self._environ)
+        for agent in AGENTS:
+            folders = folders_of(agent, self._environ)
             there = [_top(folder) for folder in folders if os.path.isdir(folder)]
             if not given or (there and all(_is_below_any(one, given) for one in there)):
-                yield format.name, [_top(folder) for folder in folders]
+                yield agent.name, [_top(folder) for folder in folders]
 
 
 def _top(folder: str) -> str:

@@ -30,6 +30,7 @@ from typing import Final
 
 import msgspec
 
+from sessiontree.agents import OF_VERSION_1
 from sessiontree.agents.base import values
 from sessiontree.core.damage import Damage, Note, Notes
 from sessiontree.core.header import derived_uuid, folder_name
@@ -267,7 +268,7 @@ class Importer:
             return _result(source, target, id, planned(opening), made=True)
         blobs = BlobHandles(None)
         with contextlib.closing(open_log(self._fs, target, readonly=True)) as log:
-            _, counts = Update(log, opening, source.agent).lines(blobs.put)
+            _, counts = Update(log, opening, source.maker).lines(blobs.put)
         return _result(source, target, id, counts._replace(blobs=len(blobs.made)), made=False)
 
     def _imported(self, source: Source, opening: Opening, *, hold: bool) -> ImportResult | None:
@@ -284,7 +285,7 @@ class Importer:
                     return None
                 raise _exists(target, source) from error
             assert self._known is not None
-            self._known[_key(source.agent, id)] = target
+            self._known[_key(source.maker, id)] = target
             return _result(source, target, id, counts, made=True)
         updated = self._updated(target, source, opening, hold=hold)
         return None if updated is None else _result(source, target, id, updated, made=False)
@@ -300,7 +301,7 @@ class Importer:
         blobs = BlobHandles(own, self._shared)
         with contextlib.closing(open_log(self._fs, target)) as log:
             with log.hold() if hold else contextlib.nullcontext():
-                update = Update(log, opening, source.agent)
+                update = Update(log, opening, source.maker)
                 lines, counts = update.lines(blobs.put)
                 if lines:
                     with log.hold():
@@ -329,7 +330,7 @@ class Importer:
         if self._known is None:
             last_first = sorted(self._targets(), key=lambda at: os.path.split(at[1]), reverse=True)
             self._known = dict(last_first)  # of several files with one key, the first one counts
-        target = self._known.get(_key(source.agent, id))
+        target = self._known.get(_key(source.maker, id))
         if target is None and source.is_converted():
             target = self._known.get((_OURS, id))
         return target
@@ -358,7 +359,7 @@ def _exists(target: str, source: Source) -> SessionExistsError:
 
 def _key(agent: str | None, id: str) -> tuple[str, str]:
     """What identifies a session. pi wrote version 1 first, and migrates it to its own version 2."""
-    return agent or "pi", id
+    return agent or OF_VERSION_1, id
 
 
 def _result(
@@ -370,7 +371,7 @@ def _result(
         source.path,
         target,
         id,
-        source.agent,
+        source.maker,
         entries,
         new,
         blobs,

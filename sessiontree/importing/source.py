@@ -23,15 +23,13 @@ import base64
 import contextlib
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
 
-from sessiontree.agents.base import Format, Place, Translated, Values, encoded, values
-from sessiontree.agents.writing import json_of
+from sessiontree.agents.base import Agent, Place, Reader, Translated, Values, encoded, values
 from sessiontree.core.codec import BYTES_OF_MANY_BLOCKS, blocks_beyond, head
 from sessiontree.core.damage import UNKNOWN_TYPE, Damage, Note, Notes, ignore
 from sessiontree.core.entry import decode_leniently
@@ -67,7 +65,6 @@ from sessiontree.storage.rollouts import in_force, index_line
 Progress = Callable[[int, int], object]
 """Takes the number of bytes read so far and the total number of bytes."""
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")
 _CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
 
@@ -102,8 +99,9 @@ class Source:
                 raise NothingToDoError(
                     f"{path} is a session of sessiontree already; open it as it is"
                 )
-            self.format: Format | None = start.format
-            self._view = View(self._log) if start.format is None else None
+            self.agent: Agent | None = start.agent
+            self.reader = None if start.agent is None else start.agent.reader
+            self._view = View(self._log) if start.agent is None else None
             sidecar = index_line(path, fs)
             self._file = SourceFile(self._log, sidecar)
             self._again = SourceFile(self._log)  # for lines that the other has passed
@@ -123,37 +121,29 @@ class Source:
         return self._file.name
 
     @property
-    def agent(self) -> str | None:
+    def maker(self) -> str | None:
         """The short name of the agent that wrote it; None for version 1."""
-        return None if self.format is None else self.format.name
+        return None if self.agent is None else self.agent.name
 
     def session_id(self, given: str) -> str:
-        """The id of the session, from the id in its lines.
-
-        For Claude Code the file's name is the id, and subagents' files have names of their
-        own; the lines may hold the id of the session that this one continues.
-        """
+        """The id of the session, from the id in its lines."""
         stem = _stem(self.name)
         given = given.encode("utf-8", "replace").decode()
-        if self.agent == "claude-code":
-            if _UUID.fullmatch(stem):
-                return stem
-            if stem.startswith("agent-"):
-                return f"{given}.{stem}"
-        return given or stem
+        own = None if self.agent is None else self.agent.id_in_name(stem, given)
+        return own or given or stem
 
     def likely_id(self) -> str:
         """The id by the start of the file; a wrong one if the start does not hold it."""
-        if self.format is not None:
+        if self.reader is not None:
             head = self._file.head()
-            return self.session_id(self.format.facts(head, b"").id or "")
+            return self.session_id(self.reader.facts(head, b"").id or "")
         assert self._view is not None
         return self.session_id(str(self._view.header.get("id") or ""))
 
     def id_above(self) -> tuple[str, bool]:
         """The id of the session that started this one, and whether this is a subagent's."""
         id, stem = self.likely_id(), _stem(self.name)
-        is_of_subagent = self.agent == "claude-code" and stem.startswith("agent-")
+        is_of_subagent = self.agent is not None and self.agent.is_of_subagent(stem)
         return id.removesuffix(f".{stem}"), is_of_subagent
 
     def is_converted(self) -> bool:
@@ -161,8 +151,8 @@ class Source:
 
     def translated(self) -> Iterator[Translated]:
         """The version 2 lines, the header first, each with the place of its source line."""
-        if self.format is not None:
-            yield from self.format.translate(self._file, self.note)
+        if self.reader is not None:
+            yield from self.reader.translate(self._file, self.note)
             self.damage += damage_of(self._file, self.damage)
             return
         assert self._view is not None
@@ -207,7 +197,7 @@ class Source:
             return
         self._done += size
         size_of_all = sum(file.size for file in (self._file, *self._file.opened))
-        if self.agent == "claude-code":  # it is read twice
+        if self.reader is not None and self.reader.reads_twice:
             size_of_all *= 2
         self._progress(min(self._done, size_of_all), size_of_all)
 
@@ -290,8 +280,7 @@ def _is_skipped(where: str, name: str) -> bool:
     return is_part or is_not_entered(name)
 
 
-_OF_LOGS: Final = frozenset({"codex", "gemini"})
-"""The agents of whose lines several entries are made, which all have the line's origin."""
+_SUBAGENT: Final = b':subagent"'
 
 ORIGINAL: Final = "original"
 TOOL_RESULTS: Final = "toolResults"
@@ -306,15 +295,6 @@ _NAMES_HERE: Final[Mapping[str, str]] = {
     "targetId": "targetUuid",
 }
 """The keys of agents that have another name here."""
-
-_IN_HEADER: Final = {
-    "pi": frozenset({"type", "version"}),
-    "gemini": frozenset({"messages", "sessionId", "projectHash", "kind", "startTime", "summary"}),
-}
-"""The keys of a first line that are in the header under other names, or are entries."""
-
-_INSTRUCTIONS: Final = ("base_instructions", "instructions")
-"""The keys of Codex's first payload that are in the header as its system prompt."""
 
 PutBlob = Callable[[bytes, str], str]
 """Takes a string's UTF-8 and a media type; gives the text form of its blob's handle."""
@@ -388,30 +368,30 @@ def entries_of(source: Source) -> Iterator[SourceEntry]:
     header: SourceEntry | None = None
     last: Place | None = None
     origin: str | None = None  # of the line at `last`
+    reader = source.reader
     is_first = True
     for place, line in source.translated():
         entry = _entry(place, line)
         if entry is None:
             source.note("unreadable", place, "the line is not an entry and was not imported")
-        elif source.agent is None:
+        elif reader is None:
             yield entry
         elif header is None:
             header = entry
-            _add_original_of_header(header, source)
+            _add_original_of_header(header, source, reader)
         else:
             if is_first:
                 is_first = False
                 if place == header.place:
                     header.fields.pop(ORIGINAL, None)  # that line is an entry of its own
                 yield header
-            entry.is_made = source.agent == "claude-code" and (
-                entry.type == "branch"
-                or entry.fields.get("customType") == b'"claude-code:subagent"'
+            entry.is_made = reader.has_made_entries and (
+                entry.type == "branch" or entry.fields.get("customType", b"").endswith(_SUBAGENT)
             )
             if place != last and not entry.is_made:
-                _add_original(entry, source)
+                _add_original(entry, source, reader)
                 last, origin = place, entry.origin
-            elif place == last and source.agent in _OF_LOGS:
+            elif place == last and reader.shares_origins:
                 entry.origin = origin
             yield entry
     if header is not None and is_first:
@@ -428,23 +408,17 @@ def _entry(place: Place, line: bytes) -> SourceEntry | None:
     return SourceEntry(place, found.type, found.uuid, found.parent_uuid or "", found.lane, fields)
 
 
-def _add_original_of_header(header: SourceEntry, source: Source) -> None:
+def _add_original_of_header(header: SourceEntry, source: Source, reader: Reader) -> None:
     line = values(source.line_at(header.place))
     if line is None:
         return
-    known = _IN_HEADER.get(source.agent or "", frozenset())
-    left = {key: value for key, value in _left_out(line, header).items() if key not in known}
-    payload = line.value("payload") if source.agent == "codex" else None
-    if isinstance(payload, dict):
-        rest = {key: value for key, value in payload.items() if key not in _INSTRUCTIONS}
-        left["payload"] = json_of(rest)
     metadata = decode_leniently(header.fields.get("metadata", b""))
-    if source.agent == "pi" and isinstance(metadata, dict):
-        left = {key: value for key, value in left.items() if key not in metadata}
-    header.put_original(left)
+    known = metadata if isinstance(metadata, dict) else {}
+    left = {key: value for key, value in _left_out(line, header).items() if key not in known}
+    header.put_original(reader.beyond_header(left))
 
 
-def _add_original(entry: SourceEntry, source: Source) -> None:
+def _add_original(entry: SourceEntry, source: Source, reader: Reader) -> None:
     line = values(source.line_at(entry.place))
     if line is None:
         return
@@ -453,11 +427,9 @@ def _add_original(entry: SourceEntry, source: Source) -> None:
     is_whole = entry.type == "custom" and entry.fields.get("data") == line.as_json()
     if not is_whole:
         left = _left_out(line, entry)
-        if source.agent == "claude-code":
-            left.pop("sessionId", None)
-        entry.put_original(left)
+        entry.put_original({k: v for k, v in left.items() if k not in reader.session_keys})
     metadata = entry.fields.get("metadata")
-    if metadata is not None and entry.type == "message" and source.agent == "claude-code":
+    if metadata is not None and entry.type == "message" and reader.has_result_files:
         _add_results(entry, decode_leniently(metadata), source)
 
 

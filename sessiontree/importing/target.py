@@ -216,10 +216,10 @@ def opening_of(source: Source) -> Opening:
     given = fields.get("metadata")
     metadata = dict(given) if isinstance(given, dict) else {}
     id = source.session_id(str(fields.get("id") or ""))
-    agent = source.agent
-    if source.format is None and (agent := agent_of_version_1(source.path, fields)) is not None:
+    agent = source.maker
+    if source.agent is None and (agent := agent_of_version_1(source.path, fields)) is not None:
         metadata.setdefault("agent", agent)
-    if agent is not None and not id.rpartition(".")[2].startswith("agent-"):
+    if agent is not None and not source.id_above()[1]:
         metadata[AGENT_SESSION_KEY] = id
     converted = {CONVERTED: True} if source.is_converted() else {}
     metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state, **converted}
@@ -446,7 +446,7 @@ class Order:
         """Turn an entry without effect into a custom one that holds its fields."""
         data = {key: value for key, value in entry.fields.items() if key not in _KEPT_IN_CUSTOM}
         kept = {key: entry.fields[key] for key in _KEPT_IN_CUSTOM if key in entry.fields}
-        named = dumps(f"{self._source.agent or 'sessiontree'}:{entry.type}")
+        named = dumps(f"{self._source.maker or 'sessiontree'}:{entry.type}")
         made = {"customType": named, "data": Values(data).as_json()}
         entry.type, entry.fields = "custom", {"type": b'"custom"', **kept, **made}
 

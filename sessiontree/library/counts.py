@@ -21,8 +21,9 @@ from typing import Final
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.agents import FORMATS, HEAD
-from sessiontree.agents.base import Format
+from sessiontree.agents import AGENTS, HEAD
+from sessiontree.agents.base import Agent
+from sessiontree.agents.codex import rollout_of
 from sessiontree.core.entry import decode_object
 from sessiontree.core.usage import Counts, EntryTally, Tally
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
@@ -32,7 +33,6 @@ from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of
 from sessiontree.storage.place import is_address
-from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.pattern import finder
@@ -198,11 +198,11 @@ def _others(one: SessionInfo) -> list[str]:
 
 
 def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Counts | None:
-    format = next((each for each in FORMATS if each.program == one.agent), None)
-    tally: Tally = EntryTally() if format is None else format.tally()
+    agent = next((each for each in AGENTS if each.program == one.agent), None)
+    tally: Tally = EntryTally() if agent is None else agent.reader.tally()
     find = finder(tally.needles)
-    if format is not None and _may_have_more(format, one.file):
-        for line in inherited_lines(format, one.file):
+    if agent is not None and _may_have_more(agent, one.file):
+        for line in inherited_lines(agent, one.file):
             tally.take(line)
     document = _document(one)
     if document is not None:
@@ -218,13 +218,13 @@ def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Cou
     return tally.counts()
 
 
-def _may_have_more(format: Format, file: str) -> bool:
+def _may_have_more(agent: Agent, file: str) -> bool:
     """Whether a session may have lines in other files of its thread, or of another one."""
     rollout = rollout_of(file)
     if rollout is not None and rollout.segment != rollout.thread:
         return True
     with open(file, "rb") as opened:
-        return format.facts(opened.read(HEAD), b"").is_continued
+        return agent.reader.facts(opened.read(HEAD), b"").is_continued
 
 
 def _document(one: SessionInfo) -> bytes | None:

@@ -10,8 +10,8 @@ import stat
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessiontree.agents import FORMATS
-from sessiontree.agents.base import Format, Home
+from sessiontree.agents import AGENTS, OF_VERSION_1
+from sessiontree.agents.base import Agent, Home
 from sessiontree.core.header import says_pi
 from sessiontree.errors import ForeignFormatError
 
@@ -20,33 +20,32 @@ def agent_folders(environ: Mapping[str, str] = os.environ) -> list[str]:
     """The folders in which agents keep sessions, those that are there; none is below another."""
     found = {
         os.path.realpath(folder): folder
-        for format in FORMATS
-        for folder in _folders(format.home, environ)
+        for agent in AGENTS
+        for folder in _folders(agent.home, environ)
         if _may_be_there(folder)
     }
     return [folder for real, folder in found.items() if not _is_below_any(real, found)]
 
 
-def folders_of(agent: str, environ: Mapping[str, str] = os.environ) -> list[str]:
+def folders_of(agent: Agent, environ: Mapping[str, str] = os.environ) -> list[str]:
     """The folders in which one agent keeps sessions, there or not; new ones go into the first."""
-    (format,) = (format for format in FORMATS if format.name == agent)
-    return list(_folders(format.home, environ))
+    return list(_folders(agent.home, environ))
 
 
-def agent_at(file: str, environ: Mapping[str, str] = os.environ) -> Format | None:
-    """The format of the agent in whose folder of sessions a file lies; None outside of them."""
+def agent_at(file: str, environ: Mapping[str, str] = os.environ) -> Agent | None:
+    """The agent in whose folder of sessions a file lies; None outside of them."""
     real = os.path.realpath(file)
-    for format in FORMATS:
-        for folder in _folders(format.home, environ):
+    for agent in AGENTS:
+        for folder in _folders(agent.home, environ):
             if real.startswith(os.path.join(os.path.realpath(folder), "")):
-                return format
+                return agent
     return None
 
 
 def agent_of_version_1(file: str, header: Mapping[str, Any]) -> str | None:
     """The agent that wrote a file of version 1: the owner of its folder, or pi by its header."""
     owner = agent_at(file)
-    return owner.name if owner is not None else "pi" if says_pi(header) else None
+    return owner.name if owner is not None else OF_VERSION_1 if says_pi(header) else None
 
 
 def check_not_of_agent(file: str, environ: Mapping[str, str] = os.environ) -> None:
@@ -55,14 +54,14 @@ def check_not_of_agent(file: str, environ: Mapping[str, str] = os.environ) -> No
     Raises:
         ForeignFormatError: it lies where an agent keeps its sessions.
     """
-    format = agent_at(file, environ)
-    if format is None:
+    agent = agent_at(file, environ)
+    if agent is None:
         return
     raise ForeignFormatError(
-        f"{file} is a session of {format.program}, as it lies where that keeps its sessions, and "
+        f"{file} is a session of {agent.program}, as it lies where that keeps its sessions, and "
         "is never written; import it, or copy it elsewhere, and write to the copy",
         file,
-        format.program,
+        agent.program,
     )
 
 

@@ -73,7 +73,7 @@ from sessiontree.storage.places import place_of
 from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
-    from sessiontree.agents.base import Format
+    from sessiontree.agents.base import Agent
 
 
 Reaches = Callable[[str], bool]
@@ -187,9 +187,9 @@ def session_infos(
 
 def _is_in_files(agent: str) -> bool:
     """Whether an agent, given its name for people, keeps a session in several files."""
-    from sessiontree.agents import FORMATS  # slow to import, and few files are another agent's
+    from sessiontree.agents import AGENTS  # slow to import, and few files are another agent's
 
-    return any(format.is_in_files for format in FORMATS if format.program == agent)
+    return any(each.is_in_files for each in AGENTS if each.program == agent)
 
 
 def in_force(one: SessionInfo, other: SessionInfo) -> SessionInfo:
@@ -333,8 +333,8 @@ class _Opened:
         tail = self.read(max(0, size - TAIL), TAIL)
         head = tail if size <= TAIL else self.read(0, HEAD)
         start = sniff(head, self, HEAD)
-        if start.format is not None:
-            return self._foreign_facts(start, start.format, tail)
+        if start.agent is not None:
+            return self._foreign_facts(start, start.agent, tail)
         header = start.header
         origin = header.get("parentSession")
         owner = _owner(self.name) if start.kind == "version 1" else None
@@ -358,22 +358,23 @@ class _Opened:
             copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
         )
 
-    def _foreign_facts(self, start: Start, format: Format, tail: bytes) -> SessionInfo:
+    def _foreign_facts(self, start: Start, agent: Agent, tail: bytes) -> SessionInfo:
         """The facts of another agent's file; of a compressed one the end is not read."""
         has_lines = start.read == self.read and not start.head.startswith(b"{\n")
         last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
         tail = tail if start.read == self.read else b""
         head = start.head
-        found = format.facts(head, tail)
+        reader = agent.reader
+        found = reader.facts(head, tail)
         while None in (found.id, found.first_message) and HEAD <= len(head) < FIRST_MESSAGE_WITHIN:
             before, head = head, start.read(0, 4 * len(head))
             if len(head) == len(before):
                 break
-            found = format.facts(head, tail)
-        if format.has_facts_beside:
+            found = reader.facts(head, tail)
+        if reader.has_facts_beside:
             from sessiontree.engine.translated import described  # slow to import, few need it
 
-            found = described(format, found, self.name, self._fs)
+            found = described(agent, found, self.name, self._fs)
         first = found.first_message
         return SessionInfo(
             file=self.name,
@@ -386,8 +387,8 @@ class _Opened:
             bytes=self.size(),
             lane="main",
             writer=None,
-            agent=format.program,
-            made_by=format.name,
+            agent=agent.program,
+            made_by=agent.name,
         )
 
     def _maker(self, start: Start) -> str | None:
@@ -404,7 +405,7 @@ class _Opened:
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
-def _owner(file: str) -> Format | None:
+def _owner(file: str) -> Agent | None:
     """The agent that a file of version 1 belongs to: the one in whose folder it lies."""
     from sessiontree.library.homes import agent_at  # few files are of version 1
 

@@ -28,6 +28,7 @@ from functools import partial
 from itertools import pairwise
 from typing import Final, Protocol
 
+from sessiontree.agents import OWN
 from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
@@ -41,7 +42,7 @@ from sessiontree.library.listing import (
     moment,
     reading,
 )
-from sessiontree.library.places import OWN, Selection, files_in, sessions_in
+from sessiontree.library.places import Selection, files_in, sessions_in
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report
 from sessiontree.storage.scanner import Scanner

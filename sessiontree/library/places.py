@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from sessiontree.agents import OWN
 from sessiontree.errors import SessionNotFoundError, SessionTreeError
 from sessiontree.library.listing import (
     Reaches,
@@ -35,10 +36,6 @@ from sessiontree.library.listing import (
 from sessiontree.storage.names import Report, session_files
 from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.storage.rollouts import in_force
-
-OWN: Final = "sessiontree"
-"""The name of the agent of a session that no other agent wrote."""
-
 
 Order = Literal["modified", "created", "size", "name"]
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)

@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from sessiontree.agents.codex import rollout_of
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.library.listing import SessionInfo, facts_of, reading
 from sessiontree.library.search_file import CHAT, FileSearch, SearchHit, Wanted
@@ -31,7 +32,6 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.places import place_of
-from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Sought
 from sessiontree.views.turns import numbers_of

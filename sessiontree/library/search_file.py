@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 from msgspec.structs import replace
 
+from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import decoder
 from sessiontree.core.damage import MOST_FINDINGS, ignore
 from sessiontree.core.display import before_cut, printable
@@ -47,14 +48,12 @@ from sessiontree.storage.names import (
     side_files,
 )
 from sessiontree.storage.place import START
-from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Sought, Span, lines_with
 from sessiontree.text.preview import role, speaker, texts, texts_of_tool
 
 if TYPE_CHECKING:
-    from sessiontree.agents.base import Format
-    from sessiontree.agents.gemini.layout import Responses
+    from sessiontree.agents.base import Reader
     from sessiontree.library.search_foreign import ForeignFile
     from sessiontree.storage.blobs import Blobs
 
@@ -146,7 +145,7 @@ class FileSearch:
         self._is_begun = False
         self._unread = 0
         self._last_unread = b""
-        self._responses: Responses | None = None
+        self._is_chat = False
 
     def hits(self) -> Iterator[SearchHit]:
         found: set[int] = set()
@@ -173,7 +172,7 @@ class FileSearch:
 
             with closing(open_log(DISK, self._file, readonly=True)) as log:
                 start = self._sniff(log)
-            if start.format is not None:
+            if start.agent is not None:
                 yield from self._hits_by_parts(start, ())
 
     def _sniff(self, file: Positioned) -> Start:
@@ -191,14 +190,14 @@ class FileSearch:
     def _find(self, block: bytearray | bytes, end: int) -> Iterator[Span]:
         """The lines that may match, as `Scanner.lines` asks for them."""
         if not self._is_begun and block.find(CHAT, 0, START) >= 0:
-            from sessiontree.agents.gemini.layout import Responses  # slow to import, few need it
-
-            self._responses = Responses()
+            self._is_chat = True
         self._is_begun = True
         found = self._pattern.candidates(block, end)
-        if self._responses is None:
+        if not self._is_chat:
             return found
-        return iter(sorted({*found, *self._responses.structured(block, end)}))
+        from sessiontree.agents.gemini.reader import lines_made_anew  # slow to import, few need it
+
+        return iter(sorted({*found, *lines_made_anew(block, end)}))
 
     def _may_match_beside(self) -> bool:
         """Whether a folder of the file's own may hold what is searched for."""
@@ -240,8 +239,8 @@ class FileSearch:
                 yield from self._hits_as_opened()
             else:
                 yield from self._hits_alone(foreign, lines)
-            if start.format is not None and self._wanted.blobs:
-                yield from self._hits_in_results(start.format, foreign)
+            if start.agent is not None and self._wanted.blobs:
+                yield from self._hits_in_results(start.agent.reader, foreign)
 
     def _hits_alone(
         self, foreign: ForeignFile, lines: Iterable[tuple[int, bytes]]
@@ -253,7 +252,7 @@ class FileSearch:
                 given.add(found.ref)
                 yield found
 
-    def _hits_in_results(self, format: Format, foreign: ForeignFile) -> Iterator[SearchHit]:
+    def _hits_in_results(self, reader: Reader, foreign: ForeignFile) -> Iterator[SearchHit]:
         """The hits in results that were too long for their lines, in files beside the session."""
         for file in side_files(self._file, TOOL_RESULTS, self._report):
             content = read_side_file(DISK, file)
@@ -264,7 +263,7 @@ class FileSearch:
             match = self._pattern.match_in([text])
             if match is None:
                 continue
-            entry = next(_naming(format, foreign, os.path.basename(file)), None)
+            entry = next(_naming(reader, foreign, os.path.basename(file)), None)
             if entry is None:
                 self._report(f"{file} contains the pattern; no entry names it")
             elif self._is_wanted(entry):
@@ -408,11 +407,11 @@ class FileSearch:
         return body
 
 
-def _naming(format: Format, foreign: ForeignFile, name: str) -> Iterator[Entry]:
+def _naming(reader: Reader, foreign: ForeignFile, name: str) -> Iterator[Entry]:
     """The entries of lines that name something."""
     for number, file in enumerate(foreign.files):
         for offset, line in Scanner().lines(file, Pattern(name).candidates):
-            entry = foreign.entry(format, number, offset, line)
+            entry = foreign.entry(reader, number, offset, line)
             if entry is not None:
                 yield entry
 

@@ -15,13 +15,15 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cached_property, partial
+from itertools import islice
 from typing import Final
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.agents.base import Format, Place, Source, lane_name
+from sessiontree.agents.base import Place, Reader, Source, lane_name
+from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_object
@@ -42,7 +44,6 @@ from sessiontree.storage.lines import (
 from sessiontree.storage.log import Log
 from sessiontree.storage.names import Report
 from sessiontree.storage.places import open_log
-from sessiontree.storage.rollouts import rollout_of
 from sessiontree.storage.scanner import Find, Inside, Scanner
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
@@ -52,7 +53,7 @@ _MOST_ALONE: Final = 5000
 
 
 class ForeignFile:
-    """A file of another agent, or of version 1, as a search reads it. It is a `Found`, too.
+    """A file of another agent, or of version 1, as a search reads it.
 
     `inside` is its decompressed content, if it is being scanned; `files` are its path and
     those of the files beside it that belong to it.
@@ -63,13 +64,13 @@ class ForeignFile:
     ) -> None:
         self.files = [file]
         self._inside = inside
-        self._format = start.format
+        self._reader = None if start.agent is None else start.agent.reader
         self._id = start.session_id
         self._counted: dict[int, tuple[int, int]] = {}
         self._opening = start.head.lstrip(b"\0\r\n\t ").partition(b"\n")[0]
-        if self._format is not None:
-            self.files += agent_files(file, report) if self._format.has_subagents else ()
-            if not self._format.needs_opening:
+        if self._reader is not None:
+            self.files += agent_files(file, report) if self._reader.has_subagents else ()
+            if not self._reader.needs_opening:
                 self._opening = b""
 
     @cached_property
@@ -86,13 +87,13 @@ class ForeignFile:
         if "_log" in self.__dict__:
             self._log.release()
 
-    def entry(self, format: Format, number: int, offset: int, line: bytes) -> Entry | None:
+    def entry(self, reader: Reader, number: int, offset: int, line: bytes) -> Entry | None:
         """The entry of a line of file `number`; None if it depends on other lines, or is none."""
         body = decode_object(line)
-        if not body or not format.stands_alone(body, number > 0):
+        if not body or not reader.stands_alone(body, number > 0):
             return None
         alone = _Lines(os.path.basename(self.files[number]), self._opening, line)
-        for place, made in format.translate(alone, _unreported):
+        for place, made in reader.translate(alone, _unreported):
             if place.offset:  # the header of a file without one is at 0
                 found = decode(made, offset, ignore)
                 lane = lane_name(_agent(self.files[number])) if number else None
@@ -112,14 +113,16 @@ class ForeignFile:
 
     def _one_by_one(self, find: Find, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         """The entries, each translated alone; None, once and last, if one depends on others."""
-        format = self._format
-        if format is None:
+        reader = self._reader
+        if reader is None:
             return self._of_version_1(lines)
         if self._has_history():
             return iter((None,))
-        if format.is_of_lines:
-            return self._of_lines(format, find, lines)
-        return iter((None,)) if len(self.files) > 1 else self._of_messages(format, lines)
+        if reader.is_of_lines:
+            return self._of_lines(reader, find, lines)
+        if len(self.files) > 1:
+            return iter((None,))
+        return (None for _ in islice(lines, 1))  # a message may depend on any other
 
     def _has_history(self) -> bool:
         """Whether this is a segment of Codex that continues another, so that its uuids differ."""
@@ -129,7 +132,7 @@ class ForeignFile:
         return rollout.segment != rollout.thread or bool(history_files(rollout.path))
 
     def _of_lines(
-        self, format: Format, find: Find, lines: Iterable[tuple[int, bytes]]
+        self, reader: Reader, find: Find, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[Entry | None]:
         """The entries of lines one by one, until one depends on others."""
         has_prompt = False
@@ -141,7 +144,7 @@ class ForeignFile:
                 left -= 1
                 if not left:
                     yield None
-                entry = self.entry(format, number, offset, line)
+                entry = self.entry(reader, number, offset, line)
                 if entry is not None:
                     uuid = self._uuid(entry, number, offset, line)
                     entry = entry if entry.uuid == uuid else replace(entry, uuid=uuid)
@@ -149,7 +152,7 @@ class ForeignFile:
                     if len(self.files) > 1 and self._may_be_caller(line, find):
                         entry = None
                 yield entry
-        if has_prompt and self._repeats_prompts(format):
+        if has_prompt and self._repeats_prompts(reader):
             yield None
 
     def _may_be_caller(self, line: bytes, find: Find) -> bool:
@@ -158,12 +161,12 @@ class ForeignFile:
         names = ("uuid", "parentUuid", "sourceToolAssistantUUID")
         return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
 
-    def _repeats_prompts(self, format: Format) -> bool:
+    def _repeats_prompts(self, reader: Reader) -> bool:
         """Whether a line repeats the prompts above it, so that each is found there too."""
-        if not format.repeating:
+        if not reader.repeating:
             return False
-        found = Scanner().lines(self.files[0], partial(lines_with, format.repeating))
-        return any(format.repeats_prompts(decode_object(line)) for _, line in found)
+        found = Scanner().lines(self.files[0], partial(lines_with, reader.repeating))
+        return any(reader.repeats_prompts(decode_object(line)) for _, line in found)
 
     def _of_version_1(self, lines: Iterable[tuple[int, bytes]]) -> Iterator[Entry | None]:
         session_id = str(decode_object(rest_of_line(self._log.read, 0)).get("id", ""))
@@ -177,30 +180,6 @@ class ForeignFile:
             counted = offset
             made = migrate_alone(line, position, session_id)
             yield decode(made, offset, ignore) if made is not None else None
-
-    def _of_messages(
-        self, format: Format, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[Entry | None]:
-        """The entries of a format whose messages may be several lines, or parts of one."""
-        for made in format.found_alone(self._id, self, lines):
-            yield None if made is None else decode(made[1], made[0].offset, ignore)
-
-    @property
-    def opening(self) -> bytes:
-        """The first line; see `Found`."""
-        return self._opening
-
-    def content(self) -> bytes:
-        """The whole file; see `Found`."""
-        return self._content.read(0, self._content.size())
-
-    def all_lines(self) -> Iterator[tuple[int, bytes]]:
-        """All lines of the file; see `Found`."""
-        return SourceFile(self._log).lines()
-
-    def number_at(self, offset: int) -> int:
-        """The number of a line; see `Found`."""
-        return self._line_number(0, offset)
 
     def _uuid(self, entry: Entry, number: int, offset: int, line: bytes) -> str:
         """The uuid that the opened file gives an entry: its line's own, or one made of that."""
@@ -234,11 +213,11 @@ class ForeignFile:
 
     def _translated(self) -> Iterator[bytes]:
         """The whole file as lines of version 2."""
-        if self._format is None:
+        if self._reader is None:
             yield from migrate((line for _, line in View(self._log).lines()), 1)
             return
         source = SourceFile(self._log)
-        for _, line in self._format.translate(source, _unreported):
+        for _, line in self._reader.translate(source, _unreported):
             yield line
         for beside in source.opened:
             beside.close()

@@ -23,9 +23,9 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 
 import msgspec
 
+from sessiontree.agents import OWN
 from sessiontree.core.usage import Answer, Counts, Usage, total
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.places import OWN
 from sessiontree.library.search import processes_for
 from sessiontree.operations.workers import Crew, Each, nothing
 from sessiontree.session import Session

@@ -10,8 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from sessiontree import agents
+from sessiontree.agents.base import Agent
 from sessiontree.errors import UsageError
 from sessiontree.library.root import HOME_VARIABLE, default_root, named_store
 from sessiontree.mcp import json_text, toml_text
@@ -28,49 +30,7 @@ _BEFORE: Final = f".before-{NAME}-"
 """What stands between the names of a file and the time of its copy."""
 
 
-class _Agent(NamedTuple):
-    """Where an agent has its servers.
-
-    Attributes:
-        program: the name of the agent.
-        variable: the environment variable that names the folder.
-        folder: the folder without it, below the user's home.
-        file: the file, below the folder.
-        group: the key of the servers.
-        kind: what each entry has first.
-        note: what else the user has to do.
-    """
-
-    program: str
-    variable: str
-    folder: str
-    file: str
-    group: str
-    kind: Mapping[str, Any] = {}
-    note: str = ""
-
-    @property
-    def path(self) -> str:
-        top = os.environ.get(self.variable) or os.path.join("~", self.folder)
-        return os.path.abspath(os.path.join(os.path.expanduser(top), self.file))
-
-
-AGENTS: Final[Mapping[str, _Agent]] = {
-    "claude-code": _Agent(
-        "Claude Code", "CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"}
-    ),
-    "codex": _Agent("Codex", "CODEX_HOME", ".codex", "config.toml", "mcp_servers"),
-    "gemini": _Agent("Gemini CLI", "GEMINI_CLI_HOME", "", ".gemini/settings.json", "mcpServers"),
-    "pi": _Agent(
-        "pi",
-        "PI_CODING_AGENT_DIR",
-        ".pi/agent",
-        "mcp.json",
-        "mcpServers",
-        note="pi has no MCP client of its own; its extension pi-mcp-adapter reads this file. "
-        "Install it with 'pi install npm:pi-mcp-adapter'",
-    ),
-}
+AGENTS: Final[Mapping[str, Agent]] = {agent.name: agent for agent in agents.AGENTS}
 """The agents that this server can be entered with."""
 
 
@@ -101,9 +61,9 @@ def install(name: str, options: Sequence[str]) -> Change:
     """
     agent = AGENTS[name]
     words = [*_program(), "mcp", *options, *_root(options)]
-    entry = {**agent.kind, "command": words[0], "args": words[1:]}
+    entry = {**agent.mcp.kind, "command": words[0], "args": words[1:]}
     put = toml_text.with_table if _is_toml(agent) else json_text.with_entry
-    return _changed(agent, lambda text: put(text, agent.group, NAME, entry))
+    return _changed(agent, lambda text: put(text, agent.mcp.group, NAME, entry))
 
 
 def uninstall(name: str) -> Change:
@@ -113,36 +73,42 @@ def uninstall(name: str) -> Change:
     """
     agent = AGENTS[name]
     take = toml_text.without_table if _is_toml(agent) else json_text.without_entry
-    if not os.path.lexists(agent.path):
-        return Change(agent.program, agent.path, None, False)
+    if not os.path.lexists(_path(agent)):
+        return Change(agent.program, _path(agent), None, False)
     if _is_made_here(agent):
-        copy = agent.path + _suffix()
-        with os_errors(agent.path, "rename"):
-            DISK.replace(agent.path, copy)
-            DISK.sync_folder(os.path.dirname(agent.path))
-        return Change(agent.program, agent.path, copy, True, "The file had nothing else")
-    return _changed(agent, lambda text: take(text, agent.group, NAME))._replace(note="")
+        copy = _path(agent) + _suffix()
+        with os_errors(_path(agent), "rename"):
+            DISK.replace(_path(agent), copy)
+            DISK.sync_folder(os.path.dirname(_path(agent)))
+        return Change(agent.program, _path(agent), copy, True, "The file had nothing else")
+    return _changed(agent, lambda text: take(text, agent.mcp.group, NAME))._replace(note="")
 
 
-def _is_made_here(agent: _Agent) -> bool:
+def _path(agent: Agent) -> str:
+    """The configuration of an agent."""
+    top = os.environ.get(agent.mcp.variable) or os.path.join("~", agent.mcp.folder)
+    return os.path.abspath(os.path.join(os.path.expanduser(top), agent.mcp.file))
+
+
+def _is_made_here(agent: Agent) -> bool:
     """Whether `install` made the configuration, and nobody wrote anything else into it."""
     put = toml_text.with_table if _is_toml(agent) else json_text.with_entry
     take = toml_text.without_table if _is_toml(agent) else json_text.without_entry
-    empty = take(put("", agent.group, NAME, {"command": NAME}), agent.group, NAME)
-    folder, file = os.path.split(agent.path)
+    empty = take(put("", agent.mcp.group, NAME, {"command": NAME}), agent.mcp.group, NAME)
+    folder, file = os.path.split(_path(agent))
     copies = sorted(one for one in os.listdir(folder) if one.startswith(f"{file}{_BEFORE}"))
     states = [_read(os.path.join(folder, one)) for one in (*copies[:1], file)]
-    if os.path.islink(agent.path):
+    if os.path.islink(_path(agent)):
         return False
     try:
         texts = [(state or b"").decode() for state in states]
-        return all(text != empty and take(text, agent.group, NAME) == empty for text in texts)
+        return all(text != empty and take(text, agent.mcp.group, NAME) == empty for text in texts)
     except (UnicodeError, UsageError):
         return False
 
 
-def _is_toml(agent: _Agent) -> bool:
-    return agent.file.endswith(".toml")
+def _is_toml(agent: Agent) -> bool:
+    return agent.mcp.file.endswith(".toml")
 
 
 def _program() -> list[str]:
@@ -160,8 +126,8 @@ def _root(options: Sequence[str]) -> list[str]:
     return ["--root", whole_path(shown(path_of(default_root())))]
 
 
-def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
-    path = agent.path
+def _changed(agent: Agent, change: Callable[[str], str]) -> Change:
+    path = _path(agent)
     before = _read(path)
     try:
         after = change((before or b"").decode()).encode()
@@ -169,15 +135,15 @@ def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
         why = "it is not UTF-8" if isinstance(error, UnicodeError) else str(error)
         raise UsageError(
             f"cannot change {path}, the configuration of {agent.program}: {why}; nothing was "
-            f"changed: repair it, or enter {NAME} below {agent.group!r} yourself"
+            f"changed: repair it, or enter {NAME} below {agent.mcp.group!r} yourself"
         ) from error
     if after == (before or b""):
-        return Change(agent.program, path, None, False, agent.note)
+        return Change(agent.program, path, None, False, agent.mcp.note)
     if before is None:
         with os_errors(path, "make the folder of"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
         create_file(DISK, path, iter([after]))
-        return Change(agent.program, path, None, True, agent.note)
+        return Change(agent.program, path, None, True, agent.mcp.note)
     suffix = _suffix()
     with os_errors(path, "change"):
         mode = os.stat(path).st_mode
@@ -186,7 +152,7 @@ def _changed(agent: _Agent, change: Callable[[str], str]) -> Change:
     replace_file(DISK, path, suffix, iter([after]))
     with os_errors(path, "change the permissions of"):
         os.chmod(path, mode & 0o7777)
-    return Change(agent.program, path, os.path.realpath(path) + suffix, True, agent.note)
+    return Change(agent.program, path, os.path.realpath(path) + suffix, True, agent.mcp.note)
 
 
 def _suffix() -> str:

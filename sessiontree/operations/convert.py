@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 
+from sessiontree.agents import TARGETS, named
 from sessiontree.agents.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.context.fold import Fold
 from sessiontree.core.blocks import Contents, Resolution, message_uuid
@@ -32,8 +33,6 @@ from sessiontree.errors import NothingToDoError, SessionExistsError, SessionTree
 from sessiontree.operations.export import Original
 from sessiontree.storage.atomic import check_all_free, check_free, create_file, make_file
 from sessiontree.storage.fs import FileSystem, os_errors, real_path
-
-TARGETS: Final = ("pi", "claude-code", "codex", "gemini", "atif")
 
 _DEPENDENT: Final = PIECES | {"merge"}
 """The types of entries whose messages depend on other entries of the path."""
@@ -107,7 +106,7 @@ def _converted(source: Source, writer: Writer, to: str, path: str) -> Conversion
         file._replace(path=os.path.join(folder, *file.path.split("/")))
         for file in writer.beside(name)
     ]
-    if stem == path and beside and to == "claude-code":
+    if any(file.path.startswith(os.path.join(path, "")) for file in beside):
         raise UsageError(
             f"{path} needs a folder of its name beside it; give a name that ends in .jsonl"
         )
@@ -365,23 +364,10 @@ def _opened(
         source.header = stored(moved, header.line, header.offset, {**header.body, "cwd": cwd})
     if len(source.tree) < 2:
         raise NothingToDoError(f"{source.title} holds nothing to convert yet; append to it first")
-    if to == "pi":
-        from sessiontree.agents.pi.writer import PiWriter
-
-        return source, PiWriter(source)
-    if to == "claude-code":
-        from sessiontree.agents.claude_code.writer import ClaudeCodeWriter
-
-        return source, ClaudeCodeWriter(source)
-    if to == "codex":
-        from sessiontree.agents.codex.writer import CodexWriter
-
-        return source, CodexWriter(source)
-    if to == "gemini":
-        from sessiontree.agents.gemini.writer import GeminiWriter
-
-        return source, GeminiWriter(source)
-    from sessiontree.agents.atif import AtifWriter
+    agent = named(to)
+    if agent is not None:
+        return source, agent.writer(source)
+    from sessiontree.agents.atif import AtifWriter  # few sessions become a trajectory
 
     return source, AtifWriter(source)
 

@@ -197,8 +197,8 @@ class SessionCopy:
 
 def _check_kind(source: Log) -> None:
     start = sniff_file(source)
-    if start.format is not None:
-        raise foreign_refusal(start.format, source.name)
+    if start.agent is not None:
+        raise foreign_refusal(start.agent, source.name)
 
 
 class _Run:

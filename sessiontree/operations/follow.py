@@ -287,8 +287,8 @@ class _Lines:
         self._tail = b""
         self._has_begun = False  # a header is now a second one
         start = sniff_file(log)
-        if start.format is not None:
-            raise foreign_refusal(start.format, log.name)
+        if start.agent is not None:
+            raise foreign_refusal(start.agent, log.name)
         self.is_version_1 = start.kind == "version 1"  # a file without its header is not
         self._waiting: deque[bytes] = deque()
         self._migrated = migrate(iter(self._waiting.popleft, None), 1)

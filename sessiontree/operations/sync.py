@@ -248,8 +248,8 @@ def check_kind(log: Log) -> Start:
         NotASessionError, NewerFormatError: as `sniff` raises them.
     """
     start = sniff_file(log)
-    if start.format is not None:
-        raise foreign_refusal(start.format, log.name)
+    if start.agent is not None:
+        raise foreign_refusal(start.agent, log.name)
     if start.kind == "version 1":
         raise MigrationRefusedError(
             f"{log.name} is of version 1; migrate it first, then unite the copies: "

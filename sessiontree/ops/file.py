@@ -12,12 +12,13 @@ from typing import Annotated, Final
 import msgspec
 from msgspec import Meta
 
+from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
 from sessiontree.history.edits import SessionFileUse, files_of
 from sessiontree.library.file_history import BlamedLine, FileEdit, FileState, state_at, states
 from sessiontree.library.file_history import blame as blamed_lines
 from sessiontree.library.file_history import history as edits_in_history
-from sessiontree.library.places import OWN, Selection, files_to_search
+from sessiontree.library.places import Selection, files_to_search
 from sessiontree.ops.budget import Offset, Page, Paged, beginning, page_of, passage, size
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, PagedOfSession

@@ -11,12 +11,13 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from sessiontree.agents import NAMES, AgentName
 from sessiontree.errors import NothingToDoError, RefError, SessionTreeError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library import lookup
 from sessiontree.library.listing import facts_of
 from sessiontree.library.places import Selection, in_order, sessions_in
-from sessiontree.library.resume import AGENTS, plan
+from sessiontree.library.resume import plan
 from sessiontree.ops.budget import Budgeted, short_list, size
 from sessiontree.ops.guidance import Refusal, ambiguous
 from sessiontree.ops.params import Call, LaneName, OfSession
@@ -242,7 +243,7 @@ class ResumeCommand(OfSession):
     """Parameters of `session.resume_command`."""
 
     agent: Annotated[
-        Literal["claude-code", "codex", "pi", "gemini"] | None,
+        AgentName | None,
         Meta(description="The agent that goes on; by default the agent of the session."),
     ] = None
     cwd: Annotated[
@@ -273,12 +274,12 @@ def resume_command(call: Call, given: ResumeCommand) -> Command:
     where that agent keeps its sessions; that is refused where calls only read.
     """
     one = facts_of(call.file(given.session))
-    if given.agent is None and one.made_by not in AGENTS:
+    if given.agent is None and one.made_by not in NAMES:
         raise Refusal(
             f"{one.id} is the session of no agent that can go on with it",
             "bad_value",
             "Give `agent`: the agent that goes on with it.",
-            AGENTS,
+            NAMES,
         )
     found = plan(one, given.agent, given.cwd, converts=lambda home: _check_converts(call, home))
     warnings = list(found.warnings)

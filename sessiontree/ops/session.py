@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 from msgspec import Meta
 
+from sessiontree.agents import OWN, MakerName
 from sessiontree.core.damage import in_short
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, moment_given
@@ -27,7 +28,6 @@ from sessiontree.library.counts import AT_ONCE, Counter, cache_folder, with_bran
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.one import facts_about, with_agent
 from sessiontree.library.places import (
-    OWN,
     Order,
     Selection,
     files_to_search,
@@ -63,9 +63,8 @@ _MOST_DAMAGE: Final = 5
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 
-Agent = Literal["claude-code", "codex", "pi", "gemini", "sessiontree"]
 Agents = Annotated[
-    list[Agent], Meta(description="Only sessions of these agents; by default of all.")
+    list[MakerName], Meta(description="Only sessions of these agents; by default of all.")
 ]
 Project = Annotated[
     str | None,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
+from sessiontree.agents import TargetName
 from sessiontree.core.display import printable
 from sessiontree.core.garbage import is_scratch
 from sessiontree.errors import SessionTreeError
@@ -332,7 +333,7 @@ class Convert(OfSession, kw_only=True):
     """Parameters of `tree.convert`."""
 
     to: Annotated[
-        Literal["pi", "claude-code", "codex", "gemini", "atif"],
+        TargetName,
         Meta(description="The program, or 'atif': the Agent Trajectory Interchange Format."),
     ]
     out: Out

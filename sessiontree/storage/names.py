@@ -13,10 +13,11 @@ import re
 import stat
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Final
+from typing import Final, NamedTuple
 
 import orjson
 
+from sessiontree.core.header import is_file_name
 from sessiontree.errors import SessionNotFoundError, SessionTreeError, StorageError, fault
 from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem
 
@@ -56,8 +57,6 @@ _LARGEST_REGISTRY: Final = 1024 * 1024
 LARGEST_RESULT: Final = 64 * 1024 * 1024
 """The largest result file that is read, in bytes."""
 
-_MAX_NAME_BYTES: Final = 255
-
 Report = Callable[[str], None]
 """Called with what is wrong with a file, in one line that names it."""
 
@@ -77,16 +76,7 @@ def path_in(folder: str, *names: str) -> str | None:
     None if one cannot be a file's name: it is empty, `.`, `..`, too long or not encodable, or has a
     separator or a NUL in it.
     """
-    return os.path.join(folder, *names) if all(map(_is_file_name, names)) else None
-
-
-def _is_file_name(name: str) -> bool:
-    if name in ("", os.curdir, os.pardir) or not {"/", os.sep, "\0"}.isdisjoint(name):
-        return False
-    try:
-        return len(os.fsencode(name)) <= _MAX_NAME_BYTES
-    except UnicodeEncodeError:  # half a character
-        return False
+    return os.path.join(folder, *names) if all(map(is_file_name, names)) else None
 
 
 def own_folder(file: str) -> str:
@@ -209,6 +199,25 @@ def read_side_file(fs: FileSystem, path: str, largest: int = LARGEST_RESULT) -> 
         if not (found.is_folder or found.is_stream or found.size > largest):
             return fs.read(fd, found.size, 0)
     return None
+
+
+class AgentFiles(NamedTuple):
+    """The disk, as an agent looks at it; implements `agents.base.Files`."""
+
+    fs: FileSystem
+
+    def names(self, folder: str) -> list[str]:
+        with suppress(OSError):
+            return sorted(self.fs.list(folder))
+        return []
+
+    def is_folder(self, path: str) -> bool:
+        with suppress(OSError):
+            return self.fs.stat(path).is_folder
+        return False
+
+    def content(self, path: str, largest: int) -> bytes | None:
+        return read_side_file(self.fs, path, largest)
 
 
 def is_own_folder(names: Iterable[str]) -> bool:

@@ -1,10 +1,6 @@
 """Codex's session files by their names, and those near one.
 
-A thread of Codex is one file or several segments. Its first file is
-`rollout-<time>-<thread id>.jsonl`, and its id is also that of the segment. Each revert starts a
-segment `rollout-<time>-<thread id>_<segment id>.jsonl`. The ids grow with time, so the segment
-with the greatest id is in force. A file may be compressed (`.jsonl.zst`), or be in
-`archived_sessions` instead of `sessions/YYYY/MM/DD`. The names that users give to threads are in
+The names that users give to threads are in
 `session_index.jsonl`, one line for each time that a name was given.
 """
 
@@ -16,34 +12,15 @@ from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
-from typing import Final, NamedTuple
+from typing import Final
 
+from sessiontree.agents.codex import FOLDERS, Rollout, rollout_of
 from sessiontree.storage.fs import FileSystem, Stat
 from sessiontree.storage.names import INDEX, read_side_file
 
-_ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
-_START: Final = "rollout-"
-_NAME: Final = re.compile(rf"{_START}[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
 _DATE: Final = re.compile(r"\d{4}|\d\d")
-_FOLDERS: Final = ("sessions", "archived_sessions")
 _DEPTH: Final = 4
 """The folders from a file up to `sessions`, the last one included."""
-
-
-class Rollout(NamedTuple):
-    """A session file of Codex."""
-
-    path: str
-    thread: str
-    segment: str
-
-
-def rollout_of(path: str) -> Rollout | None:
-    """What the name of a file says; None if it is not Codex's."""
-    if _START not in path:  # as most paths, of which many are asked for in a search
-        return None
-    found = _NAME.fullmatch(os.path.basename(path))
-    return None if found is None else Rollout(path, found[1], found[2] or found[1])
 
 
 def in_force(paths: Iterable[str]) -> Iterator[str]:
@@ -68,7 +45,7 @@ def home_of(path: str) -> str | None:
     folder = os.path.dirname(os.path.realpath(path))
     for _ in range(_DEPTH):
         above, name = os.path.split(folder)
-        if name in _FOLDERS:
+        if name in FOLDERS:
             return above
         folder = above
     return None
@@ -104,7 +81,7 @@ def rollouts_near(path: str) -> dict[str, Rollout]:
     and the one that is not compressed.
     """
     home = home_of(path)
-    folders = [] if home is None else [os.path.join(home, name) for name in _FOLDERS]
+    folders = [] if home is None else [os.path.join(home, name) for name in FOLDERS]
     folders.insert(0, os.path.dirname(path) or ".")
     found: dict[str, Rollout] = {}
     for folder in folders:
@@ -141,7 +118,7 @@ def _likely_folders(path: str, segment: str) -> Iterator[str]:
         began = datetime.fromtimestamp(int(segment[:8] + segment[9:13], 16) / 1000, UTC)
         for days in (0, -1, 1):  # the folder has the local date
             day = began + timedelta(days=days)
-            yield os.path.join(home, _FOLDERS[0], f"{day:%Y}", f"{day:%m}", f"{day:%d}")
+            yield os.path.join(home, FOLDERS[0], f"{day:%Y}", f"{day:%m}", f"{day:%d}")
 
 
 def _rollouts_in(folder: str, depth: int, part: str = "") -> Iterator[Rollout]:

@@ -15,9 +15,10 @@ from contextlib import closing
 from itertools import islice
 from typing import Any, ClassVar, Final
 
+from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.places import OWN, originals_first
+from sessiontree.library.places import originals_first
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.library.spending import BY, By, Name, Row, Source, Spending, spendings_of

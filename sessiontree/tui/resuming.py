@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from sessiontree.agents import NAMES
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import facts_of
-from sessiontree.library.resume import AGENTS
 from sessiontree.storage.place import whole_path
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.view import View
@@ -32,13 +32,13 @@ def ask_to_resume(view: View, file: str, *, runs: bool) -> None:
     def answered(agent: str | None) -> None:
         if not agent:
             return
-        if agent not in AGENTS:
-            view.tell(f"there is no agent {agent}; the agents are {', '.join(AGENTS)}", "failure")
+        if agent not in NAMES:
+            view.tell(f"there is no agent {agent}; the agents are {', '.join(NAMES)}", "failure")
             return
         view.app.exit(Resume(whole_path(file), agent, runs))
 
     verb = "Resume" if runs else "Print the command to resume"
-    question = f"{verb} in ({', '.join(AGENTS)})"
+    question = f"{verb} in ({', '.join(NAMES)})"
     view.app.push_screen(Ask(question, _own_agent(file)), answered)
 
 
@@ -47,4 +47,4 @@ def _own_agent(file: str) -> str:
         made_by = facts_of(file).made_by
     except (SessionTreeError, OSError):  # gone, or no session; resume says so
         return ""
-    return made_by if made_by in AGENTS else ""
+    return made_by if made_by in NAMES else ""

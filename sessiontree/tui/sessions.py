@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
+from sessiontree.agents import command_of
 from sessiontree.core.display import one_line
 from sessiontree.library.listing import SessionInfo, moment
 from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
@@ -22,7 +23,7 @@ _PROMPT_LINES: Final = 3
 def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
     """A session in a list."""
     when = briefly_ago(now.timestamp() - moment(one.modified))
-    agent = "claude" if one.made_by == "claude-code" else agent_of(one)
+    agent = command_of(agent_of(one))
     left = [
         Piece(f"{when:>4}  ", "dim"),
         Piece(filled(agent, 11) + "  ", "agent"),

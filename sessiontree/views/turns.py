@@ -660,7 +660,10 @@ class Turning:
             if agent is not None and not lane.startswith(_SIDE_AGENTS)
         }
         started = set(self._called.values())
-        if self.agent != "claude-code" or not callers <= started:
+        from sessiontree.agents import named  # few sessions have a call without its subagent
+
+        agent = named(self.agent)
+        if agent is None or not (agent.keeps_subagents and callers <= started):
             return
         for caller, (name, task) in self._tasks.items():
             row = self._tree.row(caller)

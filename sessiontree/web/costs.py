@@ -12,9 +12,10 @@ from typing import Any, Final
 
 import msgspec
 
+from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.places import OWN, originals_first
+from sessiontree.library.places import originals_first
 from sessiontree.library.spending import By, Row, Source, Spending, spending_of
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.views.costs import HOW_TO_GET, load

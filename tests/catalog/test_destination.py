@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from sessiontree.agents import AGENTS
 from sessiontree.library.resume import path_for
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents
 
+BY_NAME = {agent.name: agent for agent in AGENTS}
 CODEX = "rollout-2026-03-04T05-06-07-id.jsonl"
 
 
@@ -22,7 +24,7 @@ def home(tmp_path: Path) -> Path:
 
 
 def placed(home: Path, agent: str, cwd: str, name: str = "s.jsonl", **environ: str) -> str:
-    path = path_for(agent, cwd, name, DISK, {"HOME": str(home), **environ})
+    path = path_for(BY_NAME[agent], cwd, name, DISK, {"HOME": str(home), **environ})
     assert os.path.isdir(os.path.dirname(path))
     return os.path.relpath(path, home)
 

@@ -13,12 +13,14 @@ from typing import Any
 import pytest
 
 from sessiontree import ForeignFormatError, Session, Store, import_session
+from sessiontree.agents import AGENTS
+from sessiontree.agents.codex import Codex
 from sessiontree.library import counts
 from sessiontree.library.homes import agent_folders, folders_of
 from tests.support.sessions import said, version_1
 from tests.support.terminal import done, printed_json, run
 
-AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
+SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents"
 KEPT = {
     "claude-code": ("claude_code/2.1.330", ".claude/projects/-home-user-project"),
     "codex": ("codex/0.169.0/sessions", ".codex/sessions"),
@@ -40,9 +42,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The home of a user with sessions of four agents and one of the store."""
     home = tmp_path / "home"
     for source, target in KEPT.values():
-        shutil.copytree(AGENTS / source, home / target)
+        shutil.copytree(SAMPLES / source, home / target)
     (home / ".codex/session_index.jsonl").write_bytes(
-        (AGENTS / "codex/0.169.0/session_index.jsonl").read_bytes()
+        (SAMPLES / "codex/0.169.0/session_index.jsonl").read_bytes()
     )
     (home / ".codex/history.jsonl").write_text('{"session_id":"x","ts":1,"text":"xyzzy"}\n')
     (home / ".claude/history.jsonl").write_text(
@@ -189,11 +191,13 @@ def test_the_variables_of_the_agents_are_obeyed(
 def test_an_environment_decides_where_each_agent_keeps_its_sessions(
     environ: dict[str, str], folders: dict[str, list[str]]
 ) -> None:
-    assert {agent: folders_of(agent, environ) for agent in folders} == folders
+    assert {
+        agent.name: folders_of(agent, environ) for agent in AGENTS if agent.name in folders
+    } == folders
 
 
 def test_without_a_home_in_the_environment_the_user_s_own_is_taken(home: Path) -> None:
-    assert folders_of("codex", {})[0] == os.path.join(os.path.expanduser("~"), ".codex/sessions")
+    assert folders_of(Codex(), {})[0] == os.path.join(os.path.expanduser("~"), ".codex/sessions")
 
 
 def test_one_folder_in_another_is_walked_once(home: Path) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
+from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.library.resume import path_for
 from sessiontree.storage.fs import DISK
 from tests.support.terminal import contents, done, printed_json, refused, run
@@ -305,7 +306,7 @@ def test_the_folder_of_a_long_path_has_the_name_that_claude_code_gives_it(home: 
     for name in ("a b", "é~", "x" * 150 + "/" + "y" * 150):
         folder = home / name
         folder.mkdir(parents=True)
-        made = path_for("claude-code", str(folder), "s.jsonl", DISK, {"HOME": str(home)})
+        made = path_for(ClaudeCode(), str(folder), "s.jsonl", DISK, {"HOME": str(home)})
         assert Path(made).parent.name == key(folder)
 
 

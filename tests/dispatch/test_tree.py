@@ -149,7 +149,7 @@ def test_convert_says_what_is_not_kept(calls: Calls, file: str, tmp_path: Path, 
     out = "c.json" if to in ("gemini", "atif") else "c.jsonl"
     found = calls.value("tree.convert", session=file, to=to, out=out)
     with Session.open(file, readonly=True) as session:
-        made = session.convert(to, tmp_path / f"other-{out}")  # type: ignore[arg-type]
+        made = session.convert(to, tmp_path / f"other-{out}")
     assert Path(found["file"]).read_bytes()
     assert found.get("not_kept", []) == [str(loss) for loss in made.losses]
     assert len(found.get("beside", [])) == len(made.beside)

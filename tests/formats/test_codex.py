@@ -162,7 +162,7 @@ def test_a_long_first_line_is_recognised_by_its_start(tmp_path: Path) -> None:
     found = recognise(head)
     assert found is not None
     assert found.name == "codex"
-    facts = found.facts(head, b"")
+    facts = found.reader.facts(head, b"")
     assert (facts.id, facts.cwd) == ("s-1", "/project")
 
 

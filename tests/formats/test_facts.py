@@ -40,7 +40,7 @@ def content_of(name: str) -> bytes:
 def facts(head: bytes, tail: bytes) -> Facts:
     format = recognise(head)
     assert format is not None
-    return format.facts(head, tail)
+    return format.reader.facts(head, tail)
 
 
 @pytest.mark.parametrize("name", [*FILES, "a document"])

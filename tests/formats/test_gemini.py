@@ -104,7 +104,7 @@ def test_a_set_of_messages_replaces_the_conversation(tmp_path: Path) -> None:
     head = file.read_bytes()
     found = recognise(head)
     assert found is not None
-    facts = found.facts(head, head)
+    facts = found.reader.facts(head, head)
     assert (facts.id, facts.name, facts.first_message) == ("g-1", "S", "one")
 
 

@@ -23,9 +23,9 @@ from sessiontree import (
     StorageError,
     UsageError,
 )
-from sessiontree.agents import writing
+from sessiontree.agents import TARGETS, writing
 from sessiontree.errors import TooMuchError
-from sessiontree.operations.convert import TARGETS, converted
+from sessiontree.operations.convert import converted
 from sessiontree.operations.export import Original
 from sessiontree.storage.fs import Disk
 from tests.formats.conftest import texts_of
@@ -154,8 +154,8 @@ def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to
 def test_an_unknown_target_is_refused_with_the_list_of_targets(
     tmp_path: Path, session: Session
 ) -> None:
-    with pytest.raises(UsageError, match="pi, claude-code, codex, gemini, atif"):
-        session.convert("aider", tmp_path / "made")  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=", ".join(TARGETS)):
+        session.convert("aider", tmp_path / "made")
 
 
 @each_target

@@ -9,14 +9,13 @@ from typing import Final
 
 import pytest
 
+from sessiontree.agents.codex import Rollout, rollout_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.rollouts import (
-    Rollout,
     home_of,
     in_force,
     index_line,
     rollout_near,
-    rollout_of,
     rollouts_near,
     thread_beside,
 )

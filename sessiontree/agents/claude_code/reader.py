@@ -88,12 +88,13 @@ _LINES_TO_RECOGNISE: Final = 20
 _RESULT_FILE: Final = re.compile(rb"tool-results(?:/|\\\\)([\w.\-]+)")
 
 
-class ClaudeCode(base.Format):
-    name = "claude-code"
-    program = "Claude Code"
+class ClaudeCodeReader(base.Reader):
     needs_opening = False
     has_subagents = True
-    home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
+    reads_twice = True
+    has_made_entries = True
+    has_result_files = True
+    session_keys = frozenset({"sessionId"})
 
     def recognises(self, head: bytes) -> bool:
         """Whether there are lines with a `sessionId`, or side lines, and no session header."""
@@ -142,7 +143,7 @@ class ClaudeCode(base.Format):
         collected = _CollectedFacts()
         main = _Transcript(source, 0, collected)
         facts = collected.facts()
-        lines = base.Lines(self, report, facts.id or "")
+        lines = base.Lines(self.name, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
         yield lines.header(base.START, facts, **about, **collected.relations)
         yield from main.translated(lines)
@@ -472,7 +473,7 @@ class _Transcript:
             self._lane_leaf = uuid
         more = {"parent": parent, "lane": lane, "timestamp": node.timestamp or None}
         if is_queued:
-            named = {"customType": f"{ClaudeCode.name}:{QUEUE_OPERATION}"}
+            named = {"customType": f"{lines.agent}:{QUEUE_OPERATION}"}
             held = {**named, "data": found.as_fragment(), "metadata": {TYPED: True}}
             more["timestamp"] = found.text("timestamp")
             return lines.entry("custom", line, uuid, held, **more)

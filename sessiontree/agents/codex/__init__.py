@@ -1,1 +1,78 @@
-"""The rollouts of Codex: the reader, the plan of the files of one session, and the writer."""
+"""Codex: rollouts `~/.codex/sessions/YYYY/MM/DD/rollout-<time>-<thread id>.jsonl`.
+
+A thread is one file or several segments. Its first file is `rollout-<time>-<thread id>.jsonl`, and
+its id is also that of the segment. Each revert starts a segment
+`rollout-<time>-<thread id>_<segment id>.jsonl`. The ids grow with time, so the segment with the
+greatest id is in force. A file may be compressed (`.jsonl.zst`), or be in `archived_sessions`
+instead of `sessions/YYYY/MM/DD`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from sessiontree.agents import base
+
+if TYPE_CHECKING:
+    from sessiontree.agents.codex.writer import CodexWriter
+
+FOLDERS: Final = ("sessions", "archived_sessions")
+_ID: Final = "([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})"
+_START: Final = "rollout-"
+_NAME: Final = re.compile(rf"{_START}[0-9T-]{{19}}-{_ID}(?:_{_ID})?\.jsonl(?:\.zst)?")
+_DATE: Final = re.compile(r"rollout-(\d{4})-(\d\d)-(\d\d)T")
+
+
+class Rollout(NamedTuple):
+    """A session file, and the ids in its name."""
+
+    path: str
+    thread: str
+    segment: str
+
+
+def rollout_of(path: str) -> Rollout | None:
+    """What the name of a file says; None if it is not Codex's."""
+    if _START not in path:  # as most paths, of which many are asked for in a search
+        return None
+    found = _NAME.fullmatch(os.path.basename(path))
+    return None if found is None else Rollout(path, found[1], found[2] or found[1])
+
+
+class Codex(base.Agent):
+    name = "codex"
+    program = "Codex"
+    command = "codex"
+    home = base.Home("CODEX_HOME", ".codex", FOLDERS)
+    mcp = base.McpEntry("CODEX_HOME", ".codex", "config.toml", "mcp_servers")
+    cd_option = "--cd"
+
+    @property
+    def reader(self) -> base.Reader:
+        from sessiontree.agents.codex.reader import CodexReader
+
+        return CodexReader(self.name)
+
+    def writer(self, source: Any) -> CodexWriter:
+        from sessiontree.agents.codex.writer import CodexWriter
+
+        return CodexWriter(source)
+
+    def resume(self, id: str, file: str) -> list[str]:
+        return ["resume", id]
+
+    def own_id(self, file: str) -> str | None:
+        rollout = rollout_of(file)
+        return None if rollout is None else rollout.thread
+
+    def unarchive(self, id: str, file: str) -> str | None:
+        return f"codex unarchive {id}" if FOLDERS[1] in file.split(os.sep) else None
+
+    def destination(
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: base.Files
+    ) -> base.Destination:
+        date = _DATE.match(name)
+        return base.Destination(os.path.join(home, *(date.groups() if date else ())))

@@ -190,6 +190,9 @@ _SIDE_TYPES: Final = _TYPES | {
 _SILENT_ITEMS: Final = frozenset({"ghost_snapshot", "other"})
 """Items that Codex does not send to a model."""
 
+_INSTRUCTIONS: Final = ("base_instructions", "instructions")
+"""The keys of the first payload that are in the header as its system prompt."""
+
 _META: Final = {"metadata": {"isMeta": True}}
 
 
@@ -197,12 +200,10 @@ MOST_REPEATED: Final = 30_000
 """The prompts that compactions of older versions may repeat, each all prompts before it."""
 
 
-class Codex(base.Format):
-    name = "codex"
-    program = "Codex"
+class CodexReader(base.Reader):
     repeating = b'"compacted"'
     has_facts_beside = True
-    home = base.Home("CODEX_HOME", ".codex", ("sessions", "archived_sessions"))
+    shares_origins = True
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first line has a type of Codex and a payload."""
@@ -239,6 +240,13 @@ class Codex(base.Format):
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         return body.get("type") != "compacted"
 
+    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+        payload = base.values(left.get("payload", b""))
+        if payload is None:
+            return left
+        rest = {key: raw for key, raw in payload.raws().items() if key not in _INSTRUCTIONS}
+        return {**left, "payload": base.Values(rest).as_json()}
+
     def repeats_prompts(self, body: Mapping[str, Any]) -> bool:
         payload = body.get("payload")
         is_old = isinstance(payload, dict) and not isinstance(
@@ -270,7 +278,7 @@ class Codex(base.Format):
             return
         found = base.values(oldest.first.text) or base.Values({})
         is_meta = found.text("type") == "session_meta"
-        lines = base.Lines(self, report, opened.meta.text("id") or "")
+        lines = base.Lines(self.name, report, opened.meta.text("id") or "")
         rollout = _Rollout(lines, opened.meta, source.name)
         facts = _facts(found, oldest.meta) if is_meta else base.Facts()
         facts = replace(facts, name=name_in(source.sidecar))

@@ -20,7 +20,8 @@ What the lines of a chat of Gemini CLI add up to. See `core.usage`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, takewhile
@@ -28,10 +29,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
+import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
 from sessiontree.agents import base
-from sessiontree.agents.gemini.layout import first_message, is_plain_log, messages_with
 from sessiontree.agents.gemini.messages import (
     Results,
     calls_of,
@@ -93,6 +94,32 @@ def _is_prompt(message: dict[str, Any]) -> bool:
     )
 
 
+_RESPONSE: Final = b'"functionResponse"'
+_OUTPUT: Final = re.compile(
+    _RESPONSE + rb'\s*:\s*{\s*(?:"(?:id|name)"\s*:\s*"[^"\\]*"\s*,\s*)*'
+    rb'"response"\s*:\s*{\s*"output"\s*:\s*"'
+)
+
+
+def lines_made_anew(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
+    """The start and end of each line whose text is other than its bytes, so a search misses it.
+
+    The text of a response that holds more than its output is JSON made anew.
+    """
+    searched = memoryview(block)[:end]
+    at = stringzilla.find(searched, _RESPONSE)
+    while at >= 0:
+        if _OUTPUT.match(searched, at) is None:
+            stop = block.find(b"\n", at, end)
+            yield block.rfind(b"\n", 0, at) + 1, end if stop < 0 else stop
+        at = stringzilla.find(searched, _RESPONSE, at + len(_RESPONSE))
+
+
+_IN_HEADER: Final = frozenset(
+    {"messages", "sessionId", "projectHash", "kind", "startTime", "summary"}
+)
+"""The keys of a first line that are in the header under other names, or are entries."""
+
 _MESSAGES: Final = frozenset({"user", "gemini"})
 _NOTES: Final = frozenset({"info", "warning", "error"})
 
@@ -103,14 +130,11 @@ _OPENING: Final = 4096
 """The bytes at the start of a document that hold those keys."""
 
 
-class Gemini(base.Format):
-    name = "gemini"
-    program = "Gemini CLI"
+class GeminiReader(base.Reader):
     has_subagents = True
     has_facts_beside = True
     is_of_lines = False
-    is_in_files = True
-    home = base.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
+    shares_origins = True
 
     def recognises(self, head: bytes) -> bool:
         """Whether the first object has `sessionId` and `projectHash`."""
@@ -131,13 +155,13 @@ class Gemini(base.Format):
             first.text("lastUpdated") if _is_document(head) else None,
         )
 
-    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
-        return False
-
     def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
         if sidecar is None:
             return facts
         return replace(facts, cwd=sidecar.decode("utf-8", "replace"))
+
+    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+        return {key: value for key, value in left.items() if key not in _IN_HEADER}
 
     def tally(self) -> Tally:
         return GeminiTally()
@@ -149,7 +173,7 @@ class Gemini(base.Format):
         if opening is None:
             yield from self._document(source, report)
             return
-        made = base.Lines(self, report, opening.text("sessionId") or "")
+        made = base.Lines(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(made, source)
         yield chat.header(base.START, opening, _project_in(source))
         messages = opening.value("messages")
@@ -160,23 +184,10 @@ class Gemini(base.Format):
         yield from chat.finish()
         yield from _subagents(source, made, chat)
 
-    def found_alone(
-        self, session_id: str, file: base.Found, lines: Iterable[tuple[int, bytes]]
-    ) -> Iterator[base.Translated | None]:
-        is_log = base.values(file.opening) is not None
-        messages = _messages_of_log(file, lines) if is_log else _messages_in(file, lines)
-        for found in messages:
-            if found is None:
-                yield None
-                return
-            chat = _Chat(base.Lines(self, lambda *_: None, session_id), None)
-            for _, line in chain(chat.take(base.SourceLine(*found)), chat.finish()):
-                yield found[0], line
-
     def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
         text = b"\n".join(line for _, line in source.lines())
         opening = base.values(text) or base.leading_values(text) or base.Values({})
-        lines = base.Lines(self, report, opening.text("sessionId") or "")
+        lines = base.Lines(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(lines, source)
         yield chat.header(base.START, opening, _project_in(source))
         end = 0
@@ -190,38 +201,6 @@ class Gemini(base.Format):
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
         yield from _subagents(source, lines, chat)
-
-
-def _messages_in(
-    file: base.Found, lines: Iterable[tuple[int, bytes]]
-) -> Iterator[tuple[base.Place, bytes] | None]:
-    """The messages of a document around some lines; None where one depends on others."""
-    for found in messages_with((offset for offset, _ in lines), file.content()):
-        if found is None or _is_of_calls(found[1]):
-            yield None
-            return
-        yield found
-
-
-def _is_of_calls(message: bytes) -> bool:
-    """Whether a message has results, which depend on the calls above it."""
-    if b'"functionResponse"' not in message:
-        return False
-    return (decode_leniently(message) or {}).get("type") == "user"
-
-
-def _messages_of_log(
-    file: base.Found, lines: Iterable[tuple[int, bytes]]
-) -> Iterator[tuple[base.Place, bytes] | None]:
-    """Some lines of a log as messages; None where one depends on others."""
-    is_plain: bool | None = None
-    for offset, line in lines:
-        if is_plain is None:
-            is_plain = is_plain_log(line for at, line in file.all_lines() if at)
-        if not offset or not is_plain:
-            yield None
-            return
-        yield base.Place(0, file.number_at(offset), offset), line
 
 
 def _project_in(source: base.Source) -> str | None:
@@ -582,7 +561,7 @@ def _cwd(opening: base.Values) -> str | None:
 
 
 def _first_prompt(head: bytes) -> str | None:
-    messages = chain(first_message(head), (text for _, text in _messages_of(head)))
+    messages = (text for _, text in _messages_of(head))
     for text in messages if _is_document(head) else head.split(b"\n"):
         message = base.values(text) if b'"user"' in text else None
         if message is None or message.text("type") != "user":

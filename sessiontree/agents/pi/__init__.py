@@ -1,1 +1,52 @@
-"""The pi coding agent's sessions: the reader, the messages, the writer."""
+"""The pi coding agent: sessions `~/.pi/agent/sessions/--<cwd>--/<time>_<id>.jsonl`."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+from sessiontree.agents import base
+
+if TYPE_CHECKING:
+    from sessiontree.agents.pi.writer import PiWriter
+
+_SESSIONS: Final = "PI_CODING_AGENT_SESSION_DIR"
+
+
+class Pi(base.Agent):
+    name = "pi"
+    program = "the pi coding agent"
+    command = "pi"
+    home = base.Home("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS)
+    mcp = base.McpEntry(
+        "PI_CODING_AGENT_DIR",
+        ".pi/agent",
+        "mcp.json",
+        "mcpServers",
+        note="pi has no MCP client of its own; its extension pi-mcp-adapter reads this file. "
+        "Install it with 'pi install npm:pi-mcp-adapter'",
+    )
+
+    @property
+    def reader(self) -> base.Reader:
+        from sessiontree.agents.pi.reader import PiReader
+
+        return PiReader(self.name)
+
+    def writer(self, source: Any) -> PiWriter:
+        from sessiontree.agents.pi.writer import PiWriter
+
+        return PiWriter(source)
+
+    def resume(self, id: str, file: str) -> list[str]:
+        return ["--session", file]
+
+    def destination(
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: base.Files
+    ) -> base.Destination:
+        if environ.get(_SESSIONS):
+            return base.Destination(home)
+        folder = "--" + re.sub(r"[/\\:]", "-", cwd.lstrip("/")) + "--"
+        return base.Destination(os.path.join(home, folder))

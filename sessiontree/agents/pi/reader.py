@@ -58,13 +58,7 @@ _LARGEST_INDEX: Final = 2**32 - 1
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class Pi(base.Format):
-    name = "pi"
-    program = "the pi coding agent"
-    home = base.Home(
-        "PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), "PI_CODING_AGENT_SESSION_DIR"
-    )
-
+class PiReader(base.Reader):
     def recognises(self, head: bytes) -> bool:
         """Whether the header has version 2 or 3, and neither `uuid` nor `format`."""
         first = next(base.first_values(head), None)
@@ -93,6 +87,9 @@ class Pi(base.Format):
         is_patch = isinstance(message, dict) and message.get("role") == "system"
         return not (is_patch or body.get("type") == "context_edit" or "systemMessage" in body)
 
+    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+        return {key: value for key, value in left.items() if key not in ("type", "version")}
+
     def tally(self) -> Tally:
         return EntryTally()
 
@@ -104,7 +101,7 @@ class Pi(base.Format):
                 continue
             header = base.values(line.text)
             if header is not None and header.text("type") == "session":
-                entries = _Entries(base.Lines(self, report, header.text("id") or ""))
+                entries = _Entries(base.Lines(self.name, report, header.text("id") or ""))
                 yield entries.header(line.place, header)
 
 
