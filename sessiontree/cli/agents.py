@@ -26,10 +26,9 @@ from msgspec.structs import replace
 from sessiontree.agents import NAMES
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
-from sessiontree.cli.lookup import places_at, relative_path, store_at, tell_without_secret
+from sessiontree.cli.lookup import places_at, relative_path, store_at
 from sessiontree.cli.opening import ConflictWarning, OnLane, lane_note, lane_options
 from sessiontree.cli.output import out_json
-from sessiontree.cli.schedule import help_text
 from sessiontree.cli.terminal import (
     Progress,
     counted,
@@ -48,13 +47,11 @@ from sessiontree.library.counts import cache_folder
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import tell_left_out
 from sessiontree.library.resume import plan, session_to_resume
-from sessiontree.library.root import environment, named_store
+from sessiontree.library.root import environment
 from sessiontree.recording import events
 from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
 from sessiontree.session import Session
-from sessiontree.storage.place import path_of, whole_path
-from sessiontree.storage.places import shown
 
 _MOST_TOLD: Final = 10_000
 """The problems that `--watch` remembers, to report each of them once."""
@@ -65,18 +62,8 @@ _MOST_TOLD: Final = 10_000
 @arguments.store
 @click.option("--watch", is_flag=True, help="Go on: back up after each change, until Ctrl-C.")
 @click.option("--quiet", is_flag=True, help="Print only what could not be kept.")
-@click.option(
-    "--install-help",
-    is_flag=True,
-    help="Print how cron, systemd and launchd run this command every hour, and exit.",
-)
 def backup(
-    paths: tuple[str, ...],
-    folder: str | None,
-    watch: bool,
-    quiet: bool,
-    install_help: bool,
-    as_json: bool,
+    paths: tuple[str, ...], folder: str | None, watch: bool, quiet: bool, as_json: bool
 ) -> None:
     """Without PATH, 'backup' finds the sessions of Claude Code, Codex, the pi coding agent and
     Gemini CLI, where these agents keep them (see 'ls --help'). PATH is a session file of an agent,
@@ -96,13 +83,6 @@ def backup(
       sessiontree backup
       sessiontree backup --watch
     """
-    if install_help:
-        if watch or as_json:
-            raise click.UsageError("--install-help takes neither --watch nor --json")
-        given = named_store() if folder is None else folder
-        out(help_text(_scheduled(paths, given)))
-        tell_without_secret(given or "")
-        return
     stop = threading.Event()
     made = Backup(store_at(folder).root, paths, cache=cache_folder(), stop=stop)
     told = _Told(quiet=quiet, as_json=as_json)
@@ -115,11 +95,6 @@ def backup(
     if not (made.places() or result.kept_alone or quiet or as_json):
         tell("No agent keeps sessions here; name a folder, or set the variables of 'ls --help'")
     end(result.failed)
-
-
-def _scheduled(paths: tuple[str, ...], folder: str | None) -> list[str]:
-    store = [] if not folder else ["--store", whole_path(shown(path_of(folder)))]
-    return ["backup", "--quiet", *store, *map(os.path.abspath, paths)]
 
 
 class _Told:

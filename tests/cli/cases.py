@@ -163,7 +163,7 @@ import FILE -o made; import notes.md -o made; import . -o made --dry-run
 convert FILE --to pi -o a.jsonl; import a.jsonl -o made; backup a.jsonl --store made --json
 convert FILE --to pi -o a.jsonl; import a.jsonl -o made; backup . notes.md nope --store made
 convert FILE --to codex -o a.jsonl; import a.jsonl -o made; backup . --store made --quiet
-backup . --watch --install-help; backup . --store nope; backup . --store notes.md
+backup . --store nope; backup . --store notes.md
 export FILE --html --markdown
 files FILE; files FILE --json; history notes.md FILE --json; recover notes.md FILE
 blame notes.md FILE; blame notes.md:1 FILE --json; blame notes.md:0 FILE; recover notes.md --at x

@@ -169,7 +169,6 @@ def test_what_commands_print_has_no_secret_of_an_address(guarded: tuple[str, str
             ("copy", file, new),
             ("copy", store, new.removesuffix(f".jsonl{SECRET}") + SECRET),
             ("import", "nosuch", "-o", store),
-            ("backup", "--install-help", "--store", store),
             ("mcp", "--root", store, "--install", "claude-code"),
             ("mcp", "--store", store, "--install", "codex"),
             # wrong uses
@@ -239,16 +238,6 @@ def test_the_server_is_entered_with_an_agent_with_its_store(
     meant = "s3://team/p" if store.startswith("s3") else str(folder)
     assert entered["args"][-2:] == ["--root", meant]
     assert ("the password is left out" in told) == store.startswith("s3")
-
-
-@pytest.mark.parametrize("how", ["--store", "SESSIONTREE_STORE"])
-def test_the_help_of_backup_names_the_store(
-    how: str, url: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if how == "SESSIONTREE_STORE":
-        monkeypatch.setenv(how, url)
-    words = () if how == "SESSIONTREE_STORE" else (how, url)
-    assert f"--quiet --store {url}" in run("backup", "--install-help", *words)
 
 
 def test_a_fork_finds_its_session_in_the_store_that_is_named(url: str, tmp_path: Path) -> None:

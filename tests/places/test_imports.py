@@ -242,15 +242,6 @@ def test_the_commands_import_and_back_up_at_an_address(
     assert (len(told["new"]), told["unchanged"]) == (SESSIONS - 1, 1)
     assert json.loads(run("backup", "--store", url, "--json"))["unchanged"] == SESSIONS
     assert len(json.loads(run("ls", url, "--json"))) == SESSIONS
-    help = run("backup", "--store", url, "--install-help")
-    assert f"--store {url}" in help
-
-
-def test_a_scheduled_backup_has_no_password_in_its_command(tmp_path: Path) -> None:
-    url = "postgresql://me:hunter2@127.0.0.1:1/db"
-    done = CliRunner().invoke(main, ["backup", "--store", url, "--install-help"])
-    assert "hunter2" not in done.output
-    assert "me@127.0.0.1:1/db" in done.output
 
 
 CHILD: Final = """
