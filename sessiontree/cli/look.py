@@ -51,8 +51,8 @@ from sessiontree.handles.registry import HandleSchema, Registry, Scope
 from sessiontree.library.one import facts_about
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
-from sessiontree.text.preview import text_of_message
 from sessiontree.views.messages import is_typed, pieces_of
+from sessiontree.views.parts import text_of_message
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")

@@ -22,7 +22,7 @@ from sessiontree.core.message import Message, speaker_of
 from sessiontree.core.usage import Usage
 from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import speaker as entry_speaker
-from sessiontree.text.preview import text_of_message
+from sessiontree.views.parts import text_of_message
 
 
 def out_json(value: Any) -> None:

@@ -28,7 +28,7 @@ from sessiontree.errors import EntryError, UsageError
 from sessiontree.library.root import STORE_VARIABLE, environment, named_store
 from sessiontree.operations import moves
 from sessiontree.session import Session
-from sessiontree.text.preview import text_of_entry
+from sessiontree.views.parts import text_of_entry
 
 _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'"
 

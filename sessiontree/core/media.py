@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+from sessiontree.core.handle import blob_of
 from sessiontree.core.message import kind_of
 
 UNKNOWN_BYTES: Final = "application/octet-stream"
@@ -105,7 +106,7 @@ def binary_in(block: Mapping[str, Any]) -> tuple[str, int] | None:
     for part in parts:
         for key in _CONTENT:
             text = part.get(key)
-            if isinstance(text, str) and (found := binary(key, text, part)) is not None:
+            if isinstance(text, str) and text and (found := binary(key, text, part)):
                 return found
     if isinstance(text := parts[-1].get("data"), str) and kind == "input_audio":
         return "audio", _decoded(text)
@@ -126,4 +127,5 @@ def binary(key: str | None, text: str, siblings: Mapping[str, Any]) -> tuple[str
 
 
 def _decoded(text: str) -> int:
-    return len(text.rstrip("=\n")) * 3 // 4
+    blob = blob_of(text)  # of a string that was spilled
+    return (len(text.rstrip("=\n")) if blob is None else blob.size) * 3 // 4

@@ -425,12 +425,17 @@ def block_preview(block: Mapping[str, Any]) -> str:
     return f"[{kind}]" if kind else ""
 
 
+def call_preview(call: Call) -> str:
+    """A tool call in a few words."""
+    return f"{call.name}({_arguments_text(call.arguments)})"
+
+
 def preview_of(message: Message) -> str:
     """A message in a few words: its text, else its calls, else its reasoning or output."""
     if parts := [part for block in blocks_of(message) if (part := block_preview(block))]:
         return " ".join(parts)
     if calls := calls_of(message):
-        return " ".join(f"{call.name}({_arguments_text(call.arguments)})" for call in calls)
+        return " ".join(map(call_preview, calls))
     if kind_of(message) == "reasoning":
         summary = message.get("summary")
         thoughts = summary if isinstance(summary, list) else []

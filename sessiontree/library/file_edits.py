@@ -33,7 +33,7 @@ import msgspec
 from sessiontree.core.activity import as_typed
 from sessiontree.core.display import before_cut
 from sessiontree.core.entry import Entry, is_of_subagent, seconds_of
-from sessiontree.core.message import Message, blocks_of, kind_of, role_of, text_of, thought_text
+from sessiontree.core.message import Message, kind_of, role_of, text_of
 from sessiontree.core.steps import Steps
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.translated import agent_files, history_files
@@ -55,6 +55,7 @@ from sessiontree.storage.names import Report, unreadable
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import Pattern
 from sessiontree.views.messages import is_shown_as_prompt, typed_in
+from sessiontree.views.parts import parts
 from sessiontree.views.tree import agent_of, begins_subagent
 from sessiontree.views.turns import prompt_numbers
 from sessiontree.views.work import message_of
@@ -305,7 +306,8 @@ def _said_in(message: Message) -> str:
         return ""
     said = text_of(message).strip()
     if not said:
-        said = "\n".join(filter(None, map(thought_text, (message, *blocks_of(message))))).strip()
+        thoughts = (part.text for part in parts(message) if part.kind == "thinking")
+        said = "\n".join(filter(None, thoughts)).strip()
     return said
 
 

@@ -46,9 +46,10 @@ from sessiontree.ops.params import SessionName as Name
 from sessiontree.ops.rows import WIDTH, TurnRow, Width, turn_rows
 from sessiontree.session import Session
 from sessiontree.text.pattern import query
-from sessiontree.text.preview import is_unclear, speaker, text_of_entry, text_of_message
+from sessiontree.text.preview import is_unclear, speaker
 from sessiontree.views.costs import load
 from sessiontree.views.messages import is_typed, with_messages
+from sessiontree.views.parts import text_of_entry
 from sessiontree.views.turns import SessionOutline, Turn, outline, turns_named
 
 SESSION: Final = Namespace(
@@ -519,7 +520,7 @@ def _entries(
 
 
 def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Said:
-    text: str = call.mask(_text(entry, message))
+    text: str = call.mask(text_of_entry(entry, message))
     shown = beginning(text, longest) if longest else text
     return Said(
         uuid=entry.uuid,
@@ -527,15 +528,6 @@ def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Sa
         text=shown,
         left_out=len(text) - len(shown),
     )
-
-
-def _text(entry: Entry, message: Message | None) -> str:
-    if message is not None:
-        return text_of_message(message)
-    block = entry.get("block")
-    if entry.type == "block" and isinstance(block, dict):
-        return text_of_message({"role": "assistant", "content": [block]})
-    return text_of_entry(entry)
 
 
 class Stats(OfSession):

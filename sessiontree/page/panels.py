@@ -32,7 +32,7 @@ from sessiontree.context.compaction import estimate_tokens
 from sessiontree.context.fold import custom_message, replaced, summary_message
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry
-from sessiontree.core.message import Message, calls_of, is_result_block, result_ids
+from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
 from sessiontree.core.steps import Steps
 from sessiontree.core.usage import usage_of
 from sessiontree.edits.diff import Counts, diff_of
@@ -183,7 +183,7 @@ class Rules(msgspec.Struct):
         if ids := result_ids(message):
             self.answers[number] = ids
             if is_stray:
-                self.strays[number] = _has_more(message)
+                self.strays[number] = is_prompt(message)
         return estimate_tokens(message)
 
     def take_calls(self, message: Message, number: int) -> None:
@@ -191,13 +191,6 @@ class Rules(msgspec.Struct):
         if calls := calls_of(message):
             is_apart = not isinstance(message.get("content"), list)
             self.calls[number] = [call.id for call in calls], is_apart
-
-
-def _has_more(message: Message) -> bool:
-    """Whether something is left of a message without its results."""
-    content = message.get("content")
-    is_list = message.get("role") == "user" and isinstance(content, list)
-    return is_list and not all(map(is_result_block, content or ()))
 
 
 def _text(value: Any) -> str:

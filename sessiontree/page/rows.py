@@ -8,44 +8,31 @@ a part of a secret.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
 from markupsafe import Markup
 
 from sessiontree.core.activity import (
-    as_typed,
     ending_of,
-    error_of,
     is_note_of_program,
     output_of,
-    results_in,
 )
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, moment_of
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
-    THOUGHT_BLOCKS,
     Call,
     Message,
-    block_text,
-    blocks_of,
-    call_in,
-    calls_beside,
-    calls_of,
     indented_text,
     is_generated,
-    is_item,
-    is_partial,
-    is_result_block,
     is_typed_command,
     kind_of,
     role_of,
     says_interrupted,
     system_text,
-    thought_text,
     typed_text,
 )
 from sessiontree.edits.diff import Counts, counted_diff_of
@@ -55,6 +42,7 @@ from sessiontree.page import markup
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
 from sessiontree.views.markdown import noted
+from sessiontree.views.parts import Part, parts, parts_of, split_arguments
 
 NOTHING: Final = Markup("")
 _GIST: Final = 70
@@ -219,8 +207,7 @@ class TurnRows:
         if (text := typed_text(fields)) is not None:
             self._say(PROMPT, "User, typed while the agent worked", text)
         elif kind == "custom_message":
-            message = {"role": "custom", "content": fields.get("content")}
-            self._asked(message, PROGRAM, str(fields.get("customType") or "custom"))
+            self._asked(parts_of(fields), PROGRAM, str(fields.get("customType") or "custom"))
         elif kind in HIDDEN:
             self._annotation(kind, fields)
         elif kind == "compaction" or kind in SUMMARIES or kind == "merge":
@@ -228,7 +215,7 @@ class TurnRows:
         elif noted(kind, fields) is not None:
             self._setting(kind, fields)
         else:
-            body = markup.pre(self._json(fields))
+            body = markup.pre(indented_text(fields))
             head = self._templates.note(f"Unknown type {plain_line(kind, 60)}", "", "unknown")
             self._add(UNKNOWN, f"unknown type {kind}", head, body)
 
@@ -236,7 +223,7 @@ class TurnRows:
         named = fields.get("customType") if kind == "custom" else None
         words = f"{kind} {plain_line(named, 60)}" if isinstance(named, str) else kind
         shown = {k: v for k, v in fields.items() if k not in ("uuid", "parentUuid", "type", "crc")}
-        text = self._json(shown)
+        text = indented_text(shown)
         head = self._templates.note(words, plain_line(text, 120), "annotation")
         self._add(ANNOTATION, words, head, self._long(text))
 
@@ -271,66 +258,69 @@ class TurnRows:
             words = f"From here on {target} {done}"
         body = NOTHING
         if kind == "context_edit" and fields.get("replacement") is not None:
-            body = self._long(self._json(fields["replacement"]))
+            body = self._long(indented_text(fields["replacement"]))
         self._add(CHANGE, words, self._templates.note(plain_line(words, 200), "", "change"), body)
 
     def take_message(self, message: Message, fields: Mapping[str, Any], time: str | None) -> None:
         """Take a message; `fields` are the keys of its entry."""
         self._time = time
+        found = list(parts(message))
         role = role_of(message)
         if role == "assistant":
-            self._answer(message)
+            self._answer(message, found)
             return
-        results = results_in(message)
-        for id, result in results:
-            self._result(id, result, fields)
+        others: list[Part] = []
+        for part in found:
+            if part.kind == "result":
+                self._result(part, fields)
+            else:
+                others.append(part)
+        is_result = len(others) < len(found)
         if role == "user":
-            self._user(message, fields, has_results=bool(results))
-        elif role == "bashExecution":
-            self._shell(message)
-        elif not results and role in ("system", "developer"):
+            self._user(message, others, fields)
+        elif others and others[0].kind == "shell":
+            self._shell(others[0])
+        elif is_result:
+            return
+        elif role in ("system", "developer"):
             text = system_text(message)
             head = self._templates.fold("System prompt", f"{len(text):,} characters")
             self._add(SYSTEM, text, head, self._long(text))
-        elif not results:
-            self._asked(message, PROGRAM, role or "Somebody")
+        else:
+            self._asked(others, PROGRAM, role or "Somebody")
 
-    def _user(self, message: Message, fields: Mapping[str, Any], *, has_results: bool) -> None:
+    def _user(self, message: Message, found: list[Part], fields: Mapping[str, Any]) -> None:
         if says_interrupted(message):
-            text = " ".join(block_text(part) for part in blocks_of(message)).strip()
+            text = " ".join(part.text for part in found).strip()
             head = self._templates.note("Interrupted by the user", text, "bad")
             self._add(INTERRUPTION, "interrupted by the user", head)
         elif is_typed_command(message):
-            self._asked(message, PROMPT, "User, a command")
+            self._asked(found, PROMPT, "User, a command")
         elif is_generated(fields):
-            self._asked(message, PROGRAM, "Program, in the user's name")
+            self._asked(found, PROGRAM, "Program, in the user's name")
         elif is_note_of_program(message):
-            self._asked(message, PROGRAM, "Note of a task")
+            self._asked(found, PROGRAM, "Note of a task")
         elif self._is_subagent:
-            self._asked(message, PROMPT, "Prompt of the agent")
+            self._asked(found, PROMPT, "Prompt of the agent")
         else:
-            self._asked(message, PROMPT, "User")
+            self._asked(found, PROMPT, "User")
 
-    def _asked(self, message: Message, kind: str, who: str) -> None:
-        parts: list[Markup] = []
+    def _asked(self, found: Iterable[Part], kind: str, who: str) -> None:
+        shown: list[Markup] = []
         words: list[str] = []
         reminders: list[str] = []
-        for part in blocks_of(message):
-            if is_result_block(part):
+        for part in found:
+            if part.kind != "text":
+                shown.append(self._other(part))
                 continue
-            text = as_typed(block_text(part))
-            if text:
-                reminders += _REMINDER.findall(text)
-                text = _REMINDER.sub("", text).strip()
-                if text:
-                    words.append(text)
-                    parts.append(
-                        markup.typed(text) if kind == PROMPT else markup.prose(text, self._colours)
-                    )
-            elif not block_text(part):
-                parts.append(self._other(part))
-        if parts:
-            self._say_parts(kind, who, " ".join(words) or "[image]", parts)
+            reminders += _REMINDER.findall(part.text)
+            if text := _REMINDER.sub("", part.text).strip():
+                words.append(text)
+                shown.append(
+                    markup.typed(text) if kind == PROMPT else markup.prose(text, self._colours)
+                )
+        if shown:
+            self._say_parts(kind, who, " ".join(words) or "[image]", shown)
         for text in reminders:
             head = self._templates.fold("Reminder of the program", plain_line(text, 100))
             self._add(PROGRAM, text, head, self._long(text.strip()))
@@ -349,77 +339,60 @@ class TurnRows:
         else:
             self._add(kind, gist, self._templates.said(who, whole))
 
-    def _shell(self, message: Message) -> None:
-        command, output = message.get("command"), message.get("output")
-        code = message.get("exitCode")
-        facts = (
+    def _shell(self, part: Part) -> None:
+        code = part.block.get("exitCode")
+        chips = (
             [self._templates.chip(f"exit {code}", "bad")] if isinstance(code, int) and code else []
         )
-        head = self._templates.call("User ran", plain_line(command, 160), facts)
-        body = self._long(f"$ {command}\n{output if isinstance(output, str) else ''}")
-        self._add(SHELL, f"$ {command}", head, body)
+        head = self._templates.call("User ran", plain_line(part.text, 160), chips)
+        output = "\n".join(piece.text for piece in part.pieces)
+        self._add(SHELL, f"$ {part.text}", head, self._long(f"$ {part.text}\n{output}"))
 
-    def _answer(self, message: Message) -> None:
+    def _answer(self, message: Message, found: list[Part]) -> None:
         model = message.get("model")
         if isinstance(model, str) and model and not model.startswith("<"):
             if self.models is not None and self.models[1] != model:
                 words = f"Model: {plain_line(model, 100)}"
                 self._add(CHANGE, words, self._templates.note(words, "", "change"))
             self._answers_with(model)
-        together = len(calls_of(message))
-        if (cause := error_of(message)) is not None:
-            head = self._templates.note("The answer failed", plain_line(cause, 300), "bad")
-            body = markup.pre(cause) if len(cause) > 300 else NOTHING
-            self._add(ERROR, cause, head, body)
-            if not together:
-                return
-        if kind_of(message) in THOUGHT_BLOCKS:
-            self._thought(message)
-        elif is_item(message) and not together:
-            self._add(
-                UNKNOWN, kind_of(message), self._item(message), self._long(self._json(message))
-            )
-        for part in [] if is_item(message) else blocks_of(message):
-            self._part(part, together)
-        for call in calls_beside(message):
-            self._call(call, together)
-        refusal = message.get("refusal")
-        if isinstance(refusal, str) and refusal:
-            self._add(
-                ANSWER,
-                refusal,
-                self._templates.said("Refusal", markup.prose(refusal, self._colours)),
-            )
-        if is_partial(message):
-            head = self._templates.note("This message broke off", "", "bad")
+        together = sum(part.call is not None for part in found)
+        for part in found:
+            self._said(part, together)
+
+    def _said(self, part: Part, together: int) -> None:
+        """Add the row of a part of an answer."""
+        text = part.text
+        if part.call is not None:
+            self._call(part.call, together)
+        elif part.kind == "result":
+            self._result(part, {})
+        elif part.kind == "text":
+            if text.strip():
+                self._add(ANSWER, text, self._templates.said("", markup.prose(text, self._colours)))
+        elif part.kind == "refusal":
+            refused = markup.prose(text, self._colours)
+            self._add(ANSWER, text, self._templates.said("Refusal", refused))
+        elif part.kind == "thinking" and text:
+            head = self._templates.fold("Thinking", plain_line(text, 100))
+            self._add(THOUGHT, text, head, markup.prose(text, self._colours))
+        elif part.kind == "thinking":
+            words = "Thinking that only the provider can read"
+            self._add(THOUGHT, words, self._templates.note(words, "", "sealed"))
+        elif part.kind == "error":
+            head = self._templates.note("The answer failed", plain_line(text, 300), "bad")
+            self._add(ERROR, text, head, markup.pre(text) if len(text) > 300 else NOTHING)
+        elif part.kind == "broken":
+            head = self._templates.note("This message broke off", plain_line(text, 300), "bad")
             self._add(INTERRUPTION, "this message broke off", head)
+        elif (image := self._image(part.block)) is not None:
+            self._add(UNKNOWN, kind_of(part.block), self._templates.said("", image))
+        else:
+            kind = kind_of(part.block) or "something"
+            head = self._templates.note(plain_line(kind, 60), "", "item")
+            self._add(UNKNOWN, kind, head, self._long(indented_text(part.block)))
 
     def _answers_with(self, model: str) -> None:
         self.models = (model if self.models is None else self.models[0], model)
-
-    def _item(self, message: Message) -> Markup:
-        return self._templates.note(plain_line(kind_of(message), 60), "", "item")
-
-    def _part(self, part: Mapping[str, Any], together: int) -> None:
-        kind = kind_of(part)
-        if (call := call_in(part)) is not None:
-            self._call(call, together)
-        elif text := block_text(part):
-            if text.strip():
-                self._add(ANSWER, text, self._templates.said("", markup.prose(text, self._colours)))
-        elif kind in THOUGHT_BLOCKS:
-            self._thought(part)
-        elif kind != "text":
-            self._add(UNKNOWN, kind, self._templates.said("", self._other(part)))
-
-    def _thought(self, part: Mapping[str, Any]) -> None:
-        text = thought_text(part)
-        if text:
-            head = self._templates.fold("Thinking", plain_line(text, 100))
-            self._add(THOUGHT, text, head, markup.prose(text, self._colours))
-        else:
-            words = "Thinking that only the provider can read"
-            self._add(THOUGHT, words, self._templates.note(words, "", "sealed"))
 
     def _call(self, call: Call, together: int) -> None:
         target = self._target(call)
@@ -440,20 +413,21 @@ class TurnRows:
             text = text.removeprefix(self._cwd)
         return plain_line(text, 120)
 
-    def _result(self, id: str, result: Mapping[str, Any], fields: Mapping[str, Any]) -> None:
-        body = self._output(result)
-        waiting = self._open.pop(id, None)
+    def _result(self, part: Part, fields: Mapping[str, Any]) -> None:
+        body = self._output(part)
+        waiting = self._open.pop(part.id, None)
         if waiting is None:
-            name = str(result.get("toolName") or "a call that is not here")
+            named = part.block.get("toolName") or part.block.get("name")
+            name = str(named or "a call that is not here")
             bad = [self._templates.chip("no call", "bad")]
             head = self._templates.call("Result of", plain_line(name, 60), bad)
             self._add(RESULT, f"result of {name}", head, body)
             return
-        ending = ending_of(result)
-        edits = self._edits(waiting.call, fields, id) if ending == "done" else []
+        ending = ending_of(part.block)
+        edits = self._edits(waiting.call, fields, part.id) if ending == "done" else []
         self._close(waiting, ending, body, edits)
         if script := script_of(with_arguments(waiting.call).arguments):
-            made = commits_told(script, output_of(result))
+            made = commits_told(script, output_of(part.block))
             self.commits += (MadeCommit(waiting.place, commit) for commit in made)
 
     def _edits(self, call: Call, fields: Mapping[str, Any], id: str) -> list[Edit]:
@@ -506,25 +480,20 @@ class TurnRows:
     def _arguments(self, arguments: Any) -> Markup:
         if isinstance(arguments, str):
             return self._long(arguments)
-        if not isinstance(arguments, Mapping):
-            return NOTHING if arguments is None else self._long(self._json(arguments))
-        long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
-        short = {key: value for key, value in arguments.items() if key not in long}
-        parts = [self._long(self._json(short))] if short else []
-        parts += [
-            self._templates.argument(plain_line(str(k), 60), self._long(v)) for k, v in long.items()
+        long, short = split_arguments(arguments)
+        shown = [self._long(indented_text(short))] if short is not None else []
+        shown += [
+            self._templates.argument(plain_line(key, 60), self._long(text))
+            for key, text in long.items()
         ]
-        return markup.joined(parts)
+        return markup.joined(shown)
 
-    def _output(self, part: Mapping[str, Any]) -> Markup:
-        content = part.get("content", part.get("output"))
-        parts: list[Markup] = []
-        for piece in blocks_of({"content": content}):
-            text = block_text(piece)
-            parts.append(self._long(text) if text else self._other(piece))
-        if isinstance(content, Mapping):
-            parts.append(self._long(self._json(content)))
-        return self._templates.result(markup.joined(parts)) if parts else self._templates.empty()
+    def _output(self, part: Part) -> Markup:
+        shown = [
+            self._long(piece.text) if piece.kind == "text" else self._other(piece)
+            for piece in part.pieces
+        ]
+        return self._templates.result(markup.joined(shown)) if shown else self._templates.empty()
 
     def _long(self, text: str) -> Markup:
         parts = list(markup.shortened(text, _MOST_TEXT))
@@ -533,18 +502,21 @@ class TurnRows:
         note = self._templates.note(parts[1], "", "left")
         return markup.pre(parts[0]) + note + markup.pre(parts[2])
 
-    def _json(self, value: Any) -> str:
-        return indented_text(value)
+    def _other(self, part: Part) -> Markup:
+        """A part that is not text: an image in its place, any other as JSON."""
+        if (image := self._image(part.block)) is not None:
+            return image
+        kind = kind_of(part.block) or "something"
+        title = self._templates.note(plain_line(kind, 60), "", "item")
+        return title + self._long(indented_text(part.block))
 
-    def _other(self, part: Mapping[str, Any]) -> Markup:
-        """A block that is not text: an image in its place, an unknown type as JSON."""
-        if kind_of(part) in IMAGE_BLOCKS or "source" in part or "mimeType" in part:
-            if (found := image_in(part)) is not None:
-                return self._templates.image(*found)
-            if (url := _url_of(part)) is not None:
-                return markup.remote_image(url)
-        title = self._templates.note(plain_line(kind_of(part) or "something", 60), "", "item")
-        return title + self._long(self._json(part))
+    def _image(self, block: Mapping[str, Any]) -> Markup | None:
+        if kind_of(block) not in IMAGE_BLOCKS and "source" not in block and "mimeType" not in block:
+            return None
+        if (found := image_in(block)) is not None:
+            return self._templates.image(*found)
+        url = _url_of(block)
+        return None if url is None else markup.remote_image(url)
 
 
 def image_in(part: Mapping[str, Any]) -> tuple[str, str] | None:

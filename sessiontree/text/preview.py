@@ -22,6 +22,7 @@ from sessiontree.core.blocks import handle_text, is_handle_of_message
 from sessiontree.core.display import WIDTH, is_masking, one_line
 from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.handle import Handle, blob_of
+from sessiontree.core.media import binary_in
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
     RESULT_BLOCKS,
@@ -38,7 +39,6 @@ from sessiontree.core.message import (
     role_of,
     speaker_named,
     speaker_of,
-    text_of,
     typed_text,
 )
 from sessiontree.core.spill import OPAQUE, beginnings, is_structure, restore
@@ -118,7 +118,7 @@ def told(keys: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _replaced(handle: str, begins: str) -> str:
     if _DATA_URL.match(begins):
-        return begins.partition(",")[0] + "," + handle  # `_image` tells how large it is
+        return begins.partition(",")[0] + "," + handle  # which `binary_in` reads
     if begins:
         return (begins.rpartition(" ")[0] if is_masking() else begins) + "…"
     content = _content_of_blob(handle)
@@ -151,34 +151,14 @@ def _shown_result(block: Any) -> Any:
 def _shown_block(block: Any) -> Any:
     if not isinstance(block, dict):
         return block
-    source = block.get("source")
-    has_bytes = isinstance(source, dict) and kind_of(source) == "base64" and source.get("data")
-    if kind_of(block) not in IMAGE_BLOCKS and not has_bytes:
-        return block
-    return {"type": "text", "text": _image(block)}
+    if (found := binary_in(block)) is not None:
+        return {"type": "text", "text": f"[{media_in_words(*found)}]"}
+    return {"type": "text", "text": "[image]"} if kind_of(block) in IMAGE_BLOCKS else block
 
 
-def _image(block: Mapping[str, Any]) -> str:
-    source = block.get("source")
-    source = source if isinstance(source, dict) else block
-    media_type, data = source.get("mimeType", source.get("media_type")), source.get("data")
-    if data is None:
-        address = block.get("image_url", source.get("url"))
-        address = address.get("url") if isinstance(address, dict) else address
-        if isinstance(address, str) and (header := _DATA_URL.match(address)):
-            media_type, data = header[1], address[header.end() :]
-            if (blob := blob_of(data)) is not None:
-                return _named(media_type, blob.size - header.end())
-    if not isinstance(data, str) or not data:
-        return "[image]"
-    blob = blob_of(data)
-    return _named(media_type, len(data) if blob is None else blob.size)
-
-
-def _named(media_type: Any, length: int) -> str:
-    """The type of an image, and its size in bytes from the length of its base64."""
-    kind = media_type if isinstance(media_type, str) and media_type else "image"
-    return f"[{kind:.60} {size_in_short(length * 3 // 4)}]"
+def media_in_words(media_type: str, size: int) -> str:
+    """The type and the size of an image or a document."""
+    return f"{media_type:.60} {size_in_short(size)}"
 
 
 def _text(keys: Mapping[str, Any], key: str) -> str:
@@ -223,25 +203,6 @@ def speaker(entry: Entry, message: Message | None = None) -> str | None:
         return TOOL
     found = role(entry)
     return None if found is None else speaker_named(found)
-
-
-def text_of_message(message: Message) -> str:
-    """The text of a message, with its tool calls and results in short."""
-    parts = [block_preview(block) for block in blocks_of(shown(message))]
-    parts.append(preview_of({key: value for key, value in message.items() if key != "content"}))
-    if message.get("role") == "bashExecution":
-        parts.append(str(message.get("output", "")))
-    return "\n".join(part.rstrip() for part in parts if part.strip())
-
-
-def text_of_entry(entry: Entry) -> str:
-    """The text of an entry: of its message, its summary or its content; else its preview."""
-    message, summary = entry.get("message"), entry.get("summary")
-    if entry.type == "message" and isinstance(message, dict):
-        return text_of_message(message)
-    if isinstance(summary, str):
-        return summary
-    return text_of({"content": entry.get("content")}) or preview(entry)
 
 
 _GIVEN: Final = ("name", "label", "note", "preview")  # people gave them, to find the entry by

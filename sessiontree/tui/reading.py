@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 from sessiontree.core.entry import moment_of
+from sessiontree.core.message import indented_text
 from sessiontree.tui import reader as actions
 from sessiontree.tui.lines import Ask, Line, Piece, beside, text_of, wrapped
 from sessiontree.tui.reader import Reader
@@ -20,6 +22,9 @@ _ROLES: Final = {
     "call": "tool",
     "result": "dim",
     "error": "failure",
+    "broken": "failure",
+    "shell": "tool",
+    "media": "dim",
     "summary": "compaction",
     "other": "dim",
 }
@@ -61,10 +66,8 @@ def _heading(entry: ReadEntry, width: int) -> Line:
 
 def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
     """The lines of a part; of a long one that is folded, the first lines and how many more."""
-    role = _ROLES.get(part.kind, "")
-    text = part.text.rstrip()
-    if part.kind == "call":
-        text = f"{part.title} {text}".rstrip() if "\n" not in text else f"{part.title}\n{text}"
+    role = "failure" if part.failed else _ROLES.get(part.kind, "")
+    text = text_in(part).rstrip()
     if part.kind == "thinking" and not is_open:
         start = " ".join(text[: 4 * width].split())
         return [[Piece(_INDENT), Piece(f"▸ thinking: {start}", role)]]
@@ -76,6 +79,30 @@ def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
         *([Piece(_INDENT), Piece(line, role)] for line in lines[:_OPEN]),
         [Piece(_INDENT), Piece(more, "branch")],
     ]
+
+
+def text_in(part: Part) -> str:
+    """The text of a part, whole."""
+    if part.call is not None:
+        text = "\n".join(_arguments(part.call.arguments))
+        gap = "\n" if "\n" in text else " "
+        return f"{part.call.name}{gap}{text}"
+    said = {
+        "thinking": part.text or "(only the provider can read it)",
+        "media": f"[{part.text}]",
+        "broken": f"this message broke off. {part.text}",
+        "shell": f"$ {part.text}",
+        "other": indented_text(part.block),
+    }.get(part.kind, part.text)
+    return "\n".join(filter(None, [said, *map(text_in, part.pieces)]))
+
+
+def _arguments(arguments: Any) -> Iterator[str]:
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            yield f"{key}: {value if isinstance(value, str) else indented_text(value)}"
+    elif arguments is not None:
+        yield arguments if isinstance(arguments, str) else indented_text(arguments)
 
 
 class ReadingView(View, inherit_bindings=False):
@@ -196,7 +223,7 @@ class ReadingView(View, inherit_bindings=False):
             (n, p)
             for n, entry in enumerate(self._entries)
             for p, part in enumerate(entry.parts)
-            if self._words and self._words in part.text.casefold()
+            if self._words and self._words in text_in(part).casefold()
         }
         self._lay_out()
         if self._words and not self._matches:
@@ -245,7 +272,7 @@ class ReadingView(View, inherit_bindings=False):
 
     def action_copy(self) -> None:
         if (entry := self.entry) is not None:
-            self.app.copy_to_clipboard("\n".join(part.text for part in entry.parts))
+            self.app.copy_to_clipboard("\n".join(map(text_in, entry.parts)))
             self.tell(f"copied the text of {entry.uuid[:8]}, as far as the terminal allows it")
 
 

@@ -29,47 +29,37 @@ import functools
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote as quoted_path
 
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
-from sessiontree.core.activity import as_typed
 from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
 from sessiontree.core.display import printable
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
-from sessiontree.core.media import IMAGES, base_type, binary_in, left_out
+from sessiontree.core.media import IMAGES, base_type, left_out
 from sessiontree.core.message import (
-    IMAGE_BLOCKS,
-    THOUGHT_BLOCKS,
-    Call,
     Message,
     begins_turn,
-    block_text,
-    blocks_of,
-    call_in,
-    calls_beside,
     count_of_blocks,
     indented_text,
     is_generated,
-    is_partial,
-    is_prompt,
-    is_result_block,
     is_typed_command,
     kind_of,
     most_blocks,
     result_ids,
     role_of,
     text_of,
-    thought_text,
     typed_text,
 )
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.storage.place import is_address
+from sessiontree.text.preview import size_in_short
+from sessiontree.views.parts import Part, parts, parts_of, split_arguments
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -255,120 +245,75 @@ def _is_contained(text: str, refused: frozenset[str]) -> bool:
     )
 
 
-LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer result is folded
+_LONGEST_OPEN: Final = 25  # lines of a tool's result that are shown open; a longer one is folded
 
 
-def asked(message: Message, *, images: bool = False) -> Iterator[str]:
-    """The content of a user's message, or a system message, without results."""
-    for part in blocks_of(message):
-        if is_result_block(part):
-            continue
-        if text := as_typed(block_text(part)):
-            yield quote(typed(text, images=images))
-        else:
-            yield other(part)
+def passage(part: Part, *, quoted: bool = False, images: bool = False, name: str = "") -> str:
+    """A part of a message as Markdown.
 
-
-def answered(message: Message, *, images: bool = False) -> Iterator[str | Call]:
-    """The content of an assistant's message, its tool calls in their places."""
-    if kind_of(message) in THOUGHT_BLOCKS:
-        yield from thought(message, images=images)
-    for part in blocks_of(message):
-        kind = kind_of(part)
-        if (call := call_in(part)) is not None:
-            yield call
-        elif text := block_text(part):
-            yield prose(text, images=images)
-        elif kind in THOUGHT_BLOCKS:
-            yield from thought(part, images=images)
-        elif kind != "text":
-            yield other(part)
-    content = message.get("content")
-    yield from calls_beside(message)
-    refusal = message.get("refusal")
-    if isinstance(refusal, str) and refusal and not content:
-        yield prose(refusal, images=images)
-
-
-def thought(part: Mapping[str, Any], *, images: bool = False) -> Iterator[str]:
-    """Thinking, folded; one line where it is sealed."""
-    thinking = thought_text(part)
-    if thinking:
-        yield folded("Thinking", quote(prose(thinking, images=images)))
-    elif kind_of(part) != "text":
-        yield "*Thinking that only the provider can read.*"
-
-
-def called(call: Call) -> str:
-    """A tool call: the tool's name, and its arguments."""
-    name = code(call.name) or "a tool"
-    return "\n\n".join([f"**Calls {name}**", *_arguments(call.arguments)])
+    What people typed is `quoted`. A result has the `name` of its tool if it is not below its call.
+    """
+    if part.call is not None:
+        title = f"**Calls {code(part.call.name) or 'a tool'}**"
+        return "\n\n".join([title, *_arguments(part.call.arguments)])
+    match part.kind:
+        case "text" | "refusal" if quoted:
+            return quote(typed(part.text, images=images))
+        case "text" | "refusal":
+            return prose(part.text, images=images)
+        case "thinking" if part.text:
+            return folded("Thinking", quote(prose(part.text, images=images)))
+        case "thinking":
+            return "*Thinking that only the provider can read.*"
+        case "result":
+            return _result(part, name)
+        case "shell":
+            return _ran(part)
+        case "media":
+            return f"*[{inline(part.text)}]*"
+        case "error":
+            return f"*The answer failed:* {code(part.text)}"
+        case "broken":
+            cause = inline(part.text) or ("" if "stopReason" in part.block else "it has no end")
+            return f"*This message broke off{cause and ': '}{cause}.*"
+    title = inline(kind_of(part.block) or "something")
+    return f"*{title}:*\n\n{block(indented_text(part.block), 'json')}"
 
 
 def _arguments(arguments: Any) -> Iterator[str]:
     if isinstance(arguments, str):
         yield block(arguments, "json" if arguments.lstrip().startswith("{") else "")
         return
-    if not isinstance(arguments, Mapping):
-        if arguments is not None:
-            yield block(indented_text(arguments), "json")
-        return
-    long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
-    short = {key: value for key, value in arguments.items() if key not in long}
-    if short:
+    long, short = split_arguments(arguments)
+    if short is not None:
         yield block(indented_text(short), "json")
     for key, text in long.items():
-        yield f"{code(str(key))}:\n\n{block(text)}"
+        yield f"{code(key)}:\n\n{block(text)}"
 
 
-def result(part: Mapping[str, Any], name: str = "") -> str:
-    """The result of a tool call; with the tool's name where it is not below its call."""
-    failed = part.get("isError") is True or part.get("is_error") is True
-    title = ("Error" if failed else "Result") + (f" of {inline(name)}" if name else "")
-    content = part.get("content", part.get("output"))
-    blocks = list(blocks_of({"content": content}))
-    texts = [text for piece in blocks if (text := block_text(piece))]
-    others = [other(piece) for piece in blocks if not block_text(piece)]
-    if isinstance(content, Mapping):
-        texts.append(indented_text(content))
+def _result(part: Part, name: str = "") -> str:
+    title = ("Error" if part.failed else "Result") + (f" of {inline(name)}" if name else "")
+    texts = [piece.text for piece in part.pieces if piece.kind == "text"]
+    others = [passage(piece) for piece in part.pieces if piece.kind != "text"]
     text = "\n".join(texts)
     count = text.rstrip("\n").count("\n") + 1
-    parts = [] if texts or others else [f"*{title}: empty.*"]
-    if texts and count > LONGEST_OPEN:
-        parts.append(folded(f"{title}, {count:,} lines", block(text)))
+    found = [] if texts or others else [f"*{title}: empty.*"]
+    if texts and count > _LONGEST_OPEN:
+        found.append(folded(f"{title}, {count:,} lines", block(text)))
     elif texts:
-        parts.append(f"{title}:\n\n{block(text)}")
-    return "\n\n".join(parts + others)
+        found.append(f"{title}:\n\n{block(text)}")
+    return "\n\n".join(found + others)
 
 
-def ran(message: Message) -> str:
+def _ran(part: Part) -> str:
     """A command that a user ran, and its output."""
-    command, output = message.get("command"), message.get("output")
-    parts = [block(f"$ {command}", "sh")]
-    if isinstance(output, str) and output:
-        parts.append(result({"content": output}))
-    code_ = message.get("exitCode")
+    found = [block(f"$ {part.text}", "sh")]
+    if part.pieces:
+        found.append(_result(part))
+    code_ = part.block.get("exitCode")
     if isinstance(code_, int) and code_:
-        parts.append(f"*Exit code {code_}.*")
-    return "\n\n".join(parts)
-
-
-def other(part: Mapping[str, Any]) -> str:
-    """A block that is not text: an image and the like by name, an unknown type as JSON."""
-    if (found := binary_in(part)) is not None:
-        return f"*[{inline(found[0])}, {size(found[1])}]*"
-    kind = kind_of(part)
-    is_image = kind in IMAGE_BLOCKS
-    title = f"[{kind.replace('_', ' ')}]" if is_image else f"{inline(kind or 'something')}:"
-    return f"*{title}*\n\n{block(indented_text(part), 'json')}"
-
-
-def size(count: int) -> str:
-    """Bytes for people: `1.0 MB`."""
-    for unit, factor in (("GB", 1 << 30), ("MB", 1 << 20), ("KB", 1 << 10)):
-        if count >= factor:
-            return f"{count / factor:.1f} {unit}"
-    return f"{count} bytes"
+        found.append(f"*Exit code {code_}.*")
+    return "\n\n".join(found)
 
 
 def folded(title: str, text: str) -> str:
@@ -429,10 +374,10 @@ class Answer:
     def add(self, *parts: str) -> None:
         self._parts += parts
 
-    def add_call(self, call: Call) -> None:
+    def add_call(self, id: str, call: str) -> None:
         """Add a call at the end, with a place for its result."""
-        self.open[call.id] = len(self._parts) + 1
-        self.add(called(call), "*No result was recorded.*")
+        self.open[id] = len(self._parts) + 1
+        self.add(call, "*No result was recorded.*")
 
     def answer(self, id: str, result: str) -> bool:
         """Put a result below its call; False where no call waits for it."""
@@ -621,13 +566,11 @@ class _Transcript:
             message = fields.get("message")
             if isinstance(message, Mapping):
                 yield from self._message(message, entry)
-        elif (typed := typed_text(fields)) is not None:
-            message = {"role": "user", "content": typed}
-            yield from self._section("User", entry, *asked(message, images=self._images))
         elif entry.type == "custom_message":
             title = inline(str(fields.get("customType") or "custom"))
-            message = {"role": "custom", "content": fields.get("content")}
-            yield from self._section(title, entry, *asked(message, images=self._images))
+            yield from self._section(title, entry, *self._quoted(parts_of(fields)))
+        elif typed_text(fields) is not None:
+            yield from self._section("User", entry, *self._quoted(parts_of(fields)))
         else:
             note = noted(entry.type, fields, images=self._images)
             if note:
@@ -657,20 +600,22 @@ class _Transcript:
         if role == "assistant":
             yield from self._answer(message, entry)
             return
-        if ids := result_ids(message):
-            yield from self._results(message, ids, entry)
-        if role == "user" and not ids and self._is_of_program(message, entry):
-            said = asked(message, images=self._images)
-            yield from self._section("Program", entry, *said)
-        elif role == "user" and (is_prompt(message) or not ids):
-            yield from self._section("User", entry, *asked(message, images=self._images))
-        elif role == "bashExecution":
-            yield from self._section("User", entry, ran(message))
-        elif not ids and role in ("system", "developer"):
-            prompt = "\n\n".join(asked(message, images=self._images))
-            yield from self._section("System", entry, folded("Prompt", prompt))
-        elif not ids and role != "user":
-            yield from self._section(speaker(message), entry, *asked(message, images=self._images))
+        found = list(parts(message))
+        results = [part for part in found if part.kind == "result"]
+        if results:
+            yield from self._results(results, message, entry)
+        if len(results) == len(found) > 0:
+            return
+        others = [part for part in found if part.kind != "result"]
+        passages = self._quoted(others)
+        if role in ("system", "developer"):
+            passages = [folded("Prompt", "\n\n".join(passages))]
+        is_of_program = role == "user" and not results and self._is_of_program(message, entry)
+        who = "Program" if is_of_program else speaker(message)
+        yield from self._section(who, entry, *passages)
+
+    def _quoted(self, found: Iterable[Part]) -> list[str]:
+        return [passage(part, quoted=True, images=self._images) for part in found]
 
     def _is_of_program(self, message: Message, entry: Entry) -> bool:
         """Whether the program wrote a message in the user's name, not for a command of the user."""
@@ -698,28 +643,23 @@ class _Transcript:
         if not self._pending.open or (self._pending.is_answered and not self._waits()):
             yield from self._close_answer()
         self._pending.add(*self._heading("Assistant", entry))
-        for part in answered(message, images=self._images):
-            if isinstance(part, Call):
-                self._names[part.id] = part.name
-                self._pending.add_call(part)
-            else:
-                self._pending.add(part)
-        if is_partial(message):
-            cause = "" if "stopReason" in message else ": it has no end"
-            self._pending.add(f"*This message broke off{cause}.*")
-        for key in ("errorMessage", "error"):
-            if isinstance(error := message.get(key), str) and error:
-                self._pending.add(f"*The answer failed:* {code(error)}")
+        for part in parts(message):
+            shown = passage(part, images=self._images)
+            if part.call is not None:
+                self._names[part.call.id] = part.call.name
+                self._pending.add_call(part.call.id, shown)
+            elif part.kind != "result" or not self._pending.answer(part.id, shown):
+                self._pending.add(shown)
         if not self._pending.open:
             yield from self._close_answer()
 
-    def _results(self, message: Message, ids: list[str], entry: Entry) -> Iterator[str]:
-        parts = [part for part in blocks_of(message) if is_result_block(part)]
-        for id, part in zip(ids, parts or [message], strict=False):
-            if self._pending.answer(id, result(part)):
+    def _results(self, results: list[Part], message: Message, entry: Entry) -> Iterator[str]:
+        for part in results:
+            if self._pending.answer(part.id, passage(part)):
                 continue
-            name = self._names.get(id) or str(message.get("toolName") or "a call that is not here")
-            yield from self._section("Assistant", entry, result(part, name))
+            named = message.get("toolName") or message.get("name") or "a call that is not here"
+            name = self._names.get(part.id) or str(named)
+            yield from self._section("Assistant", entry, passage(part, name=name))
         if not self._pending.open:
             yield from self._close_answer()
 
@@ -741,7 +681,7 @@ class _Transcript:
         if self._redaction is not None:
             self._redaction.left_out.append((entry.uuid, media_type, blob.size))
             return f"*{inline(left_out(media_type, blob.size))}*"
-        named = f"{self._whole(entry).get('preview') or media_type}, {size(blob.size)}"
+        named = f"{self._whole(entry).get('preview') or media_type}, {size_in_short(blob.size)}"
         folder = self._reader.blobs.folder
         if self._beside is None or is_address(folder):
             return f"*[{inline(named)}]*"

@@ -1,14 +1,22 @@
-"""The whole content of an entry in parts, for a screen that shows each in its own way.
+"""The one walk over a message: what it says, in parts.
 
-Invariants: no content fails; what is not known is shown as JSON.
+The page, Markdown, the terminal and `view` show parts, each in its own way; none of them looks at
+the blocks of a message itself.
+
+Invariants: no content fails; a block that is not understood is a part too, so that all of them show
+the same; bytes are in no text of a part, only in its `block`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, Literal
 
-from sessiontree.core.activity import as_typed
+import msgspec
+
+from sessiontree.core.activity import as_typed, error_of
+from sessiontree.core.entry import Entry
+from sessiontree.core.media import binary_in
 from sessiontree.core.message import (
     RESULT_ITEMS,
     THOUGHT_BLOCKS,
@@ -18,110 +26,176 @@ from sessiontree.core.message import (
     block_text,
     blocks_of,
     call_in,
+    call_preview,
     calls_beside,
     indented_text,
+    is_item,
+    is_partial,
     is_result_block,
     kind_of,
-    message_in,
+    result_ids,
+    role_of,
     text_of,
     thought_text,
     typed_text,
 )
-from sessiontree.text.preview import shown
+from sessiontree.text.preview import media_in_words, preview
 
 _RESULTS: Final = ("toolResult", TOOL)
 _ERRORS: Final = ("errorMessage", "error")
-
-
-class Part(NamedTuple):
-    """A part of an entry.
-
-    Attributes:
-        kind: what the part is.
-        title: the name of the tool that is called; else empty.
-        text: the text, with all its lines.
-    """
-
-    kind: Literal["text", "thinking", "call", "result", "error", "summary", "other"]
-    title: str
-    text: str
-
-
-def parts_of(keys: Mapping[str, Any], message: Message | None = None) -> list[Part]:
-    """The parts of an entry, given its keys; `message` is what a handle resolves to."""
-    found = message or message_in(keys)
-    if found is not None:
-        return list(_of_message(shown(found)))
-    if isinstance(summary := keys.get("summary"), str):
-        return [Part("summary", "", summary)]
-    if (typed := typed_text(keys)) is not None:
-        return [Part("text", "", typed)]
-    if text := text_of({"content": keys.get("content")}):
-        return [Part("text", "", text)]
-    rest = {key: value for key, value in keys.items() if key not in _STRUCTURE}
-    return [Part("other", "", indented_text(rest))] if rest else []
-
-
 _STRUCTURE: Final = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc", "spilled")
 
 
-def _of_message(message: Message) -> Iterator[Part]:
+class Part(msgspec.Struct, frozen=True, gc=False):
+    """A part of a message or an entry."""
+
+    kind: (
+        Literal["text", "thinking", "call", "result", "media", "refusal"]
+        | Literal["error", "broken", "shell", "summary", "other"]
+    )
+    text: str = ""
+    """What it says; of thinking that only the provider can read, and of other blocks, empty."""
+
+    block: Mapping[str, Any] = {}
+    """The block, or the message, that it was made of."""
+
+    call: Call | None = None
+    id: str = ""
+    """Of a result: the id of its call."""
+
+    pieces: tuple[Part, ...] = ()
+    """Of a result or a command of the user: what came out, in parts of text, media and others."""
+
+    failed: bool = False
+
+
+def parts(message: Message) -> Iterator[Part]:
+    """Yield what a message says, in order; what the user typed without the tags of a program."""
     role = message.get("role")
-    if role == "bashExecution":
-        yield Part("call", "$", str(message.get("command", "")))
-        yield Part("result", "", str(message.get("output", "")))
+    if role == "bashExecution" and "command" in message:
+        output = tuple(_pieces(message.get("output")))
+        command = message.get("command")
+        yield Part("shell", command if isinstance(command, str) else "", message, pieces=output)
         return
     if role in _RESULTS or kind_of(message) in RESULT_ITEMS:
-        yield _result(message)
+        yield _result(message, next(iter(result_ids(message)), ""))
         return
-    for block in blocks_of(message):
-        yield from _of_block(block, is_user=role == "user")
-    yield from map(_call, calls_beside(message))
-    if kind_of(message) in THOUGHT_BLOCKS:
-        yield from _thought(message)
+    cause = error_of(message)
+    is_all = cause is not None and cause == text_of(message)
+    if not is_all:
+        yield from _said(message)
     if isinstance(refusal := message.get("refusal"), str) and refusal:
-        yield Part("text", "", refusal)
-    for key in _ERRORS:
-        if isinstance(error := message.get(key), str) and error:
-            yield Part("error", "", error)
+        yield Part("refusal", refusal)
+    errors = [text for key in _ERRORS if isinstance(text := message.get(key), str) and text]
+    if is_partial(message):
+        yield Part("broken", errors[0] if errors else "", message)
+    else:
+        yield from (Part("error", text) for text in errors or filter(None, [cause]))
 
 
-def _of_block(block: Mapping[str, Any], *, is_user: bool) -> Iterator[Part]:
-    kind = kind_of(block)
+def parts_of(keys: Mapping[str, Any], message: Message | None = None) -> Iterator[Part]:
+    """Yield the parts of an entry, given its keys; `message` is what a handle resolves to."""
+    found = message or keys.get("message")
+    if isinstance(found, Mapping):
+        yield from parts(found)
+    elif isinstance(block := keys.get("block"), Mapping):
+        yield from _of_block(block, is_typed=False)
+    elif isinstance(summary := keys.get("summary"), str):
+        yield Part("summary", summary)
+    elif (typed := typed_text(keys)) is not None:
+        yield Part("text", typed)
+    elif "content" in keys:
+        yield from parts({"role": "custom", "content": keys["content"]})
+    elif rest := {key: value for key, value in keys.items() if key not in _STRUCTURE}:
+        yield Part("other", block=rest)
+
+
+def _said(message: Message) -> Iterator[Part]:
+    is_empty = True
+    if kind_of(message) in THOUGHT_BLOCKS:
+        yield Part("thinking", thought_text(message), message)
+        is_empty = False
+    is_typed = role_of(message) != "assistant"
+    sections = {"content": message.get("sections")}  # of a system message of some providers
+    for block in blocks_of(message if message.get("content") else sections):
+        is_empty = False
+        yield from _of_block(block, is_typed=is_typed)
+    for call in calls_beside(message):
+        is_empty = False
+        yield Part("call", call=call)
+    if is_empty and is_item(message):
+        yield Part("other", block=message)
+
+
+def _of_block(block: Mapping[str, Any], *, is_typed: bool) -> Iterator[Part]:
     if (call := call_in(block)) is not None:
-        yield _call(call)
+        yield Part("call", block=block, call=call)
     elif is_result_block(block):
-        yield _result(block)
+        yield _result(block, block["tool_use_id"])
     elif text := block_text(block):
-        yield Part("text", "", as_typed(text) if is_user else text)
-    elif kind in THOUGHT_BLOCKS:
-        yield from _thought(block)
-    elif kind != "text":
-        yield Part("other", "", indented_text(block))
+        yield Part("text", as_typed(text) if is_typed else text, block)
+    elif kind_of(block) in THOUGHT_BLOCKS:
+        yield Part("thinking", thought_text(block), block)
+    else:
+        yield from _piece(block)
 
 
-def _thought(block: Mapping[str, Any]) -> Iterator[Part]:
-    yield Part("thinking", "", thought_text(block) or "(only the provider can read it)")
+def _piece(block: Mapping[str, Any]) -> Iterator[Part]:
+    if text := block_text(block):
+        yield Part("text", text, block)
+    elif (found := binary_in(block)) is not None:
+        yield Part("media", media_in_words(*found), block)
+    elif kind_of(block) != "text":
+        yield Part("other", block=block)
 
 
-def _call(call: Call) -> Part:
-    arguments = call.arguments
-    if isinstance(arguments, Mapping):
-        lines = (
-            f"{key}: {value if isinstance(value, str) else indented_text(value)}"
-            for key, value in arguments.items()
-        )
-        return Part("call", call.name, "\n".join(lines))
-    if arguments is None:
-        return Part("call", call.name, "")
-    text = arguments if isinstance(arguments, str) else indented_text(arguments)
-    return Part("call", call.name, text)
-
-
-def _result(part: Mapping[str, Any]) -> Part:
-    failed = part.get("isError") is True or part.get("is_error") is True
-    content = part.get("content", part.get("output"))
-    texts = [block_text(block) or indented_text(block) for block in blocks_of({"content": content})]
+def _pieces(content: Any) -> Iterator[Part]:
     if isinstance(content, Mapping):
-        texts.append(indented_text(content))
-    return Part("error" if failed else "result", "", "\n".join(texts))
+        yield Part("text", indented_text(content))
+    for block in blocks_of({"content": content}):
+        yield from _piece(block)
+
+
+def _result(result: Mapping[str, Any], id: str) -> Part:
+    content = result.get("content", result.get("output"))
+    failed = result.get("isError") is True or result.get("is_error") is True
+    return Part("result", block=result, id=id, pieces=tuple(_pieces(content)), failed=failed)
+
+
+def split_arguments(arguments: Any) -> tuple[dict[str, str], Any]:
+    """The arguments of a call that have several lines, by name, and all others; None for none."""
+    if not isinstance(arguments, Mapping):
+        return {}, arguments
+    long = {k: v for k, v in arguments.items() if isinstance(v, str) and "\n" in v.strip("\n")}
+    short = {key: value for key, value in arguments.items() if key not in long}
+    return long, short or None
+
+
+def text_of_message(message: Message) -> str:
+    """The text of a message, with its calls and results in short."""
+    return _joined(map(_in_short, parts(message)))
+
+
+def text_of_entry(entry: Entry, message: Message | None = None) -> str:
+    """The text of an entry, or else its preview; `message` is what a handle resolves to."""
+    keys = {key: entry.get(key) for key in ("message", "block", "summary", "content")}
+    given = {key: value for key, value in keys.items() if isinstance(value, dict | list | str)}
+    found = parts_of(given, message)
+    return _joined(map(_in_short, found)) or preview(entry)
+
+
+def _joined(texts: Iterable[str]) -> str:
+    return "\n".join(text.rstrip() for text in texts if text.strip())
+
+
+def _in_short(part: Part) -> str:
+    if part.call is not None:
+        return call_preview(part.call)
+    said = {
+        "thinking": f"(thinking) {part.text}",
+        "media": f"[{part.text}]",
+        "broken": f"(broke off) {part.text}",
+        "shell": f"$ {part.text}",
+        "other": f"[{kind_of(part.block) or 'something'}]",
+    }.get(part.kind, part.text)
+    return _joined([said, *map(_in_short, part.pieces)])

@@ -169,6 +169,6 @@ def read_turn(cursor: Cursor, turn: Turn) -> Iterator[ReadEntry]:
 
 def _parts(entry: Entry, message: Message | None) -> list[Part]:
     try:
-        return parts_of(entry.body, message)
+        return list(parts_of(entry.body, message))
     except SessionTreeError as error:  # of a blob, which is read with its part
-        return [Part("error", "", str(error)), *parts_of(told(entry.as_stored), message)]
+        return [Part("error", str(error)), *parts_of(told(entry.as_stored), message)]

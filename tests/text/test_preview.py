@@ -13,7 +13,7 @@ from sessiontree.core.entry import KNOWN, Entry
 from sessiontree.core.handle import Handle
 from sessiontree.core.message import preview_of
 from sessiontree.core.spill import spill
-from sessiontree.text.preview import preview, role, text_of_entry
+from sessiontree.text.preview import preview, role
 from tests.support.conversation import user
 from tests.support.lines import entry, message, values
 
@@ -195,28 +195,3 @@ def test_a_reasoning_item_is_shown_by_its_summary() -> None:
     assert preview_of({"type": "reasoning", "summary": summary}) == "(thinking) Look around"
     sealed: dict[str, Any] = {"type": "reasoning", "summary": [], "content": None}
     assert preview_of({**sealed, "encrypted_content": "gAAAAA"}) == "(thinking)"
-
-
-@pytest.mark.parametrize(
-    ("kind", "fields", "text"),
-    [
-        ("message", {"message": user("a\nb")}, "a\nb"),
-        (
-            "message",
-            {"message": {"role": "assistant", "content": [{**CALL, "arguments": {}}]}},
-            "w()",
-        ),
-        (
-            "message",
-            {"message": {"role": "bashExecution", "command": "ls", "output": "a\nb "}},
-            "$ ls\na\nb",
-        ),
-        ("message", {"message": 5, "content": "c"}, "c"),
-        ("own", {"message": user("a"), "summary": "s"}, "s"),
-        ("compaction", {"summary": "s\nt"}, "s\nt"),
-        ("compaction", {"summary": 5, "content": [{"type": "text", "text": "c"}]}, "c"),
-        ("label", {"targetUuid": "t", "label": "here"}, "here"),
-    ],
-)
-def test_the_text_of_an_entry_is_whole(kind: str, fields: dict[str, Any], text: str) -> None:
-    assert text_of_entry(entry(kind, **fields)) == text

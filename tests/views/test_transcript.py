@@ -180,7 +180,7 @@ def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
     with Session.create(tmp_path / "a b.jsonl") as session:
         session.append_message(user([image]))
         session.attach(BytesIO(PNG), media_type="image/png", preview="the dialog")
-        assert "*[image/png, 1.0 MB]*" in said(session)
+        assert "*[image/png 1.1 MB]*" in said(session)
         assert "*[the dialog, 4 bytes]*" in said(session)
         untyped = f"blob@1.0.0::sha256:{session.blobs.put(PNG).sha256}:4"
         session.append("handle", handle=untyped, kind="binary")
