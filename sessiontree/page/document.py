@@ -50,7 +50,7 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.views.costs import load
-from sessiontree.views.turns import Turn, outline
+from sessiontree.views.turns import SessionOutline, Turn, outline
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
@@ -143,12 +143,13 @@ class Document:
         at: Entry | None = None,
         redaction: Redaction | None = None,
         images: Images | None = None,
+        found: SessionOutline | None = None,
     ) -> None:
         self._at = at
         self._images = images
         self._reader = cursor.reader
         with masking(None if redaction is None else redaction.text):
-            self._outline = outline(cursor)
+            self._outline = found or outline(cursor)
         if (turns := len(self._outline.turns)) > MOST_TURNS:
             raise TooMuchError(
                 f"the session has {turns:,} turns; a page shows at most {MOST_TURNS:,}. Export it "

@@ -22,14 +22,12 @@ from typing import Final, NamedTuple
 
 from sessiontree.errors import SessionNotFoundError, SessionTreeError, fault
 from sessiontree.page.document import Document
-from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import Excerpt
 from sessiontree.storage.place import is_address
 from sessiontree.storage.places import place_of
-from sessiontree.web.news import start_of
-from sessiontree.web.quick import with_news
+from sessiontree.web.news import start_of, with_news
 from sessiontree.web.state import State, change, state_of
 
 _KEPT_CHANGES: Final = 64
@@ -81,7 +79,6 @@ class Viewed:
         self._due = threading.Event()
         self._due.set()
         self._took = 0.0
-        self._templates = Templates()
         for run in (self._watch, self._run):
             threading.Thread(target=run, name="viewed", daemon=True).start()
 
@@ -164,7 +161,7 @@ class Viewed:
     def _grown(self, state: State) -> State | None:
         """A state with the entries that are new at the end; None if a whole reading tells them."""
         with suppress(Exception):  # as above
-            return with_news(state, self.file, self._templates)
+            return with_news(state, self.file)
         return None
 
     def _run(self) -> None:

@@ -181,12 +181,12 @@ def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
         session.append_message(user([image]))
         session.attach(BytesIO(PNG), media_type="image/png", preview="the dialog")
         assert "*[image/png 1.1 MB]*" in said(session)
-        assert "*[the dialog, 4 bytes]*" in said(session)
+        assert "*[the dialog, 4 B]*" in said(session)
         untyped = f"blob@1.0.0::sha256:{session.blobs.put(PNG).sha256}:4"
         session.append("handle", handle=untyped, kind="binary")
         assert said(session).count("4 bytes") == 1
         text = said(session, beside=str(tmp_path / "docs"))
-    link = re.search(r"!\[the dialog, 4 bytes\]\(\.\./(.*)\)", text)
+    link = re.search(r"!\[the dialog, 4 B\]\(\.\./(.*)\)", text)
     assert link is not None
     assert (tmp_path / link[1].replace("%20", " ")).read_bytes() == b"\x89PNG"
 

@@ -13,16 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.page.templates import Templates
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Excerpt
-from sessiontree.web.news import ends_of, start_of
-from sessiontree.web.quick import with_news
+from sessiontree.web.news import ends_of, start_of, with_news
 from sessiontree.web.session import read
 from sessiontree.web.state import State, change
 from tests.support.conversation import assistant, user
 
-TEMPLATES = Templates()
 SAME = ("gists", "times", "uuids", "rowOf", "above", "tokens", "here")
 """What a whole reading does not change any more."""
 
@@ -50,7 +47,7 @@ def without_heads(state: State, name: str) -> Any:
 
 def check(file: Path, before: State) -> State:
     """Compare the state of the news with that of a whole reading, which is given back."""
-    quick, whole = with_news(before, str(file), TEMPLATES), read(str(file), DISK)
+    quick, whole = with_news(before, str(file)), read(str(file), DISK)
     assert quick is not None
     assert quick.index["kinds"].rstrip("FO") == whole.index["kinds"].rstrip("FO")
     for name in SAME:
@@ -108,7 +105,7 @@ def test_new_entries_are_shown_as_a_whole_reading_shows_them(
         for batch in batches:
             for name, n in batch:
                 STEPS[name](session, n)
-            if with_news(state, str(file), TEMPLATES) is None:
+            if with_news(state, str(file)) is None:
                 state = read(str(file), DISK)
             else:
                 state = check(file, state)
@@ -123,7 +120,7 @@ def test_several_news_are_shown_without_a_reading_between_them(tmp_path: Path) -
         for message in (result("b"), result("a"), assistant("done"), user("next"), calling("c")):
             session.append_message(message)
             check(file, state)
-            grown = with_news(state, str(file), TEMPLATES)
+            grown = with_news(state, str(file))
             assert grown is not None
             state = grown
 
@@ -136,7 +133,7 @@ def test_a_branch_is_left_to_a_whole_reading(tmp_path: Path) -> None:
         state = read(str(file), DISK)
         session.branch(first)
         session.append_message(assistant("another"))
-        assert with_news(state, str(file), TEMPLATES) is None
+        assert with_news(state, str(file)) is None
 
 
 def test_a_long_transcript_is_read_at_its_end_alone(tmp_path: Path) -> None:
@@ -184,7 +181,7 @@ def test_a_compaction_among_the_news_keeps_what_is_new_as_well(tmp_path: Path) -
         kept = session.append_message(user("second"))
         session.append_message(assistant("another"))
         session.append("compaction", summary="before", firstKeptEntryUuid=kept.uuid, tokensBefore=1)
-        quick, whole = with_news(state, str(file), TEMPLATES), read(str(file), DISK)
+        quick, whole = with_news(state, str(file)), read(str(file), DISK)
     assert quick is not None
     assert quick.index["rules"]["kept"] == whole.index["rules"]["kept"]
     number = quick.index["uuids"].index(kept.uuid)
