@@ -33,7 +33,7 @@ import msgspec
 from sessiontree.core.steps import CHANGED_LINE, LINE, Steps, find
 from sessiontree.edits.diff import Run, lines_of, pairs, runs
 from sessiontree.edits.patch import Hunk, are_applied
-from sessiontree.edits.tools import Edit, Seen, after, undone
+from sessiontree.edits.tools import Edit, Seen, after, characters_of, undone
 
 Certainty = Literal["exact", "normalized", "hunk"]
 
@@ -54,6 +54,12 @@ _SUBSTANCE: Final = 20
 
 _REFORMED: Final = 12
 """The steps to look at a character of a line without regard to form."""
+
+_TRIED_LINE: Final = 3_500
+"""The steps to look for a line among those of an edit that did not fit."""
+
+_NEW_CHARACTER: Final = 200
+"""The steps to find a character of the lines that an edit adds by itself."""
 
 _GAP: Final = 40_000
 """The most pairs of lines of a gap that are compared without regard to form."""
@@ -186,6 +192,7 @@ class Replay:
             if made is not None:
                 self._become(made, state, plain, number)
                 return True
+        self._steps.take(_NEW_CHARACTER * characters_of(edit))
         self._floating.append(_floating(number, edit))
         del self._floating[:-_MOST_FLOATING]
         return False
@@ -353,7 +360,7 @@ class Replay:
             self._steps.take(LINE * min(len(texts), len(floating.texts)))
             if texts.isdisjoint(floating.texts):
                 continue
-            self._steps.take(CHANGED_LINE * len(open_lines))
+            self._steps.take(_TRIED_LINE * len(open_lines))
             for run in _runs(open_lines):
                 for part in _parts_in(run, lines, floating, self._steps):
                     for at in part:

@@ -189,9 +189,11 @@ def _classes(before: tuple[str, ...], codes: str) -> tuple[str, ...]:
 
 def diff(lines: Iterable[str]) -> Markup:
     """The lines of a diff, each with its mark."""
+    text = "".join([f"{line}\n" for line in lines])
+    escaped = str(escape(plain(text))).split(_LF)[:-1]  # at once: there may be a million lines
     parts = [
-        f'<span class="{kind}">{escape(plain(_LF.join(run)))}\n</span>'
-        for kind, run in groupby(lines, lambda line: _DIFF_CLASSES.get(line[:1], "same"))
+        f'<span class="{kind}">{_LF.join(run)}\n</span>'
+        for kind, run in groupby(escaped, lambda line: _DIFF_CLASSES.get(line[:1], "same"))
     ]
     return marked(f'<pre class="diff">{"".join(parts)}</pre>')
 

@@ -71,7 +71,7 @@ if TYPE_CHECKING:
 DEEPER: Final = 2  # levels by which the headings of a text are lowered
 _LARGEST: Final = 200_000  # characters parsed as Markdown; a longer text becomes a block of code
 _TERMINAL: Final = re.compile(
-    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\r(?=\n)"
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b\n]*(?:\x07|\x1b\\)?|\r(?=\n)"
 )
 _SPECIAL: Final = re.compile(r"([\\`*_\[\]<>#|~&!$@])")
 _TAG: Final = re.compile(r"(?<!\\)<(?=[A-Za-z/!?])(?![A-Za-z][A-Za-z0-9+.-]{1,31}:[^\s<>]*>)")
