@@ -14,9 +14,9 @@ import pytest
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 289,
-    "lines of sessiontree": 94_120,
-    "lines of tests": 99_667,
+    "modules of sessiontree": 285,
+    "lines of sessiontree": 93_746,
+    "lines of tests": 99_511,
 }
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import tomllib
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sessiontree.errors import UsageError
-from sessiontree.mcp import json_text, setup, toml_text
-from tests.mcp.changed import EXPECTED, changed
+from sessiontree.mcp import setup
 from tests.mcp.clients import COMMAND, environment
 
 FILES = {
@@ -24,130 +19,120 @@ FILES = {
     "gemini": ("GEMINI_CLI_HOME", ".gemini/settings.json"),
     "pi": ("PI_CODING_AGENT_DIR", "mcp.json"),
 }
-ENTRY = {"command": "/bin/s", "args": ["mcp"]}
-
-JSON = (
-    '{"a": 1}',
-    "{}",
-    "{\n}\n",
-    '{\n  "a": 1\n}\n',
-    '\ufeff{\r\n\t"a": [1, {"mcpServers": 2}],\r\n\t"b": "}{,//"\r\n}',
-    '// first\n{\n    "a": 1, // one\n    /* two */ "b": {},\n}\n// last',
-    '{\n  "mcpServers": {}\n}',
-    '{\n  "mcpServers": {\n    "x": {"command": "c"} // mine\n  },\n  "z": "é\\u00e9"\n}\n',
-    '{\n  "mcpServers": {\n    "x": {"command": "c"},\n    // none below\n  }\n}\n',
-    '{"mcpServers": {"x": {}}, "theme": "dark"}',
-)
-TOML = (
-    "",
-    "a = 1",
-    'model = "m"\n\n[tools]\nx = 1 # one\n',
-    "# only this\n",
-    '[mcp_servers.x]\ncommand = "c"\n\n# about y\n[mcp_servers.y]\nargs = [\n  "[z]",\n]\n',
-    'text = """\n[mcp_servers.sessiontree]\n"""\n',
-    "a = 1\r\n[b]\r\nc = 2\r\n",
-)
 
 
-@pytest.mark.parametrize("text", JSON)
-def test_an_entry_goes_into_json_and_out_again(text: str) -> None:
-    made = json_text.with_entry(text, "mcpServers", "sessiontree", ENTRY)
-    assert json_text.with_entry(made, "mcpServers", "sessiontree", ENTRY) == made
-    lines = set(made.replace(",", "").splitlines())
-    assert {line.replace(",", "") for line in text.splitlines() if line.strip(" {}")} - lines <= {
-        line.replace(",", "") for line in text.splitlines() if "{}" in line or "}}" in line
-    } | ({text.replace(",", "")} if "\n" not in text else set())
-    before, after = _plain(text), _plain(made)
-    assert after["mcpServers"].pop("sessiontree") == ENTRY
-    assert after == {"mcpServers": {}, **before}
-    back = json_text.without_entry(made, "mcpServers", "sessiontree")
-    if "mcpServers" in before:
-        assert back == text.replace("{\n}", "{}")
-    assert _plain(back) == {"mcpServers": {}, **before}
-    assert json_text.without_entry(back, "mcpServers", "sessiontree") == back
+def _written(home: Path, agent: str, text: str, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The configuration of an agent, with this text."""
+    variable, name = FILES[agent]
+    monkeypatch.setenv(variable, str(home))
+    file = home / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8", newline="")
+    return file
 
 
-def _plain(text: str) -> Any:
-    """The value of JSON with comments, read in another way than by the module."""
-    import re
-
-    text = text.removeprefix("\ufeff").replace('"}{,//"', '"."')
-    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", text, flags=re.DOTALL)
-    return json.loads(re.sub(r",(\s*[}\]])", r"\1", text))
+def _text(file: Path) -> str:
+    return file.read_bytes().decode()
 
 
-NAMES = st.text(st.sampled_from('ab"\\/*, {}[]é\n'), max_size=4)
-VALUES = st.recursive(
-    st.none() | st.integers() | NAMES,
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=3),
-    max_leaves=8,
-)
+def _entered(agent: str, file: Path) -> str:
+    """The configuration with the entry; a second time changes nothing."""
+    assert setup.install(agent, ["--redact"]).is_changed
+    text = _text(file)
+    assert not setup.install(agent, ["--redact"]).is_changed
+    assert _text(file) == text
+    return text
 
 
-@given(st.dictionaries(NAMES, VALUES, max_size=4), st.sampled_from([None, 2, "\t"]), st.booleans())
-def test_any_json_stays_but_for_the_entry(
-    value: dict[str, Any], indent: Any, has_servers: bool
+def test_json_stays_but_for_the_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in (
+        "",
+        "{}",
+        '{\n  "mcpServers": {}\n}',
+        '{\n    "a": 1,\n    "b": [\n        2\n    ]\n}\n',
+        '{\n  "a": "é",\n  "b": 1.5\n}\n',
+        '{\n  "a": "\\ud800 \\u00e9"\n}\n',
+        '\ufeff{\r\n\t"a": "}{,//",\r\n\t"mcpServers": {\r\n\t\t"x": {}\r\n\t}\r\n}\r\n',
+    ):
+        file = _written(tmp_path, "gemini", text, monkeypatch)
+        before = json.loads(text.removeprefix("\ufeff") or "{}")
+        made = json.loads(_entered("gemini", file).removeprefix("\ufeff"))
+        entry = made["mcpServers"].pop("sessiontree")
+        assert entry["args"][-2:] == ["mcp", "--redact"]
+        assert made == {**before, "mcpServers": before.get("mcpServers", {})}
+        assert list(made) == list(dict.fromkeys([*before, "mcpServers"]))
+        setup.uninstall("gemini")
+        if before.get("mcpServers"):
+            assert _text(file) == text
+        assert "sessiontree" not in _text(file)
+
+
+def test_toml_stays_but_for_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for text in (
+        "",
+        "a = 1",
+        'model = "m"\n\n[tools]\nx = 1 # one\n',
+        "# only this\n",
+        '[mcp_servers.x]\ncommand = "c"\n\n# about y\n[mcp_servers.y]\nargs = [\n  "[z]",\n]\n',
+        "a = 1\r\n[b]\r\nc = 2\r\n",
+    ):
+        file = _written(tmp_path, "codex", text, monkeypatch)
+        made = _entered("codex", file)
+        assert made.startswith(text)
+        table = tomllib.loads(made)["mcp_servers"]["sessiontree"]
+        assert table["args"][-2:] == ["mcp", "--redact"]
+        more = "\n[mcp_servers.sessiontree.env]\nA = 'b'\n\n# about c\n[c]\nd = 1\n"
+        file.write_text(made + more, encoding="utf-8", newline="")
+        setup.uninstall("codex")
+        ends = text if not text or text.endswith("\n") else text + "\n"
+        assert _text(file) == f"{ends}\n# about c\n[c]\nd = 1\n"
+
+
+def test_an_older_entry_keeps_what_the_user_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if has_servers:
-        value = {"first": 1, "mcpServers": {"x": value, "y": {}}, "last": value}
-    text = json.dumps(value, indent=indent)
-    made = json_text.with_entry(text, "mcpServers", "sessiontree", ENTRY)
-    wanted = {**value, "mcpServers": {**value.get("mcpServers", {}), "sessiontree": ENTRY}}
-    assert json.loads(made) == wanted
-    back = json_text.without_entry(made, "mcpServers", "sessiontree")
-    assert json.loads(back) == {"mcpServers": {}, **value}
-    if has_servers:
-        assert back == text
+    text = '{"mcpServers": {"sessiontree": {"command": "old", "trust": true}, "x": {}}}'
+    file = _written(tmp_path, "gemini", text, monkeypatch)
+    servers = json.loads(_entered("gemini", file))["mcpServers"]
+    assert servers["sessiontree"]["trust"] is True
+    assert servers["sessiontree"]["command"] != "old"
+    assert list(servers) == ["sessiontree", "x"]
+    text = "[mcp_servers.'sessiontree']\ntimeout = 5 # mine\n'args' = ['old']\n\n[next]\na = 1\n"
+    file = _written(tmp_path, "codex", text, monkeypatch)
+    made = _entered("codex", file)
+    assert tomllib.loads(made)["mcp_servers"]["sessiontree"]["timeout"] == 5
+    assert made.endswith("timeout = 5 # mine\n\n[next]\na = 1\n")
 
 
-def test_an_older_entry_keeps_what_the_user_added() -> None:
-    old = '"sessiontree": {"command": "old", "trust": true}'
-    text = f'{{\n  "mcpServers": {{\n    {old}, "x": {{}}\n  }}\n}}'
-    made = json_text.with_entry(text, "mcpServers", "sessiontree", ENTRY)
-    assert json.loads(made)["mcpServers"] == {"sessiontree": {**ENTRY, "trust": True}, "x": {}}
-    assert made.endswith(', "x": {}\n  }\n}')
-    text = '[mcp_servers.sessiontree]\ntimeout = 5 # mine\nargs = [\n "old",\n]\n[next]\na = 1\n'
-    made = toml_text.with_table(text, "mcp_servers", "sessiontree", ENTRY)
-    assert tomllib.loads(made)["mcp_servers"]["sessiontree"] == {**ENTRY, "timeout": 5}
-    assert "timeout = 5 # mine\n[next]\na = 1\n" in made
-
-
-@pytest.mark.parametrize("text", TOML)
-def test_a_table_goes_into_toml_and_out_again(text: str) -> None:
-    made = toml_text.with_table(text, "mcp_servers", "sessiontree", ENTRY)
-    assert toml_text.with_table(made, "mcp_servers", "sessiontree", ENTRY) == made
-    assert made.startswith(text)
-    assert tomllib.loads(made)["mcp_servers"]["sessiontree"] == ENTRY
-    ends = text if not text or text.endswith("\n") else text + "\n"
-    assert toml_text.without_table(made, "mcp_servers", "sessiontree") == ends
-    more = made + "\n[mcp_servers.sessiontree.env]\nA = 'b'\n\n# about c\n[c]\nd = 1\n"
-    back = toml_text.without_table(more, "mcp_servers", "sessiontree")
-    assert back == f"{ends}\n# about c\n[c]\nd = 1\n"
-
-
-@pytest.mark.parametrize(
-    ("put", "text", "said"),
-    [
-        (json_text.with_entry, '{"a": 1', "it is not JSON: line 1"),
-        (json_text.with_entry, "[1]", "the file is not an object"),
-        (json_text.with_entry, '{"s": 5}', "'s' is not an object"),
-        (json_text.with_entry, '{"s": {}, "s": {}}', "has the key 's' twice"),
-        (json_text.with_entry, "{" * 100_000, "it is not JSON"),
-        (toml_text.with_table, "a = ", "it is not TOML"),
-        (toml_text.with_table, "s = 5", "not a table of tables"),
-        (toml_text.with_table, "s = {x = {}}", "cannot be changed without changing other lines"),
-        (toml_text.with_table, "[s]\nn = {a = 1}", "not written as a table with a header"),
-    ],
-)
-def test_what_cannot_be_changed_safely_is_refused(put: Any, text: str, said: str) -> None:
-    with pytest.raises(UsageError, match=said):
-        put(text, "s", "n", ENTRY)
-
-
-def test_what_becomes_of_configurations_is_what_is_expected() -> None:
-    """`python -m tests.mcp.changed` writes the expectations again, after a change on purpose."""
-    expected = EXPECTED.read_text(encoding="utf-8")
-    assert changed().split("=== given") == expected.split("=== given")
+def test_a_configuration_that_cannot_be_changed_safely_stays_and_the_entry_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = "[mcp_servers.sessiontree]\nargs = [\n 'old',\n]\n"
+    for agent, text, why in (
+        ("gemini", '{\n  // mine\n  "a": 1\n}', "it is not JSON, or has comments: .* line 2"),
+        ("gemini", '{"a": 1,}', "it is not JSON, or has comments"),
+        ("gemini", '{"a": 1e999}', "not JSON compliant"),
+        ("gemini", "[1]", "it is not an object"),
+        ("gemini", '{"mcpServers": 5}', "'mcpServers' in it is not a table of servers"),
+        ("gemini", '{"a": 1, "a": 2}', "it has the key 'a' twice"),
+        ("gemini", "{" * 100_000, "it is not JSON"),
+        ("codex", "a = ", "it is not TOML"),
+        ("codex", "mcp_servers = 5", "is not a table of servers"),
+        ("codex", "[mcp_servers]\nsessiontree = {command = 'old'}\n", "without changing other"),
+        ("codex", table, "without changing other lines"),
+        ("codex", f'text = """\n{table}"""\n{table}', "without changing other lines"),
+    ):
+        file = _written(tmp_path, agent, text, monkeypatch)
+        with pytest.raises(UsageError, match=why) as raised:
+            setup.install(agent, ["--redact"])
+        entry = str(raised.value).partition("nothing was changed: add this ")[2]
+        start = "[mcp_servers.sessiontree]" if agent == "codex" else '"sessiontree": {"command": '
+        assert start in entry
+        assert '"--redact"]' in entry
+        assert _text(file) == text
+    file.write_bytes(b"\xff")
+    with pytest.raises(UsageError, match=f"cannot change {file}, .* it is not UTF-8"):
+        setup.uninstall("codex")
 
 
 def _run(home: Path, *arguments: str, code: int = 0) -> str:
@@ -180,53 +165,14 @@ def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agen
     assert entry["args"][-7:] == wanted
     command = [entry["command"], *entry["args"], "--help"]
     assert subprocess.run(command, capture_output=True, check=True, env=environment()).stdout
-    before = file.read_bytes()
-    told = _run(tmp_path, "--uninstall", agent)
-    assert not file.exists()
-    assert _copy(tmp_path, told).read_bytes() == before
-    assert "Nothing to change" in _run(tmp_path, "--uninstall", agent)
-
-
-@pytest.mark.parametrize("agent", FILES)
-@pytest.mark.parametrize("is_made_here", [True, False])
-def test_a_configuration_of_the_user_stays(
-    tmp_path: Path, agent: str, *, is_made_here: bool
-) -> None:
-    """One that was there, though empty, and one that the user wrote into."""
-    file = tmp_path / agent / FILES[agent][1]
-    given = b"" if agent == "codex" else b"{}\n"
-    if not is_made_here:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(given)
-    _run(tmp_path, "--install", agent)
-    if is_made_here:
-        own = "\n[own]\na = 1\n" if agent == "codex" else '{"own": 1, '
-        text = file.read_text()
-        file.write_text(text + own if agent == "codex" else text.replace("{", own, 1))
     file.chmod(0o640)
     before = file.read_bytes()
     told = _run(tmp_path, "--uninstall", agent)
-    assert file.stat().st_mode & 0o777 == 0o640
     assert b"sessiontree" not in file.read_bytes()
-    assert (b"own" in file.read_bytes()) == is_made_here
-    assert _copy(tmp_path, told).read_bytes() == before
-
-
-def _copy(folder: Path, told: str) -> Path:
-    return folder / told.partition("The file as it was: ")[2].splitlines()[0]
-
-
-def test_a_configuration_that_cannot_be_read_stays_and_is_named(tmp_path: Path) -> None:
-    file = tmp_path / "gemini" / FILES["gemini"][1]
-    file.parent.mkdir(parents=True)
-    for content, why in ((b'{"a": ', "it is not JSON"), (b"\xff", "it is not UTF-8")):
-        file.write_bytes(content)
-        told = _run(tmp_path, "--install", "gemini", code=1)
-        assert str(file) in told
-        assert why in told
-        assert "nothing was changed" in told
-        assert file.read_bytes() == content
-    assert os.listdir(file.parent) == [file.name]
+    assert file.stat().st_mode & 0o777 == 0o640
+    copy = told.partition("The file as it was: ")[2].splitlines()[0]
+    assert (tmp_path / copy).read_bytes() == before
+    assert "Nothing to change" in _run(tmp_path, "--uninstall", agent)
 
 
 def test_a_link_to_a_configuration_stays_a_link(
