@@ -130,9 +130,11 @@ def _read(path: str) -> bytes | None:
 
 
 def _snippet(agent: Agent, entry: Entry) -> str:
+    """The entry on one line, as an error shows it."""
     if agent.mcp.file.endswith(".toml"):
-        return f"this table yourself:\n[{agent.mcp.group}.{NAME}]\n{_as_toml(entry)}"
-    return f'this below {agent.mcp.group!r} yourself:\n"{NAME}": {json.dumps(entry)}'
+        keys = _as_toml(entry).strip().replace("\n", ", ")
+        return f"this below [{agent.mcp.group}] yourself: {NAME} = {{{keys}}}"
+    return f'this below {agent.mcp.group!r} yourself: "{NAME}": {json.dumps(entry)}'
 
 
 def _with(config: dict[str, Any], group: str, entry: Entry | None) -> dict[str, Any]:

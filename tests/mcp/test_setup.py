@@ -126,9 +126,11 @@ def test_a_configuration_that_cannot_be_changed_safely_stays_and_the_entry_is_pr
         with pytest.raises(UsageError, match=why) as raised:
             setup.install(agent, ["--redact"])
         entry = str(raised.value).partition("nothing was changed: add this ")[2]
-        start = "[mcp_servers.sessiontree]" if agent == "codex" else '"sessiontree": {"command": '
-        assert start in entry
-        assert '"--redact"]' in entry
+        if agent == "codex":
+            added = tomllib.loads(entry.removeprefix("below [mcp_servers] yourself: "))
+        else:
+            added = json.loads("{" + entry.removeprefix("below 'mcpServers' yourself: ") + "}")
+        assert added["sessiontree"]["args"][-2:] == ["mcp", "--redact"]
         assert _text(file) == text
     file.write_bytes(b"\xff")
     with pytest.raises(UsageError, match=f"cannot change {file}, .* it is not UTF-8"):
