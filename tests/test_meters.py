@@ -15,8 +15,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 285,
-    "lines of sessiontree": 93_748,
-    "lines of tests": 99_513,
+    "lines of sessiontree": 93_709,
+    "lines of tests": 99_496,
 }
 
 

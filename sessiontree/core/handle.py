@@ -33,10 +33,9 @@ LONGEST: Final = 8192  # characters of a text form: enough for any path, too few
 LARGEST_METADATA: Final = 1024  # bytes of the metadata of a `handle` entry as JSON
 NUMBER: Final = r"(?:0|[1-9][0-9]*)"
 _IDENTIFIER: Final = r"(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-EARLY: Final = rf"-{_IDENTIFIER}(?:\.{_IDENTIFIER})*"
-"""The suffix of a pre-release version (semver.org 2.0.0, 9)."""
 _VERSION: Final = re.compile(
-    rf"{NUMBER}\.{NUMBER}\.{NUMBER}(?:{EARLY})?(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
+    rf"{NUMBER}\.{NUMBER}\.{NUMBER}(?:-{_IDENTIFIER}(?:\.{_IDENTIFIER})*)?"  # semver.org 2.0.0, 9
+    r"(?:\+[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*)?"
 )
 _SHA256: Final = re.compile(r"[0-9a-f]{64}")
 _TOKEN: Final = r"[A-Za-z0-9!#$&^_.+-]+"

@@ -1,15 +1,9 @@
 """The registry: the schemas of handles, and the resolver that a handle goes to.
 
-The registry: which resolver a handle goes to, and the resolving. A resolver is an object with
-`schemas`, the handles that it resolves, and `resolve(handle, scope)`, which returns the data.
-`resolve_many(handles, scope)` is optional and returns a list with the data, or the error, of each.
-A package brings a resolver by an entry point of the group `sessiontree.handles`, named as the
-plugin; the entry point is a resolver, or a class that makes one.
-
-Schemas of handles: what their meta means, and what they resolve to. A range of versions is one or
-more conditions, all of which hold: `1` or `1.x` (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2`, `<2`,
-`*`. A condition compares as many numbers as it gives, so `<2` also excludes `2.0.0-rc.1`; one with
-three numbers uses the precedence of semantic versioning (semver.org 2.0.0, 11).
+A resolver is an object with `schemas`, the handles that it resolves, and `resolve(handle, scope)`,
+which returns the data. `resolve_many(handles, scope)` is optional and returns a list with the data,
+or the error, of each. A package brings a resolver by an entry point of the group
+`sessiontree.handles`, named as the plugin; it is a resolver, or a class that makes one.
 
 Invariants:
 
@@ -27,7 +21,7 @@ from __future__ import annotations
 import operator
 import re
 import threading
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
@@ -40,7 +34,7 @@ from msgspec.structs import force_setattr
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.callback import called
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.handle import EARLY, KINDS, NUMBER, Handle, Kind
+from sessiontree.core.handle import KINDS, NUMBER, Handle, Kind
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.media import UNKNOWN_BYTES
 from sessiontree.core.message import json_text
@@ -108,12 +102,14 @@ class HandleSchema(msgspec.Struct, frozen=True):
 
     Attributes:
         plugin, method: the plugin and the method of the handles.
-        versions: the versions of the handles: one or more conditions with spaces between them,
-            such as `1` or `1.x` (any 1), `1.2` (any 1.2), `1.2.3`, `>=1.2 <2`, `*` (any).
+        versions: the versions of the handles, by their first two numbers: one or more conditions
+            with spaces between them, such as `1` or `1.x` (any 1), `1.2` (any 1.2), `>=1.2 <2`,
+            `*` (any).
         meta: a field for each part of meta.
         kind: the kind of data that the handles resolve to.
         resolves_to: a description of the data for people, as text; or a JSON schema, which the
-            data must fit (not for `binary`). A `$ref` to another address is not followed.
+            data must fit (not for `binary`), and which needs the package jsonschema. A `$ref` to
+            another address is not followed.
     """
 
     plugin: str
@@ -167,14 +163,19 @@ class HandleSchema(msgspec.Struct, frozen=True):
             raise HandleSchemaError(message, part)
 
     def _check_resolves_to(self, schema: Mapping[str, Any]) -> None:
-        # slow to import, and few schemas are JSON schemas
-        from jsonschema import SchemaError  # type: ignore[import-untyped, unused-ignore]
-
         if self.kind == "binary":
             raise UsageError(
                 f"resolves_to of {self.name} is a JSON schema, and the data of the kind binary is "
                 "bytes; give a text"
             )
+        try:
+            # slow to import, and few schemas are JSON schemas
+            from jsonschema import SchemaError  # type: ignore[import-untyped, unused-ignore]
+        except ImportError as error:
+            raise UsageError(
+                f"resolves_to of {self.name} is a JSON schema, which needs a package that is not "
+                f"installed ({error}); run: pip install 'sessiontree[schemas]', or give a text"
+            ) from error
         try:
             _validator_class(schema).check_schema(dict(schema))
         except SchemaError as error:
@@ -259,60 +260,38 @@ def _validator_class(schema: Mapping[str, Any]) -> Any:
     return validator_for(dict(schema), default=Draft202012Validator)
 
 
-Precedence = tuple[tuple[int, ...], tuple[Any, ...]]
-
 _COMPARISONS: Final[dict[str, Callable[[Any, Any], bool]]] = {
+    "": operator.eq,
+    "=": operator.eq,
     ">=": operator.ge,
     "<=": operator.le,
     ">": operator.gt,
     "<": operator.lt,
-    "=": operator.eq,
 }
-_CONDITION: Final = re.compile(
-    rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER})(?:\.({NUMBER})({EARLY})?|\.x)?|(?:\.x){{1,2}})?"
-)
+_CONDITION: Final = re.compile(rf"(>=|<=|>|<|=|)({NUMBER})(?:\.({NUMBER}))?(?:\.x)*")
 
 
 @lru_cache(maxsize=256)  # the handles of a session have few versions
 def _is_within(version: str, versions: str) -> bool:
-    found = _precedence(version)
-    return all(holds(found) for holds in _conditions(versions))
+    major, minor, _ = version.split(".", 2)
+    found = int(major), int(minor)
+    return all(compare(found[: len(given)], given) for compare, given in _conditions(versions))
 
 
-def _conditions(versions: str) -> list[Callable[[Precedence], bool]]:
+def _conditions(versions: str) -> list[tuple[Callable[[Any, Any], bool], tuple[int, ...]]]:
+    """Take a range apart: comparisons, each with a major, or a major and a minor."""
     if versions.strip() == "*":
         return []
-    conditions = [_condition(text) for text in versions.split()]
-    if not conditions:
-        raise UsageError("a range of versions is empty; give '*' for any")
-    return conditions
-
-
-def _precedence(version: str) -> Precedence:
-    numbers, _, early = version.partition("+")[0].partition("-")
-    core = tuple(map(int, numbers.split(".")))
-    if not early:
-        return core, (1,)  # after every pre-release of the same three numbers
-    return core, (0, *map(_identifier, early.split(".")))
-
-
-def _identifier(text: str) -> tuple[int, int, str]:
-    return (0, int(text), "") if text.isdecimal() else (1, 0, text)
-
-
-def _condition(text: str) -> Callable[[Precedence], bool]:
-    found = _CONDITION.fullmatch(text)
-    if found is None:
+    conditions = [_CONDITION.fullmatch(text) for text in versions.split()]
+    if not conditions or None in conditions:
         raise UsageError(
-            f"{text!r} is not a range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
+            f"{versions!r} is not a range of versions; give '1.x', '1.2', '>=1.2 <3' or '*'"
         )
-    given = [part for part in found.group(2, 3, 4) if part]
-    compare = _COMPARISONS[found[1] or "="]
-    if len(given) == 3:
-        whole = _precedence(".".join(given) + (found[5] or ""))
-        return lambda version: compare(version, whole)
-    numbers = tuple(map(int, given))
-    return lambda version: compare(version[0][: len(numbers)], numbers)
+    return [
+        (_COMPARISONS[found[1]], tuple(map(int, filter(None, found.group(2, 3)))))
+        for found in conditions
+        if found
+    ]
 
 
 ENTRY_POINTS: Final = "sessiontree.handles"  # the group of the entry points
@@ -553,7 +532,7 @@ class Registry:
         """
         self._resolvers: tuple[Resolver, ...] = ()
         self._changing = threading.Lock()
-        self._installed = _Installed((ENTRY_POINTS,) if plugins else ())
+        self._installed = _Installed(plugins=plugins)
         for resolver in resolvers:
             self.register(resolver)
 
@@ -640,21 +619,24 @@ class Registry:
         """
         wanted = [_parsed_or_error(handle) for handle in handles]
         facts = metadata or [{}] * len(wanted)
-        keys = [json_text(one) if one else "" for one in facts]
-        rounds: list[dict[Handle, Mapping[str, Any]]] = []
-        round_of: dict[tuple[Handle, str], int] = {}
-        times: Counter[Handle] = Counter()
-        for handle, key, one in zip(wanted, keys, facts, strict=True):
-            if isinstance(handle, Handle) and (handle, key) not in round_of:
-                round_of[handle, key] = times[handle]
-                if times[handle] == len(rounds):
-                    rounds.append({})
-                rounds[times[handle]][handle] = one
-                times[handle] += 1
-        done = [self._resolve_distinct(asked, scope) for asked in rounds]
+        batch: dict[Handle, Mapping[str, Any]] = {}
+        for handle, one in zip(wanted, facts, strict=True):
+            if isinstance(handle, Handle):
+                batch.setdefault(handle, one)
+        done = self._resolve_distinct(batch, scope)
+        again: dict[tuple[Handle, str], Resolution] = {}  # with other metadata than in the batch
+
+        def found(handle: Handle, one: Mapping[str, Any]) -> Resolution:
+            if one == batch[handle]:
+                return done[handle]
+            key = handle, json_text(one)
+            if key not in again:
+                again[key] = self._resolve_distinct({handle: one}, scope)[handle]
+            return again[key]
+
         return [
-            handle if isinstance(handle, SessionTreeError) else done[round_of[handle, key]][handle]
-            for handle, key in zip(wanted, keys, strict=True)
+            found(handle, one) if isinstance(handle, Handle) else handle
+            for handle, one in zip(wanted, facts, strict=True)
         ]
 
     def _resolve_distinct(
@@ -722,52 +704,31 @@ class Registry:
 
 
 class _Installed:
-    """The plugins of installed packages, by name."""
+    """The plugins of installed packages: the entry points with the name of each."""
 
-    def __init__(self, groups: Sequence[str]) -> None:
-        self._groups = groups
+    def __init__(self, *, plugins: bool) -> None:
         self._scanning = threading.Lock()
-        self._found: dict[str, _Plugin] | None = None  # set once, with all that was found
-
-    def plugins(self) -> Mapping[str, _Plugin]:
-        """Return all plugins; the first call scans the installed packages."""
-        with self._scanning:
-            if self._found is None:
-                self._found = self._scanned()
-            return self._found
-
-    def _scanned(self) -> dict[str, _Plugin]:
-        points: defaultdict[str, list[EntryPoint]] = defaultdict(list)
-        for group in self._groups:
-            from importlib.metadata import entry_points  # slow to import
-
-            for point in entry_points(group=group):
-                points[point.name].append(point)
-        return {name: _Plugin(found) for name, found in points.items()}
-
-    def load(self, plugin: str) -> list[Resolver]:
-        """Return the resolvers of a plugin that can be loaded."""
-        found = self.plugins().get(plugin)
-        return [] if found is None else found.load()
-
-    def errors(self, plugin: str) -> list[UnknownHandleError]:
-        """Return the errors of the last `load` of a plugin, each a new one to raise."""
-        found = self.plugins().get(plugin)
-        return [] if found is None else found.errors()
-
-
-class _Plugin:
-    """One plugin: the entry points with its name."""
-
-    def __init__(self, points: Sequence[EntryPoint]) -> None:
-        self._points = tuple(dict.fromkeys(points))  # a package may be on the path twice
+        self._points: dict[str, dict[EntryPoint, None]] | None = None if plugins else {}
         self._making = threading.RLock()  # a resolver may resolve handles while it is made
         self._made: dict[EntryPoint, Resolver] = {}
         self._failed: dict[EntryPoint, str] = {}
 
-    def load(self) -> list[Resolver]:
-        """Return the resolvers that can be loaded; one that failed before is tried again."""
-        return [made for made in map(self._load, self._points) if made is not None]
+    def plugins(self) -> Mapping[str, Iterable[EntryPoint]]:
+        """All plugins; the first call scans the installed packages."""
+        with self._scanning:
+            if self._points is None:
+                from importlib.metadata import entry_points  # slow to import
+
+                points: defaultdict[str, dict[EntryPoint, None]] = defaultdict(dict)
+                for point in entry_points(group=ENTRY_POINTS):  # a package may be there twice
+                    points[point.name][point] = None
+                self._points = dict(points)
+            return self._points
+
+    def load(self, plugin: str) -> list[Resolver]:
+        """The resolvers of a plugin that can be loaded; one that failed before is tried again."""
+        points = self.plugins().get(plugin, ())
+        return [made for made in map(self._load, points) if made is not None]
 
     def _load(self, point: EntryPoint) -> Resolver | None:
         made = self._made.get(point)
@@ -785,10 +746,11 @@ class _Plugin:
             )
         return self._made.get(point)
 
-    def errors(self) -> list[UnknownHandleError]:
+    def errors(self, plugin: str) -> list[UnknownHandleError]:
+        """The errors of the last `load` of a plugin, each a new one to raise."""
         return [
             UnknownHandleError(self._failed[point], point.name)
-            for point in self._points
+            for point in self.plugins().get(plugin, ())
             if point in self._failed and point not in self._made
         ]
 
