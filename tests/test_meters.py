@@ -15,7 +15,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 285,
-    "lines of sessiontree": 93_709,
+    "lines of sessiontree": 93_404,
     "lines of tests": 99_496,
 }
 

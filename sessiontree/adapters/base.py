@@ -49,17 +49,13 @@ class Place:
     Args:
         root: the folder or the address of a store, or a `Store`; None for the store of the user.
         name: the name of the folder.
-
-    Attributes:
-        store: the store.
-        folder: the path or the address of the folder.
     """
 
     def __init__(self, root: PathLike | Store | None, name: str) -> None:
         self.store = root if isinstance(root, Store) else Store(root)
         self._name = name
         self._catalog = catalogs.catalog_at(self.store.root, DISK)
-        self.folder = self._catalog.file(name)
+        self.folder = self._catalog.file(name)  # the path or the address of the folder
 
     def file_of(self, id: str) -> str:
         """Return the file of the session of an id; ids that differ have other files."""

@@ -89,17 +89,11 @@ T = TypeVar("T")
 
 
 class _Told(msgspec.Struct):
-    """The fact of a session.
+    """The fact of a session."""
 
-    Attributes:
-        mtime: when the transcript was written last, in milliseconds; it only grows.
-        summary: the `data` of its summary.
-        costs: what each model cost.
-    """
-
-    mtime: int
-    summary: dict[str, Any] = {}
-    costs: dict[str, float] = {}
+    mtime: int  # when the transcript was written last, in milliseconds; it only grows
+    summary: dict[str, Any] = {}  # the `data` of its summary
+    costs: dict[str, float] = {}  # what each model cost
 
 
 class _Wanted(NamedTuple):
@@ -319,15 +313,11 @@ class _Index(NamedTuple):
 
 
 class _Indexes:
-    """The indexes of the sessions that were used last; each costs what was added since.
-
-    Attributes:
-        lock: held while an index grows.
-    """
+    """The indexes of the sessions that were used last; each costs what was added since."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, _Index] = OrderedDict()
-        self.lock = threading.Lock()
+        self.lock = threading.Lock()  # held while an index grows
 
     def of(self, session: Session, file: str) -> _Index:
         """The index of a session."""

@@ -60,17 +60,11 @@ Left = tuple[int, Mapping[str, Any]]
 
 
 class Given(NamedTuple):
-    """A line as the SDK gives it.
-
-    Attributes:
-        value: the line.
-        json: its JSON.
-        uuid: its own uuid; None without one.
-    """
+    """A line as the SDK gives it."""
 
     value: Mapping[str, Any]
     json: bytes
-    uuid: str | None
+    uuid: str | None  # its own uuid; None without one
 
     @classmethod
     def of(cls, value: object) -> Given:
@@ -86,21 +80,13 @@ class Given(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """An entry of the session.
-
-    Attributes:
-        uuid: its uuid.
-        parent: the uuid of the entry above it.
-        node: the place of its line in the conversation; None without such a place.
-        says: whether it is a message of the conversation.
-        json: its line; empty without one.
-    """
+    """An entry of the session."""
 
     uuid: str
-    parent: str
-    node: Node | None = None
-    says: bool = False
-    json: bytes = b""
+    parent: str  # the uuid of the entry above it
+    node: Node | None = None  # the place of its line in the conversation; None without such a place
+    says: bool = False  # whether it is a message of the conversation
+    json: bytes = b""  # its line; empty without one
 
 
 class Key:

@@ -530,21 +530,13 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
 
 @dataclass
 class _Draft:
-    """A checkpoint that is about to be written.
+    """A checkpoint that is about to be written."""
 
-    Attributes:
-        about: what names it, and which checkpoint holds the value of each channel.
-        values: the values that it holds itself.
-        snapshots: the items of its lists.
-        messages: the messages to write before it.
-        replaces: whether these take the place of all messages above.
-    """
-
-    about: Json
-    values: dict[str, Json] = field(default_factory=dict)
-    snapshots: dict[str, list[Snapshot]] = field(default_factory=dict)
-    messages: list[BaseMessage] = field(default_factory=list)
-    replaces: bool = False
+    about: Json  # what names it, and which checkpoint holds the value of each channel
+    values: dict[str, Json] = field(default_factory=dict)  # the values that it holds itself
+    snapshots: dict[str, list[Snapshot]] = field(default_factory=dict)  # the items of its lists
+    messages: list[BaseMessage] = field(default_factory=list)  # the messages to write before it
+    replaces: bool = False  # whether these take the place of all messages above
 
 
 class Snapshot(NamedTuple):

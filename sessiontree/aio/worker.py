@@ -231,15 +231,11 @@ class Worker:
 
     Args:
         shown: gives what a coroutine function gets in place of an argument.
-
-    Attributes:
-        shown: as given.
-        turn: the right to have a batch or a locked block open.
     """
 
     def __init__(self, shown: Callable[[Worker, Any], Any]) -> None:
-        self.shown = partial(shown, self)
-        self.turn = Turn(self)
+        self.shown = partial(shown, self)  # as given
+        self.turn = Turn(self)  # the right to have a batch or a locked block open
         self._changed = threading.Condition()
         self._waiting: deque[Job[Any]] = deque()
         self._frames: list[Job[Any]] = []

@@ -248,16 +248,12 @@ def out_of_reach(handle: str) -> NoReturn:
 
 
 class SpilledBody(Mapping[str, Any]):
-    """A mapping of the keys of a line, each with its spilled strings put back.
-
-    Attributes:
-        stored: the keys and values as in the line.
-    """
+    """A mapping of the keys of a line, each with its spilled strings put back."""
 
     __slots__ = ("_fetch", "_whole", "stored")
 
     def __init__(self, stored: Mapping[str, Any], fetch: Fetch | None) -> None:
-        self.stored = stored
+        self.stored = stored  # the keys and values as in the line
         self._fetch = fetch or out_of_reach
         self._whole: dict[str, Any] = {}
 

@@ -76,19 +76,12 @@ class Place(NamedTuple):
 
 
 class United(NamedTuple):
-    """A copy with what it lacks.
-
-    Attributes:
-        copy: the copy.
-        other: the other copy.
-        added: the rows of the other copy that are added, in their order.
-        first: the first row that may differ between the copies.
-    """
+    """A copy with what it lacks."""
 
     copy: Copy
-    other: Copy
-    added: list[int]
-    first: int
+    other: Copy  # the other copy
+    added: list[int]  # the rows of the other copy that are added, in their order
+    first: int  # the first row that may differ between the copies
 
     def leaves(self) -> dict[str | None, Place]:
         """The last entry of each lane."""

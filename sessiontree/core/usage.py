@@ -141,17 +141,11 @@ def counts_instead(usage: Usage, known: Usage) -> bool:
 
 
 class Advice(NamedTuple):
-    """What another model used that the model of an answer asked while it wrote.
+    """What another model used that the model of an answer asked while it wrote."""
 
-    Attributes:
-        name: names it among the answers of the session; empty where the answer has no id.
-        model: the model that was asked; empty if none is named.
-        reported: its usage, as reported.
-    """
-
-    name: str
-    model: str
-    reported: Mapping[str, Any]
+    name: str  # names it among the answers of the session; empty where the answer has no id
+    model: str  # the model that was asked; empty if none is named
+    reported: Mapping[str, Any]  # its usage, as reported
 
 
 def advice_in(reported: Any, answer: Any) -> Iterator[Advice]:
@@ -216,19 +210,12 @@ def total(answers: Iterable[Answer]) -> Usage:
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What the lines of a session add up to.
+    """What the lines of a session add up to."""
 
-    Attributes:
-        turns: the number of prompts.
-        model: the model that was used last, or None.
-        usage: the tokens and the reported cost of all answers.
-        listed: the answers, encoded, as most who ask for counts need none of them.
-    """
-
-    turns: int = 0
-    model: str | None = None
-    usage: Usage = Usage()
-    listed: bytes = b""
+    turns: int = 0  # the number of prompts
+    model: str | None = None  # the model that was used last, or None
+    usage: Usage = Usage()  # the tokens and the reported cost of all answers
+    listed: bytes = b""  # the answers, encoded, as most who ask for counts need none of them
 
     def answers(self) -> list[Answer]:
         """The answers that have tokens or a cost."""

@@ -38,25 +38,15 @@ _UNREADABLE: Final = frozenset({"json", "torn", "object", "no uuid", "nul"})
 
 
 class GcResult(msgspec.Struct, frozen=True):
-    """What `gc` removed; after a dry run, what `gc` would remove.
+    """What `gc` removed; after a dry run, what `gc` would remove."""
 
-    Attributes:
-        entries: the entries that moved to the archive, in file order.
-        archive: the path of the archive; None if no entry moved.
-        archives: the paths of the removed archives.
-        blobs: the removed blobs.
-        unfinished: the names of the removed unfinished blobs.
-        aside: the names of the removed damaged blobs, which were put aside earlier.
-        freed: the number of bytes that the session and the files beside it lost.
-    """
-
-    entries: list[Entry]
-    archive: str | None
-    archives: list[str]
-    blobs: list[Blob]
-    unfinished: list[str]
-    aside: list[str]
-    freed: int
+    entries: list[Entry]  # the entries that moved to the archive, in file order
+    archive: str | None  # the path of the archive; None if no entry moved
+    archives: list[str]  # the paths of the removed archives
+    blobs: list[Blob]  # the removed blobs
+    unfinished: list[str]  # the names of the removed unfinished blobs
+    aside: list[str]  # the names of the removed damaged blobs, which were put aside earlier
+    freed: int  # the number of bytes that the session and the files beside it lost
 
     @property
     def is_empty(self) -> bool:

@@ -54,16 +54,11 @@ class Hook(Protocol):
 
 
 class Hooks:
-    """The hooks of one session, called in the order given.
-
-    Attributes:
-        registered: the hooks; another lane of the session calls the same ones.
-        subject: the session that they get.
-    """
+    """The hooks of one session, called in the order given."""
 
     def __init__(self, hooks: Iterable[Any]) -> None:
-        self.registered = tuple(hooks)
-        self.subject: Any = None
+        self.registered = tuple(hooks)  # the hooks; another lane of the session calls the same ones
+        self.subject: Any = None  # the session that they get
         for hook in self.registered:
             methods = [getattr(hook, event, None) for event in EVENTS]
             if not any(map(callable, methods)):

@@ -109,33 +109,20 @@ _decode_compaction: Final = msgspec.json.Decoder(_Compaction).decode
 
 
 class Meaning(NamedTuple):
-    """What a name means.
+    """What a name means."""
 
-    Attributes:
-        is_uuid: whether an entry has it as its uuid; None where that is not known.
-        labelled: the uuids of the entries that have it as their label.
-        branches: the offsets of the `branch` entries that give it.
-        has_lane: whether there is an entry on a lane of this name.
-    """
-
-    is_uuid: bool | None
-    labelled: set[str]
-    branches: list[int]
-    has_lane: bool
+    is_uuid: bool | None  # whether an entry has it as its uuid; None where that is not known
+    labelled: set[str]  # the uuids of the entries that have it as their label
+    branches: list[int]  # the offsets of the `branch` entries that give it
+    has_lane: bool  # whether there is an entry on a lane of this name
 
 
 class Told(NamedTuple):
-    """What the annotations of a session tell.
+    """What the annotations of a session tell."""
 
-    Attributes:
-        name: the session's name, or None.
-        metadata: the session's metadata.
-        labels: the offset and the target of each `label` entry, in file order.
-    """
-
-    name: str | None
-    metadata: dict[str, Any]
-    labels: list[tuple[int, str]]
+    name: str | None  # the session's name, or None
+    metadata: dict[str, Any]  # the session's metadata
+    labels: list[tuple[int, str]]  # the offset and the target of each `label` entry, in file order
 
 
 class Naming:

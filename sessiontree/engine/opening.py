@@ -346,11 +346,7 @@ def foreign_refusal(agent: Agent, path: str) -> ForeignFormatError:
 
 
 class Headless:
-    """A file without a header, as it is now; see `SessionFile`.
-
-    Attributes:
-        stand_in: what replaces its header.
-    """
+    """A file without a header, as it is now; see `SessionFile`."""
 
     is_current = False
     ends_by_rule = False
@@ -358,7 +354,7 @@ class Headless:
 
     def __init__(self, original: Log, stand_in: HeaderStandIn) -> None:
         self.original = original
-        self.stand_in = stand_in
+        self.stand_in = stand_in  # what replaces its header
         self.size = original.size()
         self._prefix = b"".join(line + b"\n" for line in stand_in.lines)
         self._lines_before = count_newlines(original.read, 0, stand_in.rest)

@@ -50,17 +50,11 @@ FindUnsound = Callable[[Sequence[Share]], Iterator[Sequence[int]]]
 
 
 class Mending(msgspec.Struct, frozen=True):
-    """One line that was repaired.
+    """One line that was repaired."""
 
-    Attributes:
-        line: its number in the original, from 1.
-        offset: its byte offset in the original.
-        what: what was done to it, in words.
-    """
-
-    line: int
-    offset: int
-    what: str
+    line: int  # its number in the original, from 1
+    offset: int  # its byte offset in the original
+    what: str  # what was done to it, in words
 
 
 class RepairResult(msgspec.Struct, frozen=True):

@@ -99,16 +99,12 @@ def _store_in(file: str) -> str:
 
 
 class Neighbors:
-    """The session files of one store, as they are when first asked for.
-
-    Attributes:
-        root: the folder of the store.
-    """
+    """The session files of one store, as they are when first asked for."""
 
     def __init__(
         self, file: str, fs: FileSystem, may_read: Callable[[str], bool] | None = None
     ) -> None:
-        self.root = store_of(file)
+        self.root = store_of(file)  # the folder of the store
         self._place: Place | None = None
         if is_address(file):
             self._place, name = place_of(file)

@@ -70,14 +70,10 @@ def named_in(block: bytes) -> Iterator[Blob]:
 
 
 class NamedBlobs:
-    """The blobs that the entries need in a run of bytes that comes block by block.
-
-    Attributes:
-        blobs: those that were found, in the order of the lines.
-    """
+    """The blobs that the entries need in a run of bytes that comes block by block."""
 
     def __init__(self) -> None:
-        self.blobs: dict[Blob, None] = {}
+        self.blobs: dict[Blob, None] = {}  # those that were found, in the order of the lines
         self._waiting: list[bytes] = []  # the beginning of a line
 
     def take(self, block: bytes) -> None:

@@ -206,21 +206,13 @@ def _is_above(cursor: Cursor, above: Entry, entry: Entry) -> bool:
 
 
 class LaneRow(msgspec.Struct, frozen=True):
-    """A lane and its leaf.
+    """A lane and its leaf."""
 
-    Attributes:
-        name: the name of the lane.
-        entries: the number of its entries.
-        leaf: its last entry.
-        at: the entry that people see there: not an annotation, nor a mark that moves the leaf.
-        joined: whether the leaf is on the current path of main.
-    """
-
-    name: str
-    entries: int
-    leaf: Entry
-    at: Entry
-    joined: bool
+    name: str  # the name of the lane
+    entries: int  # the number of its entries
+    leaf: Entry  # its last entry
+    at: Entry  # the entry that people see there: not an annotation, nor a mark that moves the leaf
+    joined: bool  # whether the leaf is on the current path of main
 
 
 def listed(cursor: Cursor) -> list[LaneRow]:

@@ -53,14 +53,10 @@ def _goes_on(entry: Entry, below: Entry) -> bool:
 
 
 class Beside:
-    """The usage that belongs to entries, found by a look at what follows each in the file.
-
-    Attributes:
-        found: the hash of the uuid of each `usage` entry, by its offset.
-    """
+    """The usage that belongs to entries, found by a look at what follows each in the file."""
 
     def __init__(self, reader: TreeReader) -> None:
-        self.found: dict[int, int] = {}
+        self.found: dict[int, int] = {}  # the hash of the uuid of each `usage` entry, by its offset
         self._reader = reader
 
     def look(self, entry: Entry, below: Entry | None) -> None:

@@ -201,19 +201,12 @@ class _Blobs(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What two copies lack.
+    """What two copies lack."""
 
-    Attributes:
-        lines: for each copy the rows of the other one that it lacks.
-        settled: the lines that both get at their ends.
-        needed: the blobs that the entries of both need.
-        blobs: which of them are lacking.
-    """
-
-    lines: tuple[list[int], list[int]]
-    settled: list[bytes]
-    needed: list[Blob]
-    blobs: _Blobs
+    lines: tuple[list[int], list[int]]  # for each copy the rows of the other one that it lacks
+    settled: list[bytes]  # the lines that both get at their ends
+    needed: list[Blob]  # the blobs that the entries of both need
+    blobs: _Blobs  # which of them are lacking
 
     @classmethod
     def of(cls, one: _Side, other: _Side) -> _Plan:
@@ -302,17 +295,11 @@ def _differ(one: _Side, row: int, other: _Side, other_row: int) -> CorruptionErr
 
 
 class _Common(NamedTuple):
-    """What both copies begin with.
+    """What both copies begin with."""
 
-    Attributes:
-        end: where the last line ends that is the same in both.
-        first: the first row behind it.
-        blobs: the blobs that the lines before it need.
-    """
-
-    end: int
-    first: int
-    blobs: list[Blob]
+    end: int  # where the last line ends that is the same in both
+    first: int  # the first row behind it
+    blobs: list[Blob]  # the blobs that the lines before it need
 
 
 def _common(one: _Side, other: _Side) -> _Common:

@@ -32,27 +32,17 @@ class Position(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag=_snake_case):
-    """One event.
+    """One event."""
 
-    Attributes:
-        lane: the lane of the event; each subagent has a lane of its own.
-    """
-
-    lane: str = "main"
+    lane: str = "main"  # the lane of the event; each subagent has a lane of its own
 
 
 class Start(Event, frozen=True):
-    """The agent has started, or started another turn.
+    """The agent has started, or started another turn."""
 
-    Attributes:
-        agent_session_id: the agent's own id of the session, to resume the session with.
-        model: the model of the agent.
-        position: the leaf from which the agent continues.
-    """
-
-    agent_session_id: str | None
-    model: str | None
-    position: Position
+    agent_session_id: str | None  # the agent's own id of the session, to resume the session with
+    model: str | None  # the model of the agent
+    position: Position  # the leaf from which the agent continues
 
 
 class UserMessage(Event, frozen=True):
@@ -136,15 +126,10 @@ class ToolResult(Event, frozen=True):
 
 
 class AssistantMessage(Event, frozen=True):
-    """A message of the model has ended.
+    """A message of the model has ended."""
 
-    Attributes:
-        position: the entry that ends the message.
-        stop_reason: the provider's stop reason; `aborted` if the message was cut off.
-    """
-
-    position: Position
-    stop_reason: str | None
+    position: Position  # the entry that ends the message
+    stop_reason: str | None  # the provider's stop reason; `aborted` if the message was cut off
 
 
 class ChatUsage(msgspec.Struct, frozen=True, rename="camel"):
@@ -163,31 +148,19 @@ class ChatUsage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Complete(Event, frozen=True):
-    """The agent is done.
+    """The agent is done."""
 
-    Attributes:
-        new_head: the last entry that is not an annotation, from which the session continues.
-        agent_session_id: the agent's own id of the session, to resume the session with.
-        usage: the usage that the agent reports.
-    """
-
-    new_head: Position
-    agent_session_id: str | None
-    usage: ChatUsage
+    new_head: Position  # the last entry that is not an annotation, from which the session continues
+    agent_session_id: str | None  # the agent's own id of the session, to resume the session with
+    usage: ChatUsage  # the usage that the agent reports
 
 
 class Passthrough(Event, frozen=True):
-    """An event, a block or an entry without an event of its own.
+    """An event, a block or an entry without an event of its own."""
 
-    Attributes:
-        event_type: the type of the event, the block or the entry.
-        position: the place where it is stored.
-        data: the whole event, block or entry.
-    """
-
-    event_type: str
-    position: Position
-    data: Any
+    event_type: str  # the type of the event, the block or the entry
+    position: Position  # the place where it is stored
+    data: Any  # the whole event, block or entry
 
 
 class Err(Event, frozen=True):
@@ -197,15 +170,11 @@ class Err(Event, frozen=True):
 
 
 class MessageCount:
-    """Counts the messages of the model that have content.
-
-    Attributes:
-        messages: how many there are so far.
-    """
+    """Counts the messages of the model that have content."""
 
     def __init__(self) -> None:
         self._with_content: set[str] = set()
-        self.messages = 0
+        self.messages = 0  # how many there are so far
 
     def take(self, batch: Iterable[Event]) -> None:
         """Take the next events of the recording."""

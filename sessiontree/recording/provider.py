@@ -137,16 +137,11 @@ def is_responses_event(event: Mapping[str, Any]) -> bool:
 
 
 class AnthropicEvents:
-    """The events of one message of the Messages API.
-
-    Attributes:
-        facts: `id`, `model`, `usage` and `stopReason`, as far as known.
-        is_ended: whether the message has ended.
-    """
+    """The events of one message of the Messages API."""
 
     def __init__(self) -> None:
-        self.facts: dict[str, Any] = {}
-        self.is_ended = False
+        self.facts: dict[str, Any] = {}  # `id`, `model`, `usage` and `stopReason`, as far as known
+        self.is_ended = False  # whether the message has ended
         self._open: dict[int, OpenBlock] = {}
 
     def take(self, event: Mapping[str, Any]) -> list[Part]:

@@ -242,15 +242,12 @@ class Descriptor:
     Invariants: the number is given up before it is closed, as from then on it may be another
     file's. So whatever interrupts its owner, it is closed once, or never. Nothing copies an
     owner, and one that is dropped closes its descriptor.
-
-    Attributes:
-        number: the number of the descriptor; -1 after `close`.
     """
 
     __slots__ = ("_fs", "number")
 
     def __init__(self, fs: FileSystem, number: int) -> None:
-        self.number = number
+        self.number = number  # the number of the descriptor; -1 after `close`
         self._fs = fs
 
     def close(self) -> None:
@@ -279,16 +276,13 @@ class LockDescriptor(Descriptor):
     """The owner of a descriptor that may be locked: it is unlocked before it is given up.
 
     A forked child has its parent's lock on the same descriptor, and only closes it.
-
-    Attributes:
-        is_locked: True if it may be locked.
     """
 
     __slots__ = ("_process", "is_locked")
 
     def __init__(self, fs: FileSystem, number: int) -> None:
         self._process = os.getpid()
-        self.is_locked = False
+        self.is_locked = False  # True if it may be locked
         super().__init__(fs, number)
 
     def lock(self) -> bool:

@@ -55,20 +55,14 @@ _SMALL: Final = 4096
 
 
 class Backwards:
-    """Reads lines that end at a given place, nearest to the end first.
-
-    Attributes:
-        window: the part of the file that is in memory; it may be given at first.
-        start: the offset of the window.
-        searched: what `find` cost so far, in bytes searched.
-    """
+    """Reads lines that end at a given place, nearest to the end first."""
 
     def __init__(self, read: Read, window: bytes = b"", start: int = 0) -> None:
         self._read = read
-        self.window = window
-        self.start = start
+        self.window = window  # the part of the file that is in memory; it may be given at first
+        self.start = start  # the offset of the window
         self._step = FIRST_BLOCK
-        self.searched = 0
+        self.searched = 0  # what `find` cost so far, in bytes searched
         self._found = 0
 
     def line_before(self, end: int) -> tuple[int, bytes]:

@@ -206,18 +206,14 @@ class Block:
 
     Invariant: it is over as soon as its end begins, or nothing refers to it any more. So an
     interrupted end leaves nothing behind that later calls go by.
-
-    Attributes:
-        thread: the thread that runs it.
-        is_over: True if it holds the lock no more.
     """
 
     __slots__ = ("__weakref__", "_threads", "is_over", "thread")
 
     def __init__(self, threads: ThreadLock) -> None:
         self._threads = threads
-        self.thread = threading.get_ident()
-        self.is_over = False
+        self.thread = threading.get_ident()  # the thread that runs it
+        self.is_over = False  # True if it holds the lock no more
 
     def __enter__(self) -> None:
         threads, me = self._threads, ref(self)
@@ -243,18 +239,13 @@ _BLOCKS: Final[ContextVar[tuple[ref[Block], ...]]] = ContextVar(
 
 
 class _LockFile(LockDescriptor):
-    """The lock file that is open.
-
-    Attributes:
-        identity: tells it from another file at its path.
-        stood: the number of the surroundings in which it was seen at its path.
-    """
+    """The lock file that is open."""
 
     __slots__ = ("identity", "stood")
 
     def __init__(self, fs: FileSystem, number: int) -> None:
-        self.identity = (-1, -1)
-        self.stood = -1
+        self.identity = (-1, -1)  # tells it from another file at its path
+        self.stood = -1  # the number of the surroundings in which it was seen at its path
         super().__init__(fs, number)
 
     def close(self) -> None:

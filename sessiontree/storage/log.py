@@ -93,19 +93,12 @@ def closed_on_failure(log: Closable) -> Iterator[None]:
 
 
 class BlobPlace(NamedTuple):
-    """Where the blobs of a log are kept; opens nothing by itself.
+    """Where the blobs of a log are kept; opens nothing by itself."""
 
-    Attributes:
-        fs: what has them as files.
-        path: the name of the log in messages; for a file its path.
-        durability: what writing a blob waits for.
-        folder: the folder of the blobs; None: the one beside the file.
-    """
-
-    fs: FileSystem
-    path: str
-    durability: Durability
-    folder: str | None = None
+    fs: FileSystem  # what has them as files
+    path: str  # the name of the log in messages; for a file its path
+    durability: Durability  # what writing a blob waits for
+    folder: str | None = None  # the folder of the blobs; None: the one beside the file
 
     def open(self) -> Blobs:
         """Open the sidecar folder."""
@@ -581,16 +574,11 @@ class FileLog:
 
 
 class Sharing:
-    """What the logs of one opened session share, and those of another session do not.
-
-    Attributes:
-        threads: keeps the threads apart that use them.
-        written: where their last write ended.
-    """
+    """What the logs of one opened session share, and those of another session do not."""
 
     def __init__(self, name: str) -> None:
-        self.threads = ThreadLock(name)
-        self.written = 0
+        self.threads = ThreadLock(name)  # keeps the threads apart that use them
+        self.written = 0  # where their last write ended
 
 
 class _Bytes:

@@ -73,16 +73,12 @@ class Found(NamedTuple):
 
 
 class Ends(NamedTuple):
-    """A session in a place with the bytes at its start and at its end, which may overlap.
-
-    Attributes:
-        problem: why the session cannot be read; the bytes are then empty.
-    """
+    """A session in a place with the bytes at its start and at its end, which may overlap."""
 
     found: Found
     head: bytes
     tail: bytes
-    problem: StorageError | None = None
+    problem: StorageError | None = None  # why the session cannot be read; the bytes are then empty
 
 
 class Content(NamedTuple):
@@ -199,19 +195,12 @@ class Place(Protocol):
 
 
 class Address(NamedTuple):
-    """A URL of a place, and the name of a session in it, or the start of names; both may be empty.
+    """A URL of a place, and a session's name or the start of names in it; both may be empty."""
 
-    Attributes:
-        scheme: one of `SCHEMES`.
-        base: the URL up to the database or the bucket, as given, with its password.
-        name: the rest of the path, without the slash in front.
-        options: the options behind the question mark.
-    """
-
-    scheme: str
-    base: str
-    name: str
-    options: tuple[tuple[str, str], ...]
+    scheme: str  # one of `SCHEMES`
+    base: str  # the URL up to the database or the bucket, as given, with its password
+    name: str  # the rest of the path, without the slash in front
+    options: tuple[tuple[str, str], ...]  # the options behind the question mark
 
     @property
     def shown(self) -> str:

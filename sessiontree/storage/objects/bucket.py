@@ -45,15 +45,11 @@ class Failed(StorageError):
 
 
 class Unsure(Exception):
-    """The answer to a write was lost: it may stand, not stand, or arrive later.
-
-    Attributes:
-        step: what to do about it.
-    """
+    """The answer to a write was lost: it may stand, not stand, or arrive later."""
 
     def __init__(self, why: str = "", step: str = "") -> None:
         super().__init__(why)
-        self.step = step
+        self.step = step  # what to do about it
 
 
 class Stored(NamedTuple):
@@ -66,21 +62,13 @@ class Stored(NamedTuple):
 
 
 class Got(NamedTuple):
-    """Bytes of an object.
+    """Bytes of an object."""
 
-    Attributes:
-        content: the bytes that were asked for.
-        size: the bytes of the whole object.
-        etag: names the version of the object.
-        by: who wrote it, as given to the write; empty if nothing was.
-        modified: when, as in `Stored`.
-    """
-
-    content: bytes
-    size: int
-    etag: str
-    by: str
-    modified: float
+    content: bytes  # the bytes that were asked for
+    size: int  # the bytes of the whole object
+    etag: str  # names the version of the object
+    by: str  # who wrote it, as given to the write; empty if nothing was
+    modified: float  # when, as in `Stored`
 
 
 OPTIONS: Final = ("endpoint", "region", "access_key_id", "secret_access_key", "session_token")
@@ -214,14 +202,11 @@ class Bucket:
     Args:
         url: the address of the bucket, without a password.
         store: the store of the library.
-
-    Attributes:
-        requests: how many requests of each kind were sent.
     """
 
     def __init__(self, url: str, store: ObjectStore) -> None:
         self.url = url
-        self.requests: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()  # how many requests of each kind were sent
         self._store = store
         self._lock = threading.Lock()
 

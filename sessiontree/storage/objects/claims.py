@@ -40,21 +40,15 @@ def _fresh_name() -> str:
 
 
 class Claim:
-    """A claim of this process.
-
-    Attributes:
-        offset: the end that it holds.
-        etag: its version.
-        at: when it was written, by the monotonic clock.
-    """
+    """A claim of this process."""
 
     def __init__(self, generation: Generation, offset: int, etag: str, *, kept: bool) -> None:
         self.generation = generation
-        self.offset = offset
-        self.etag = etag
+        self.offset = offset  # the end that it holds
+        self.etag = etag  # its version
         self.kept = kept
         self.count = 0
-        self.at = time.monotonic()
+        self.at = time.monotonic()  # when it was written, by the monotonic clock
 
 
 class Lost(Exception):
@@ -67,15 +61,12 @@ class Claims:
     Args:
         bucket: the objects.
         path: the address of the session, for errors.
-
-    Attributes:
-        held: what holds the end for this process.
     """
 
     def __init__(self, bucket: Bucket, path: str) -> None:
         self.bucket = bucket
         self.path = path
-        self.held: Claim | None = None
+        self.held: Claim | None = None  # what holds the end for this process
         self._lock = threading.RLock()
         self._watched: dict[str, tuple[str, float]] = {}
 

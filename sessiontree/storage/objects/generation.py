@@ -83,25 +83,16 @@ def since(then: tuple[float, float]) -> float:
 
 
 class Generation:
-    """What this process knows of a generation.
-
-    Attributes:
-        id: its name in keys.
-        end: where the known bytes end.
-        mark: what stood at the end when it was last looked at.
-        mark_etag: the version of that.
-        modified: when its newest known object was written, by the server's clock.
-        verified: when it was last known that it is in force.
-    """
+    """What this process knows of a generation."""
 
     def __init__(self, bucket: Bucket, name: str, id: str, first: bytes) -> None:
-        self.id = id
+        self.id = id  # its name in keys
         self.folder = f"{name}/{id}"
-        self.end = len(first)
-        self.mark: Mark | None = None
-        self.mark_etag = ""
-        self.modified = 0.0
-        self.verified = moment()
+        self.end = len(first)  # where the known bytes end
+        self.mark: Mark | None = None  # what stood at the end when it was last looked at
+        self.mark_etag = ""  # the version of that
+        self.modified = 0.0  # when its newest known object was written, by the server's clock
+        self.verified = moment()  # when it was last known that it is in force
         self.listed = -1e9
         self._bucket = bucket
         self._first = first

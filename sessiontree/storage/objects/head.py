@@ -27,17 +27,11 @@ _CHUNK: Final = 8 * 1024 * 1024
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What the first line of the object `NAME/head` says; the first bytes of the session follow.
+    """What the first line of the object `NAME/head` says; the first bytes of the session follow."""
 
-    Attributes:
-        generation: the one in force, or an older one that leads to it by its barrier.
-        format: the version of this layout.
-        arriving: whether the session is being moved here, so that it is not here yet.
-    """
-
-    generation: str
-    format: int = 1
-    arriving: bool = False
+    generation: str  # the one in force, or an older one that leads to it by its barrier
+    format: int = 1  # the version of this layout
+    arriving: bool = False  # whether the session is being moved here, so that it is not here yet
 
     def encoded(self, first: bytes) -> bytes:
         """The bytes of the object."""

@@ -33,31 +33,18 @@ _MAGIC: Final = b"\0sessiontree mark 1\n"
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """What a mark says.
+    """What a mark says."""
 
-    Attributes:
-        kind: see the module.
-        next: the generation that a barrier names, or that a moved log has at its new place.
-        kept: whether the owner keeps the log until it closes it.
-        user: the owner's name.
-        host: the owner's host.
-        pid: the owner's process.
-        machine: names the host until it starts again, and the owner's view of its processes.
-        began: when the process began, as its system counts.
-        count: how often the owner renewed it.
-        token: makes the bytes unlike those of all other marks.
-    """
-
-    kind: str
-    next: str = ""
-    kept: bool = False
-    user: str = ""
-    host: str = ""
-    pid: int = 0
-    machine: str = ""
-    began: str = ""
-    count: int = 0
-    token: str = ""
+    kind: str  # see the module
+    next: str = ""  # the generation that a barrier names, or that a moved log has at its new place
+    kept: bool = False  # whether the owner keeps the log until it closes it
+    user: str = ""  # the owner's name
+    host: str = ""  # the owner's host
+    pid: int = 0  # the owner's process
+    machine: str = ""  # names the host until it starts again, and the owner's view of its processes
+    began: str = ""  # when the process began, as its system counts
+    count: int = 0  # how often the owner renewed it
+    token: str = ""  # makes the bytes unlike those of all other marks
 
     @property
     def ends(self) -> bool:

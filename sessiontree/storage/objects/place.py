@@ -114,16 +114,12 @@ class ObjectContents:
 
 
 class ObjectPlace:
-    """Sessions in a bucket; see `Place`.
-
-    Attributes:
-        bucket: its objects.
-    """
+    """Sessions in a bucket; see `Place`."""
 
     likely: Final = None
 
     def __init__(self, bucket: Bucket, options: tuple[tuple[str, str], ...] = ()) -> None:
-        self.bucket = bucket
+        self.bucket = bucket  # its objects
         self._options = options
         self.url = url = bucket.url
         self.contents = ObjectContents(self.bucket)

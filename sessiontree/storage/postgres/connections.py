@@ -150,27 +150,16 @@ _LOCAL: Final = 40
 
 
 class Settings(NamedTuple):
-    """What an address says.
+    """What an address says."""
 
-    Attributes:
-        url: the address, without a password.
-        conninfo: the address for the server's library.
-        options: options of the server's library.
-        schema: the schema of the tables.
-        notify: whether followers are woken by the server.
-        seconds: how long a statement may take.
-        most: the most connections of statements.
-        secrets: what is in no message.
-    """
-
-    url: str
-    conninfo: str
-    options: Mapping[str, str]
-    schema: str
-    notify: bool
-    seconds: float
-    most: int
-    secrets: tuple[str, ...]
+    url: str  # the address, without a password
+    conninfo: str  # the address for the server's library
+    options: Mapping[str, str]  # options of the server's library
+    schema: str  # the schema of the tables
+    notify: bool  # whether followers are woken by the server
+    seconds: float  # how long a statement may take
+    most: int  # the most connections of statements
+    secrets: tuple[str, ...]  # what is in no message
 
 
 def settings_of(address: Address) -> Settings:
@@ -262,17 +251,12 @@ class NoTables(StorageError):
 
 
 class ServerConnection(psycopg.Connection[tuple[Any, ...]]):
-    """A connection whose waits end.
-
-    Attributes:
-        seconds: how long a statement may take.
-        idle_since: when it was given back.
-    """
+    """A connection whose waits end."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
-        self.seconds = 30.0
-        self.idle_since = 0.0
+        self.seconds = 30.0  # how long a statement may take
+        self.idle_since = 0.0  # when it was given back
         self._line_statements: dict[bytes, bytes] = {}
 
     def insert(self, statement: bytes, values: list[bytes | None], *, is_direct: bool) -> int:

@@ -38,17 +38,11 @@ _WAIT: Final = 1000 * LOCK_SECONDS
 
 
 class Held(NamedTuple):
-    """The log of a session in force, as its holder knows it.
+    """The log of a session in force, as its holder knows it."""
 
-    Attributes:
-        log: its number.
-        size: its end.
-        last: the uuid of its last row, if that has one.
-    """
-
-    log: int
-    size: int
-    last: str | None
+    log: int  # its number
+    size: int  # its end
+    last: str | None  # the uuid of its last row, if that has one
 
     def as_end(self) -> dict[str, int | str | None]:
         """The values for a statement that needs the log to end there."""

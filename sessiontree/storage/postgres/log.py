@@ -83,9 +83,6 @@ class Pages:
 
     Args:
         fetch: reads the log itself: all bytes from an offset to another, both before its end.
-
-    Attributes:
-        end: the end of the log, as last seen.
     """
 
     def __init__(self, fetch: Read) -> None:
@@ -93,7 +90,7 @@ class Pages:
         self._pages: dict[int, bytes] = {}
         self._ahead = _FIRST_AHEAD
         self._lock = threading.Lock()
-        self.end = 0
+        self.end = 0  # the end of the log, as last seen
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the end."""

@@ -122,23 +122,14 @@ def identifier(schema: str) -> str:
 
 
 class Tables(NamedTuple):
-    """The tables of a place.
+    """The tables of a place."""
 
-    Attributes:
-        url: the address of the place, without a password and options.
-        options: the options of the address.
-        connections: the connections to its server.
-        sql: makes statements for its tables.
-        space: sets its advisory locks apart from those of others.
-        notify: whether the server wakes followers.
-    """
-
-    url: str
-    options: tuple[tuple[str, str], ...]
-    connections: Connections
-    sql: Statements
-    space: int
-    notify: bool
+    url: str  # the address of the place, without a password and options
+    options: tuple[tuple[str, str], ...]  # the options of the address
+    connections: Connections  # the connections to its server
+    sql: Statements  # makes statements for its tables
+    space: int  # sets its advisory locks apart from those of others
+    notify: bool  # whether the server wakes followers
 
     @property
     def where(self) -> str:
