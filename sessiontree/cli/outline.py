@@ -38,9 +38,10 @@ from sessiontree.text.amounts import ago, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.text.preview import is_unclear, preview
 from sessiontree.views.compare import Comparison, Side
+from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.messages import is_typed, typed_in, with_messages
 from sessiontree.views.tree import Label
-from sessiontree.views.turns import SessionOutline, Subagent, Turn, turns_named
+from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree, turns_named
 from sessiontree.views.words import (
     EVENTS,
     Part,
@@ -56,8 +57,6 @@ from sessiontree.views.words import (
 from sessiontree.views.work import TurnEvent, total
 
 HERE: Final = "← you are here"
-NO_PLACE: Final = -1  # above all turns
-_BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}
 _MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn
 _MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of its column
 _MOST_LABELS: Final = 4
@@ -82,19 +81,6 @@ def styled_parts(parts: Sequence[Part], width: int, screen: Screen) -> str:
     return dot.join(screen.styled(part.text, part.role or "dim") for part in parts)
 
 
-class _Run(NamedTuple):
-    """Turns of which each is the only one that is drawn below the one before."""
-
-    place: int  # of the first
-    columns: str
-    joint: str
-    level: int  # how many branches and subagents it is inside of
-
-    @property
-    def below(self) -> str:
-        return self.columns + _BELOW[self.joint]
-
-
 class Picture:
     """Draws the outline of a session."""
 
@@ -102,7 +88,7 @@ class Picture:
         self._outline = outline
         self._screen = screen
         self._depth = depth
-        self._below = self._children()
+        self._shape = TurnTree(outline.turns, with_subagents=bool(depth))
         self._empty = {place for place, turn in enumerate(outline.turns) if _says_nothing(turn)}
         self._empty.discard(-1 if outline.here is None else outline.here)
         self._agents = {
@@ -122,14 +108,6 @@ class Picture:
         self._day = ""
         self._spare = 0  # rows that nothing needs
         self._spare_at_end = 0  # the same, for the answer at the leaf
-
-    def _children(self) -> dict[int | None, list[int]]:
-        """The turns below each; subagents' too, where they are opened."""
-        below: dict[int | None, list[int]] = {}
-        for place, turn in enumerate(self._outline.turns):
-            if not turn.subagent or self._depth:
-                below.setdefault(turn.above, []).append(place)
-        return below
 
     def _work_columns(self) -> int:
         width = self._screen.width
@@ -227,54 +205,27 @@ class Picture:
         yield from heading(self._outline, self._screen)
         if self._outline.turns and self._outline.here is None:
             yield self._screen.styled(f"● {HERE}", "here")
-        starts = self._below.get(None, [])
-        waiting = self._forks(starts, _Run(NO_PLACE, "", "", 0)) if starts else []
-        while waiting:
-            run = waiting.pop()
-            if self._depth is not None and run.level > self._depth:
-                yield from self._folded(run)
+        for run in layout(self._shape, deepest=self._deepest, folded=self._is_folded):
+            if run.is_folded:
+                yield self._folded(run)
                 continue
             columns = run.columns + run.joint
-            place: int | None = run.place
-            while place is not None:
+            for place in run.nodes:
                 if place not in self._empty:
                     yield from self._turn(place, columns, run.below)
                     columns = run.below
-                children = self._below.get(place, [])
-                place = None
-                if len(children) == 1 and not self._outline.turns[children[0]].subagent:
-                    place = children[0]
-                elif children:
-                    waiting += self._forks(children, run)
 
-    def _forks(self, children: list[int], run: _Run) -> list[_Run]:
-        """The runs below a fork, the first to be drawn at the end."""
-        turns = self._outline.turns
-        ordered = sorted(children, key=lambda at: (turns[at].current, not turns[at].subagent, at))
-        columns = run.below[: 2 * self._deepest]
-        forks = [_Run(at, columns, "├─", run.level + 1) for at in ordered]
-        last = turns[ordered[-1]]
-        is_alone = len(ordered) == 1 or turns[ordered[-2]].subagent
-        if not last.subagent and (last.current or is_alone):
-            forks[-1] = _Run(ordered[-1], run.below, "", run.level)
-        else:
-            forks[-1] = forks[-1]._replace(joint="└─")
-        return forks[::-1]
+    def _is_folded(self, run: Run) -> bool:
+        return self._depth is not None and run.level > self._depth
 
-    def _folded(self, run: _Run) -> Iterator[str]:
+    def _folded(self, run: Run) -> str:
         """One row for a branch or a subagent that is too deep."""
-        turns = self._outline.turns
-        inside = [run.place]
-        for at in inside:
-            inside += self._below.get(at, ())
-        count = f"{len(inside):,} {'turn' if len(inside) == 1 else 'turns'}"
-        work = total(turns[at].work for at in inside)
-        first = [Part(count, "branch"), *outcomes_in(turns[at] for at in inside)]
-        yield self._row(
-            turns[run.place],
-            run.columns + run.joint,
-            work_in(work, self._work, first),
-        )
+        turns, first = self._outline.turns, run.nodes[0]
+        all_inside = [turns[at] for at in inside(self._shape, first)]
+        count = f"{len(all_inside):,} {'turn' if len(all_inside) == 1 else 'turns'}"
+        parts = [Part(count, "branch"), *outcomes_in(all_inside)]
+        work = work_in(total(turn.work for turn in all_inside), self._work, parts)
+        return self._row(turns[first], run.columns + run.joint, work)
 
     def _turn(self, place: int, columns: str, below: str) -> Iterator[str]:
         turn = self._outline.turns[place]
@@ -295,7 +246,7 @@ class Picture:
             yield from self._end(turn, below, is_here=is_here)
 
     def _is_end(self, place: int) -> bool:
-        return place not in self._below
+        return not self._shape.below(place)
 
     def _has_end(self, turn: Turn) -> bool:
         """Whether there is something to say of what came out of a turn."""

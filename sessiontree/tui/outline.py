@@ -12,7 +12,7 @@ Invariants: nothing recurses; a row keeps its key while the outline is read agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 from sessiontree.core.damage import Damage
@@ -26,8 +26,17 @@ from sessiontree.tui.reader import Reader
 from sessiontree.tui.resuming import ask_to_resume
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 from sessiontree.tui.viewing import Viewing
+from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.rows import read_turn
-from sessiontree.views.turns import SessionOutline, Subagent, Turn, latest, outline, turns_named
+from sessiontree.views.turns import (
+    SessionOutline,
+    Subagent,
+    Turn,
+    TurnTree,
+    latest,
+    outline,
+    turns_named,
+)
 from sessiontree.views.words import EVENTS, asked_in, outcome_parts, told_in, work_in
 from sessiontree.views.work import TurnEvent
 
@@ -42,7 +51,6 @@ class Row(NamedTuple):
         kind: what the row shows.
         turn: the place of its turn.
         level: how many branches and subagents it is inside of.
-        starts: whether a branch begins here.
         key: names what folds here; None where nothing does.
         inside: the number of turns that are folded here.
         item: the place of the event or the subagent in its turn.
@@ -51,10 +59,14 @@ class Row(NamedTuple):
     kind: Literal["turn", "event", "subagent"]
     turn: int
     level: int = 0
-    starts: bool = False
     key: str | None = None
     inside: int = 0
     item: int = 0
+
+    @property
+    def starts(self) -> bool:
+        """True if a branch begins here."""
+        return self.kind == "turn" and self.key is not None
 
 
 def rows_of(outline: SessionOutline, folded: Collection[str], opened: Collection[str]) -> list[Row]:
@@ -62,65 +74,38 @@ def rows_of(outline: SessionOutline, folded: Collection[str], opened: Collection
 
     A key is the uuid of the first entry of a branch, or the lane of a subagent.
     """
-    turns, below = outline.turns, outline.below()
+    turns, shape = outline.turns, TurnTree(outline.turns)
+
+    def is_folded(run: Run) -> bool:
+        return bool(run.joint) and turns[run.nodes[0]].uuid in folded
+
     rows: list[Row] = []
-    waiting: list[Row] = []
-    _add_forks(waiting, below.get(None, []), Row("turn", -1), turns)
-    while waiting:
-        row = waiting.pop()
-        if row.kind == "subagent":
-            _add_subagent(rows, waiting, row, turns, opened)
+    for run in layout(shape, deepest=_MOST_INDENTED, folded=is_folded):
+        key = turns[run.nodes[0]].uuid if run.joint else None
+        if run.is_folded:
+            first = run.nodes[0]
+            rows.append(Row("turn", first, run.level, key, len(inside(shape, first))))
             continue
-        turn = turns[row.turn]
-        if row.starts:
-            row = row._replace(key=turn.uuid)
-            if turn.uuid in folded:
-                rows.append(row._replace(inside=_count(row.turn, below)))
-                continue
-        rows.append(row)
-        if turn.subagent:
-            continue
-        for item, event in enumerate(turn.events):
-            if event.kind in EVENTS:
-                rows.append(Row("event", row.turn, row.level, item=item))
-        _add_forks(waiting, below.get(row.turn, []), row, turns)
-        agents = [item for item, agent in enumerate(turn.subagents) if not agent.own]
-        waiting += [Row("subagent", row.turn, row.level + 1, item=at) for at in reversed(agents)]
+        for place in run.nodes:
+            rows.append(Row("turn", place, run.level, key))
+            rows += _rows_below(turns[place], rows[-1], opened)
+            key = None
     return rows
 
 
-def _add_forks(waiting: list[Row], places: list[int], above: Row, turns: tuple[Turn, ...]) -> None:
-    """Add what goes on below a turn; what is drawn first comes last."""
-    ordered = sorted(places, key=lambda at: (turns[at].current, at))
-    if not ordered:
-        return
-    goes_on = len(ordered) == 1 or turns[ordered[-1]].current
-    *others, last = ordered
-    level = above.level
-    waiting.append(Row("turn", last, level if goes_on else level + 1, starts=not goes_on))
-    waiting += [Row("turn", at, level + 1, starts=True) for at in reversed(others)]
-
-
-def _add_subagent(
-    rows: list[Row],
-    waiting: list[Row],
-    row: Row,
-    turns: tuple[Turn, ...],
-    opened: Collection[str],
-) -> None:
-    agent = turns[row.turn].subagents[row.item]
-    key = agent.lane if agent.turns else None
-    is_open = key in opened
-    rows.append(row._replace(key=key, inside=0 if is_open else len(agent.turns)))
-    if is_open:
-        waiting += [Row("turn", at, row.level + 1) for at in reversed(agent.turns)]
-
-
-def _count(place: int, below: dict[int | None, list[int]]) -> int:
-    inside = [place]
-    for at in inside:
-        inside += below.get(at, ())
-    return len(inside)
+def _rows_below(turn: Turn, row: Row, opened: Collection[str]) -> Iterator[Row]:
+    """The rows of the events and the subagents of a turn."""
+    for item, event in enumerate(turn.events):
+        if event.kind in EVENTS:
+            yield Row("event", row.turn, row.level, item=item)
+    for item, agent in enumerate(turn.subagents):
+        if agent.own:
+            continue
+        key = agent.lane if agent.turns else None
+        count = 0 if key in opened else len(agent.turns)
+        yield Row("subagent", row.turn, row.level + 1, key, count, item)
+        if key in opened:
+            yield from (Row("turn", at, row.level + 2) for at in agent.turns)
 
 
 def row_line(outline: SessionOutline, row: Row, width: int) -> Line:

@@ -30,6 +30,7 @@ from sessiontree.engine.logtree import View
 from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
 from sessiontree.text.preview import preview, role, speaker
+from sessiontree.views.layout import Run, layout
 from sessiontree.views.messages import Messages, may_be_prompt
 
 _SUBAGENTS: Final = ("agent-", "sidechain-")
@@ -37,8 +38,7 @@ FOLD_LONGER_THAN: Final = 8  # rows
 FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
 _LEAST: Final = 8  # characters of an entry's content
 _HERE: Final = "← you are here"
-_BELOW: Final = {"": "", "├─": "│ ", "└─": "  "}  # by a joint, the columns below it
-DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
+_DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
 
 
 class Outline(NamedTuple):
@@ -283,27 +283,8 @@ class _Callers:
         return replace(branch, fork=caller)
 
 
-class _Run(NamedTuple):
-    """A run of rows to draw."""
-
-    row: int  # the first
-    columns: str  # those before it
-    joint: str  # how it joins them
-    names: tuple[str, ...] = ()  # the branches that begin above it, in rows that are not shown
-
-    @property
-    def below(self) -> str:
-        """The columns before all rows but the first."""
-        return self.columns + _BELOW[self.joint]
-
-
 class _Picture:
-    """The tree with box characters, a line for each message.
-
-    It draws runs: rows of which each is the only child that is shown of the one before. The
-    path to the leaf goes straight down. Side branches are to the right, each at its joint,
-    in file order, above the rest of the path.
-    """
+    """The tree with box characters, a line for each message; the shape that is laid out."""
 
     def __init__(self, outline: Outline, *, all: bool, width: int | None, recent: int) -> None:
         self._width = width
@@ -320,26 +301,20 @@ class _Picture:
         self._leads_on = bytes(map(or_, self._content, above_content))
         self._on_path = path_rows(tree, outline.leaf)
         self._current = outline.current(self._content)
+        self._names_above: dict[int, tuple[str, ...]] = {}
         self._branch_names = {
             row: name for name, rows in outline.names.branch_rows(tree).items() for row in rows
         }
 
     def lines(self) -> Iterator[str]:
         yield self._heading()
-        waiting = [_Run(root, "", "") for root in reversed(self._tree.roots())]
-        while waiting:
-            run = waiting.pop()
-            rows, forks = self._rows_from(run.row)
-            if run.row and self._tree.parents[run.row] == NO_ROW and self._leads_on[run.row]:
-                parent = self._outline.entry(run.row).parent_uuid
+        roots = [Run((root,)) for root in self._tree.roots()]
+        for run in layout(self, roots, deepest=_DEEPEST):
+            first = run.nodes[0]
+            if first and self._tree.parents[first] == NO_ROW and self._leads_on[first]:
+                parent = self._outline.entry(first).parent_uuid
                 yield f"orphan: its parent {one_line(str(parent))} is not in the file"
-            yield from self._run(rows, run)
-            columns = run.below[: 2 * DEEPEST]
-            below = [_Run(row, columns, "├─", names) for row, names in forks]
-            if below:
-                joint = "" if self._on_path[below[-1].row] else "└─"
-                below[-1] = below[-1]._replace(joint=joint)
-            waiting.extend(reversed(below))
+            yield from self._run(run)
 
     def _heading(self) -> str:
         header = self._outline.entry(0)
@@ -348,20 +323,26 @@ class _Picture:
         is_above_all = self._current == NO_ROW and any(self._content)
         return heading + (f"  {_HERE}" if is_above_all else "")
 
-    def _rows_from(self, row: int) -> tuple[list[int], list[tuple[int, tuple[str, ...]]]]:
-        """The rows from this one down to a fork or an end, and the branches from there.
-
-        Each branch is its first row that is shown, with the names of the branches that
-        begin before it. The one on the path to the leaf is the last.
-        """
-        rows = [row]
-        children = [row]
+    def straight(self, node: int) -> Sequence[int]:
+        rows = [node]
+        children = [node]
         while len(children) == 1:
             rows += takewhile(self._leads_to_shown, self._only_children(children[0]))
             children = self._shown_children(rows[-1])
             rows += children if len(children) == 1 else ()
-        forks = self._shown_branches(children)
-        return rows, sorted(forks, key=lambda fork: (self._on_path[fork[0]], fork[0]))
+        return rows
+
+    def below(self, node: int | None) -> Sequence[int]:
+        """The first shown rows of the branches; names that begin above them are noted."""
+        forks = dict(self._shown_branches(self._shown_children(node or 0)))
+        self._names_above |= forks
+        return list(forks)
+
+    def is_current(self, node: int) -> bool:
+        return bool(self._on_path[node])
+
+    def is_side(self, node: int) -> bool:
+        return False
 
     def _only_children(self, row: int) -> list[int]:
         """The rows below one, each the only one below the row before it, up to a call."""
@@ -398,9 +379,10 @@ class _Picture:
             else:
                 waiting += [(child, names) for child in below]
 
-    def _run(self, rows: list[int], run: _Run) -> Iterator[str]:
+    def _run(self, run: Run) -> Iterator[str]:
+        rows = run.nodes
         shown = [row for row in rows if self._content[row]]
-        names = [*run.names]
+        names = [*self._names_above.get(rows[0], ())]
         names += [self._branch_names[row] for row in rows if row in self._branch_names]
         columns = run.columns + run.joint
         unfolded = self._unfolded(shown)

@@ -16,7 +16,7 @@ import re
 from array import array
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from itertools import islice
@@ -194,13 +194,31 @@ class SessionOutline(msgspec.Struct, frozen=True):
         has = f"its turns are 1 to {last}" if last else "it has no turns"
         raise with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
 
-    def below(self) -> dict[int | None, list[int]]:
-        """The places of the turns below each turn, in file order; without those of subagents."""
-        found: dict[int | None, list[int]] = {}
-        for place, turn in enumerate(self.turns):
-            if not turn.subagent:
-                found.setdefault(turn.above, []).append(place)
+
+class TurnTree:
+    """The turns of a session as a tree, which `views.layout` lays out."""
+
+    def __init__(self, turns: Sequence[Turn], *, with_subagents: bool = False) -> None:
+        self._turns = turns
+        self._below: dict[int | None, list[int]] = {}
+        for place, turn in enumerate(turns):
+            if with_subagents or not turn.subagent:
+                self._below.setdefault(turn.above, []).append(place)
+
+    def straight(self, node: int) -> Sequence[int]:
+        found = [node]
+        while len(below := self.below(found[-1])) == 1 and not self.is_side(below[0]):
+            found += below
         return found
+
+    def below(self, node: int | None) -> Sequence[int]:
+        return self._below.get(node, ())
+
+    def is_current(self, node: int) -> bool:
+        return self._turns[node].current
+
+    def is_side(self, node: int) -> bool:
+        return self._turns[node].subagent
 
 
 def outline(
