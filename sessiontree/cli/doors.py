@@ -44,7 +44,7 @@ from sessiontree.tui.frame import first_frame
 
 if TYPE_CHECKING:
     from sessiontree.library.listing import SessionInfo
-    from sessiontree.tui.resuming import Resume
+    from sessiontree.tui.leaving import Resume
 
 
 _INSTALL: Final = "pip install '.[tui]'"
@@ -84,12 +84,12 @@ def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
 
     sessions = None
     if file is None:
-        from sessiontree.tui.first import draw_list
+        from sessiontree.tui.drawing import draw_list
 
         sessions = find()
         draw_list(sessions, "modified")
     else:
-        from sessiontree.tui.last import draw_last
+        from sessiontree.tui.drawing import draw_last
 
         draw_last(file)
     from sessiontree.tui.picker import Browser

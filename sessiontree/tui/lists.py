@@ -25,7 +25,7 @@ from sessiontree.library.spending import BY, By, Name, Row, Source, Spending, sp
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.text.columns import cut, filled
 from sessiontree.text.pattern import Pattern
-from sessiontree.tui.lines import Line, Piece
+from sessiontree.tui.drawing import Line, Piece
 from sessiontree.tui.reader import Reader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key, listing
 from sessiontree.views.costs import HOW_TO_GET, Prices, TurnCost, costs_of_turns, load

@@ -1,166 +1,34 @@
-"""The outline of a session: its turns as rows that fold.
+"""The outline of a session: its turns as rows, whose branches and subagents fold.
 
-The outline of one session: turns, branches and subagents, which fold. The last turns are there at
-once; the whole outline replaces them when the file is read. Those of another agent's large file are
-read from its end, before all of it is translated.
+The last turns are there at once; the whole outline replaces them when the file is read. Those of
+another agent's large file are read from its end, before all of it is translated.
 
-The outline of a session as rows that fold: the path goes straight down, branches are indented.
-
-Invariants: nothing recurses; a row keeps its key while the outline is read again.
+Invariant: a row keeps its key while the outline is read again.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterator
-from typing import Any, ClassVar, Final, Literal, NamedTuple
+from typing import Any, ClassVar
 
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import moment_of
 from sessiontree.library.one import opened_by_ends, with_agent
 from sessiontree.session import Session
-from sessiontree.text.amounts import in_short
 from sessiontree.tui import reader
-from sessiontree.tui.lines import Ask, Line, Piece, beside
+from sessiontree.tui.drawing import Line, Piece, Row, last_line, row_line, rows_of
+from sessiontree.tui.leaving import Viewing, ask_to_resume
+from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import Reader
-from sessiontree.tui.resuming import ask_to_resume
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
-from sessiontree.tui.viewing import Viewing
-from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.rows import read_turn
 from sessiontree.views.turns import (
     SessionOutline,
-    Subagent,
     Turn,
-    TurnTree,
     latest,
     outline,
     turns_named,
 )
-from sessiontree.views.words import EVENTS, asked_in, outcome_parts, told_in, work_in
-from sessiontree.views.work import TurnEvent
-
-_LEAST_WORK: Final = 24
-_MOST_INDENTED: Final = 8
-
-
-class Row(NamedTuple):
-    """A row of the outline.
-
-    Attributes:
-        kind: what the row shows.
-        turn: the place of its turn.
-        level: how many branches and subagents it is inside of.
-        key: names what folds here; None where nothing does.
-        inside: the number of turns that are folded here.
-        item: the place of the event or the subagent in its turn.
-    """
-
-    kind: Literal["turn", "event", "subagent"]
-    turn: int
-    level: int = 0
-    key: str | None = None
-    inside: int = 0
-    item: int = 0
-
-    @property
-    def starts(self) -> bool:
-        """True if a branch begins here."""
-        return self.kind == "turn" and self.key is not None
-
-
-def rows_of(outline: SessionOutline, folded: Collection[str], opened: Collection[str]) -> list[Row]:
-    """The rows; branches are open but those `folded`, subagents closed but those `opened`.
-
-    A key is the uuid of the first entry of a branch, or the lane of a subagent.
-    """
-    turns, shape = outline.turns, TurnTree(outline.turns)
-
-    def is_folded(run: Run) -> bool:
-        return bool(run.joint) and turns[run.nodes[0]].uuid in folded
-
-    rows: list[Row] = []
-    for run in layout(shape, deepest=_MOST_INDENTED, folded=is_folded):
-        key = turns[run.nodes[0]].uuid if run.joint else None
-        if run.is_folded:
-            first = run.nodes[0]
-            rows.append(Row("turn", first, run.level, key, len(inside(shape, first))))
-            continue
-        for place in run.nodes:
-            rows.append(Row("turn", place, run.level, key))
-            rows += _rows_below(turns[place], rows[-1], opened)
-            key = None
-    return rows
-
-
-def _rows_below(turn: Turn, row: Row, opened: Collection[str]) -> Iterator[Row]:
-    """The rows of the events and the subagents of a turn."""
-    for item, event in enumerate(turn.events):
-        if event.kind in EVENTS:
-            yield Row("event", row.turn, row.level, item=item)
-    for item, agent in enumerate(turn.subagents):
-        if agent.own:
-            continue
-        key = agent.lane if agent.turns else None
-        count = 0 if key in opened else len(agent.turns)
-        yield Row("subagent", row.turn, row.level + 1, key, count, item)
-        if key in opened:
-            yield from (Row("turn", at, row.level + 2) for at in agent.turns)
-
-
-def row_line(outline: SessionOutline, row: Row, width: int) -> Line:
-    """A row of the outline on the screen."""
-    turn = outline.turns[row.turn]
-    indent = Piece("│ " * min(row.level, _MOST_INDENTED), "dim")
-    if row.kind == "event":
-        return [indent, Piece("      "), *_event(turn.events[row.item])]
-    if row.kind == "subagent":
-        return beside([indent, *_subagent(turn.subagents[row.item], row)], (), width)
-    return _turn(outline, turn, row, indent, width)
-
-
-def last_line(turn: Turn, width: int) -> Line:
-    """A turn of a session whose outline is not read yet."""
-    alone = SessionOutline("", None, None, None, (turn,), None, None, turn.work)
-    return row_line(alone, Row("turn", 0), width)
-
-
-def _turn(outline: SessionOutline, turn: Turn, row: Row, indent: Piece, width: int) -> Line:
-    is_here = outline.here is not None and outline.turns[outline.here] is turn
-    mark = "●" if turn.current else "○"
-    number = "↳" if turn.subagent else turn.name if turn.number or outline.id else "…"
-    left = [indent, Piece(mark + " ", "here" if turn.current else "dim")]
-    left.append(Piece(f"{number:<3} ", "number"))
-    if row.inside:
-        left.append(Piece(f"▸ {row.inside:,} {'turn' if row.inside == 1 else 'turns'} ", "branch"))
-    left += [Piece(f"({name}) ", "branch") for name in turn.names]
-    left += [Piece(f"[{label}] ", "label") for _, label in turn.labels]
-    if is_here:
-        left.append(Piece("◀ ", "here"))
-    left.append(Piece(asked_in(turn), "prompt" if turn.current else ""))
-    if turn.answer and turn.prompt is not None:
-        left.append(Piece(f"  → {told_in(turn)}", "dim"))
-    right = []
-    for part in work_in(turn.work, max(_LEAST_WORK, width // 3), outcome_parts(turn)):
-        right += [Piece(" · ", "dim"), Piece(part.text, part.role or "dim")]
-    moment = moment_of(turn.work.started)
-    clock = "" if moment is None else moment.astimezone().strftime("%H:%M")
-    return beside(left, [*right[1:], Piece(f"  {clock}" if clock else "", "dim")], width)
-
-
-def _event(event: TurnEvent) -> Line:
-    sign, role = EVENTS[event.kind]
-    at = f" at {in_short(event.tokens)} tokens" if event.tokens else ""
-    return [Piece(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)]
-
-
-def _subagent(agent: Subagent, row: Row) -> list[Piece]:
-    sign = "" if row.key is None else "▸ " if row.inside else "▾ "
-    found = [Piece(f"    {sign}↳ {agent.name}", "agent")]
-    if agent.missing:
-        return [*found, Piece("  its transcript is missing", "failure")]
-    parts = [part.text for part in work_in(agent.work, 40)]
-    return [*found, Piece(f": {agent.task}"), Piece("  " + " · ".join(parts), "dim")]
+from sessiontree.views.words import work_in
 
 
 class OutlineView(View, inherit_bindings=False):

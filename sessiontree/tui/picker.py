@@ -22,12 +22,11 @@ from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
 from sessiontree.storage.names import Report
 from sessiontree.tui import reader
-from sessiontree.tui.lines import Bar, Line, Lines, Page, Piece
+from sessiontree.tui.drawing import Line, Piece, matching, preview_lines, session_line, title_lines
+from sessiontree.tui.leaving import Resume, Viewing, ask_to_resume
+from sessiontree.tui.lines import Bar, Lines, Page
 from sessiontree.tui.outline import OutlineView
-from sessiontree.tui.resuming import Resume, ask_to_resume
-from sessiontree.tui.sessions import matching, preview_lines, session_line, title_lines
 from sessiontree.tui.view import HELP, MOVING, View, key
-from sessiontree.tui.viewing import Viewing
 
 Find = Callable[[], list[SessionInfo]]
 """Reads the list of all sessions."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -12,9 +14,7 @@ from rich.cells import cell_len
 
 from sessiontree.library.listing import SessionInfo
 from sessiontree.text.columns import CODES
-from sessiontree.tui.first import row
-from sessiontree.tui.lines import Piece, beside, fitted, text_of, wrapped
-from sessiontree.tui.sessions import session_line
+from sessiontree.tui.drawing import Piece, beside, fitted, row, session_line, text_of, wrapped
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
@@ -136,3 +136,8 @@ def test_a_session_in_a_list_is_a_line_of_its_facts() -> None:
     assert text_of(session_line(plain, 110, now)).split() == [
         *("2h", "sessiontree", "A", "name", "app", "35", "KB"),
     ]
+
+
+def test_the_first_screen_is_drawn_without_the_slow_package() -> None:
+    code = "import sys, sessiontree.tui.drawing; sys.exit('textual' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0

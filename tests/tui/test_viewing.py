@@ -11,8 +11,8 @@ from urllib.request import urlopen
 import pytest
 
 from sessiontree.errors import SessionTreeError
-from sessiontree.tui import viewing
-from sessiontree.tui.viewing import Viewing
+from sessiontree.tui import leaving
+from sessiontree.tui.leaving import Viewing
 from tests.support.sessions import chat
 
 
@@ -38,7 +38,7 @@ def views() -> Iterator[Viewing]:
 def test_without_its_packages_the_view_names_what_installs_them(
     views: Viewing, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(viewing, "_NEEDED", ("sys", "no_such_package"))
+    monkeypatch.setattr(leaving, "_NEEDED", ("sys", "no_such_package"))
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
     with pytest.raises(SessionTreeError, match=r"starlette and uvicorn; .*run: pip install"):
         views.open("s.jsonl", "u")
@@ -88,4 +88,4 @@ def test_a_browser_of_the_terminal_is_not_opened(
 ) -> None:
     monkeypatch.setattr(webbrowser, "get", get)
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
-    assert not viewing._shown("http://127.0.0.1/")
+    assert not leaving._shown("http://127.0.0.1/")

@@ -9,7 +9,7 @@ from urllib.request import urlopen
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.tui.resuming import Resume
+from sessiontree.tui.leaving import Resume
 from tests.cli.screens import AGENTS
 from tests.tui.driving import Driven, drive
 from tests.tui.sessions import branched, saying

@@ -1,6 +1,7 @@
-"""Opens a session in the browser: a server runs as long as this program, and reads only.
+"""Ways out of the browser: a resume in an agent, and the web view.
 
-The server is a process of its own, `sessiontree view`, so that nothing here waits for it.
+A resume ends the browser; its caller runs the agent. The web view is a process of its own,
+`sessiontree view`, which reads only and runs as long as the browser, so that nothing waits for it.
 """
 
 from __future__ import annotations
@@ -9,11 +10,55 @@ import subprocess
 import sys
 import webbrowser
 from importlib.util import find_spec
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import quote
 
+from sessiontree.agents import NAMES
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.listing import facts_of
 from sessiontree.library.root import environment
+from sessiontree.storage.place import whole_path
+from sessiontree.tui.lines import Ask
+from sessiontree.tui.view import View
+
+
+class Resume(NamedTuple):
+    """What to do when the browser has ended.
+
+    Attributes:
+        file: the session.
+        agent: the agent that goes on with it.
+        runs: whether to run the command, and not only to print it.
+    """
+
+    file: str
+    agent: str
+    runs: bool
+
+
+def ask_to_resume(view: View, file: str, *, runs: bool) -> None:
+    """Ask in which agent to go on, its own first; then end the browser."""
+
+    def answered(agent: str | None) -> None:
+        if not agent:
+            return
+        if agent not in NAMES:
+            view.tell(f"there is no agent {agent}; the agents are {', '.join(NAMES)}", "failure")
+            return
+        view.app.exit(Resume(whole_path(file), agent, runs))
+
+    verb = "Resume" if runs else "Print the command to resume"
+    question = f"{verb} in ({', '.join(NAMES)})"
+    view.app.push_screen(Ask(question, _own_agent(file)), answered)
+
+
+def _own_agent(file: str) -> str:
+    try:
+        made_by = facts_of(file).made_by
+    except (SessionTreeError, OSError):  # gone, or no session; resume says so
+        return ""
+    return made_by if made_by in NAMES else ""
+
 
 _INSTALL: Final = "pip install '.[web]'"
 _NEEDED: Final = ("starlette", "uvicorn")

@@ -1,0 +1,341 @@
+"""The lines of the browser: texts in roles, sessions, and turns as rows that fold.
+
+Nothing here imports textual, so that the first list, or the last turns of a session, are on the
+screen while it is imported.
+
+Invariants: a fitted line has no control character and is never wider than asked for; no file is
+read for a list.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, NamedTuple
+
+from sessiontree.agents import command_of
+from sessiontree.core.display import one_line
+from sessiontree.core.entry import moment_of
+from sessiontree.errors import SessionTreeError
+from sessiontree.library.listing import SessionInfo, facts_of, moment
+from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
+from sessiontree.library.one import opened_by_ends
+from sessiontree.session import Session
+from sessiontree.text.amounts import ago, briefly_ago, dollars, in_short
+from sessiontree.text.columns import CODES, columns_of, cut, filled
+from sessiontree.text.preview import size_in_short
+from sessiontree.tui.frame import write
+from sessiontree.views.layout import Run, inside, layout
+from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree, latest
+from sessiontree.views.words import EVENTS, asked_in, outcome_parts, told_in, work_in
+from sessiontree.views.work import TurnEvent
+
+_MOST: Final = 4  # characters for each column: combining ones need no column
+
+
+class Piece(NamedTuple):
+    """A text in a role."""
+
+    text: str
+    role: str = ""
+
+
+Line = Sequence[Piece]
+
+
+def fitted(line: Line, width: int) -> list[Piece]:
+    """The pieces that have room in so many columns, each made safe for the terminal."""
+    found: list[Piece] = []
+    for text, role in line:
+        if width <= 0:
+            break
+        start = text[: _MOST * width + 1].replace("\n", "↵").replace("\t", " ")
+        shown = cut(start, width)
+        width -= columns_of(shown)
+        if shown:
+            found.append(Piece(shown, role))
+    return found
+
+
+def text_of(line: Line) -> str:
+    return "".join(piece.text for piece in line)
+
+
+def beside(left: Line, right: Line, width: int) -> list[Piece]:
+    """A line whose right part ends at the width; the left part gets what that leaves."""
+    ends = fitted(right, width)
+    room = width - columns_of(text_of(ends)) - (2 if ends else 0)
+    starts = fitted(left, room)
+    gap = width - columns_of(text_of(starts)) - columns_of(text_of(ends))
+    return [*starts, Piece(" " * max(0, gap)), *ends]
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text, long ones broken at spaces where there are any."""
+    found: list[str] = []
+    width = max(8, width)
+    for line in text.expandtabs(4).split("\n"):
+        found += _broken(line, width)
+    return found
+
+
+def _broken(line: str, width: int) -> list[str]:
+    found: list[str] = []
+    start = 0
+    while True:
+        end = start + width
+        if not line[start : end + 1].isascii():
+            end = start + max(1, _fitting(line[start:end], width))
+        if end >= len(line):
+            found.append(line[start:])
+            return found
+        at = line.rfind(" ", (start + end) // 2, end + 1)
+        end = end if at < 0 else at
+        found.append(line[start:end])
+        start = end + (1 if at >= 0 else 0)
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters of a text fit in so many columns."""
+    count = len(text)
+    while count > 1 and columns_of(text[:count]) > width:
+        count -= max(1, (columns_of(text[:count]) - width) // 2)
+    return count
+
+
+_LONGEST: Final = 400
+_WIDE: Final = 100  # columns from which on the project and the turns are shown
+_PROMPT_LINES: Final = 3
+
+
+def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
+    """A session in a list."""
+    when = briefly_ago(now.timestamp() - moment(one.modified))
+    agent = command_of(agent_of(one))
+    left = [
+        Piece(f"{when:>4}  ", "dim"),
+        Piece(filled(agent, 11) + "  ", "agent"),
+        Piece(title_of(one, _LONGEST)),
+    ]
+    note = note_of(one, {})
+    right = [Piece(f"{note}  ", "label")] if note else []
+    if width >= _WIDE:
+        right.append(Piece(f"{filled(folder_of(one), 16)}  ", "dim"))
+        right.append(Piece("      " if one.turns is None else f"{one.turns:>4,} t", "dim"))
+    right.append(Piece(f"{dollars(one.cost) if one.cost else '':>8}", "number"))
+    right.append(Piece(f"{size_in_short(one.bytes):>8}", "dim"))
+    return beside(left, right, width)
+
+
+def folder_of(one: SessionInfo) -> str:
+    """The last part of the working directory."""
+    return one_line((one.cwd or "").rstrip("/").rpartition("/")[2])
+
+
+def preview_lines(one: SessionInfo, width: int, now: datetime) -> list[Line]:
+    """The facts of a session, and its first prompt."""
+    facts = [agent_of(one), model_of(one), size_in_short(one.bytes), short_id(one.id)]
+    if one.turns is not None:
+        facts.insert(2, f"{one.turns:,} {'turn' if one.turns == 1 else 'turns'}")
+    if one.cost:
+        facts.insert(3, dollars(one.cost))
+    past = ago(now.timestamp() - moment(one.modified))
+    lines: list[Line] = [
+        [Piece(title_of(one, _LONGEST), "title")],
+        [Piece(" · ".join([*filter(None, facts), past]), "dim")],
+        [Piece(one.cwd or "(no directory)", "dim")],
+    ]
+    asked = wrapped(one_line(one.first_message or "", _LONGEST), width)[:_PROMPT_LINES]
+    return [*lines, *([Piece(line)] for line in asked if line)]
+
+
+def matching(sessions: Sequence[SessionInfo], words: str) -> list[SessionInfo]:
+    """The sessions that have all words in what a list knows of them."""
+    wanted = words.casefold().split()
+    return [one for one in sessions if all(word in _known(one) for word in wanted)]
+
+
+def _known(one: SessionInfo) -> str:
+    facts = (one.name, one.first_message, one.cwd, agent_of(one), one.model, one.id, one.file)
+    return "\n".join(filter(None, facts)).casefold()
+
+
+def title_lines(count: int, among: int, words: str, order: str) -> tuple[Line, Line]:
+    """The title of the list: how many sessions, and which."""
+    found = f"{count:,} of {among:,}" if words else f"{among:,}"
+    noun = "session" if among == 1 else "sessions"
+    return [Piece(f"sessiontree · {found} {noun}")], [Piece(f"by {order}")]
+
+
+_LEAST_WORK: Final = 24
+_MOST_INDENTED: Final = 8
+
+
+class Row(NamedTuple):
+    """A row of the outline.
+
+    Attributes:
+        kind: what the row shows.
+        turn: the place of its turn.
+        level: how many branches and subagents it is inside of.
+        key: names what folds here; None where nothing does.
+        inside: the number of turns that are folded here.
+        item: the place of the event or the subagent in its turn.
+    """
+
+    kind: Literal["turn", "event", "subagent"]
+    turn: int
+    level: int = 0
+    key: str | None = None
+    inside: int = 0
+    item: int = 0
+
+    @property
+    def starts(self) -> bool:
+        """True if a branch begins here."""
+        return self.kind == "turn" and self.key is not None
+
+
+def rows_of(outline: SessionOutline, folded: Collection[str], opened: Collection[str]) -> list[Row]:
+    """The rows; branches are open but those `folded`, subagents closed but those `opened`.
+
+    A key is the uuid of the first entry of a branch, or the lane of a subagent.
+    """
+    turns, shape = outline.turns, TurnTree(outline.turns)
+
+    def is_folded(run: Run) -> bool:
+        return bool(run.joint) and turns[run.nodes[0]].uuid in folded
+
+    rows: list[Row] = []
+    for run in layout(shape, deepest=_MOST_INDENTED, folded=is_folded):
+        key = turns[run.nodes[0]].uuid if run.joint else None
+        if run.is_folded:
+            first = run.nodes[0]
+            rows.append(Row("turn", first, run.level, key, len(inside(shape, first))))
+            continue
+        for place in run.nodes:
+            rows.append(Row("turn", place, run.level, key))
+            rows += _rows_below(turns[place], rows[-1], opened)
+            key = None
+    return rows
+
+
+def _rows_below(turn: Turn, row: Row, opened: Collection[str]) -> Iterator[Row]:
+    """The rows of the events and the subagents of a turn."""
+    for item, event in enumerate(turn.events):
+        if event.kind in EVENTS:
+            yield Row("event", row.turn, row.level, item=item)
+    for item, agent in enumerate(turn.subagents):
+        if agent.own:
+            continue
+        key = agent.lane if agent.turns else None
+        count = 0 if key in opened else len(agent.turns)
+        yield Row("subagent", row.turn, row.level + 1, key, count, item)
+        if key in opened:
+            yield from (Row("turn", at, row.level + 2) for at in agent.turns)
+
+
+def row_line(outline: SessionOutline, row: Row, width: int) -> Line:
+    """A row of the outline on the screen."""
+    turn = outline.turns[row.turn]
+    indent = Piece("│ " * min(row.level, _MOST_INDENTED), "dim")
+    if row.kind == "event":
+        return [indent, Piece("      "), *_event(turn.events[row.item])]
+    if row.kind == "subagent":
+        return beside([indent, *_subagent(turn.subagents[row.item], row)], (), width)
+    return _turn(outline, turn, row, indent, width)
+
+
+def last_line(turn: Turn, width: int) -> Line:
+    """A turn of a session whose outline is not read yet."""
+    alone = SessionOutline("", None, None, None, (turn,), None, None, turn.work)
+    return row_line(alone, Row("turn", 0), width)
+
+
+def _turn(outline: SessionOutline, turn: Turn, row: Row, indent: Piece, width: int) -> Line:
+    is_here = outline.here is not None and outline.turns[outline.here] is turn
+    mark = "●" if turn.current else "○"
+    number = "↳" if turn.subagent else turn.name if turn.number or outline.id else "…"
+    left = [indent, Piece(mark + " ", "here" if turn.current else "dim")]
+    left.append(Piece(f"{number:<3} ", "number"))
+    if row.inside:
+        left.append(Piece(f"▸ {row.inside:,} {'turn' if row.inside == 1 else 'turns'} ", "branch"))
+    left += [Piece(f"({name}) ", "branch") for name in turn.names]
+    left += [Piece(f"[{label}] ", "label") for _, label in turn.labels]
+    if is_here:
+        left.append(Piece("◀ ", "here"))
+    left.append(Piece(asked_in(turn), "prompt" if turn.current else ""))
+    if turn.answer and turn.prompt is not None:
+        left.append(Piece(f"  → {told_in(turn)}", "dim"))
+    right = []
+    for part in work_in(turn.work, max(_LEAST_WORK, width // 3), outcome_parts(turn)):
+        right += [Piece(" · ", "dim"), Piece(part.text, part.role or "dim")]
+    moment = moment_of(turn.work.started)
+    clock = "" if moment is None else moment.astimezone().strftime("%H:%M")
+    return beside(left, [*right[1:], Piece(f"  {clock}" if clock else "", "dim")], width)
+
+
+def _event(event: TurnEvent) -> Line:
+    sign, role = EVENTS[event.kind]
+    at = f" at {in_short(event.tokens)} tokens" if event.tokens else ""
+    return [Piece(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)]
+
+
+def _subagent(agent: Subagent, row: Row) -> list[Piece]:
+    sign = "" if row.key is None else "▸ " if row.inside else "▾ "
+    found = [Piece(f"    {sign}↳ {agent.name}", "agent")]
+    if agent.missing:
+        return [*found, Piece("  its transcript is missing", "failure")]
+    parts = [part.text for part in work_in(agent.work, 40)]
+    return [*found, Piece(f": {agent.task}"), Piece("  " + " · ".join(parts), "dim")]
+
+
+_MOST_ROWS: Final = 500
+
+
+def draw_list(sessions: Sequence[SessionInfo], order: str) -> None:
+    """Draw the list as the browser is going to draw it."""
+    width, height = os.get_terminal_size()
+    now = datetime.now(UTC)
+    title, _ = title_lines(len(sessions), len(sessions), "", order)
+    rows = [row(1, [Piece(filled_to(title, width), "bar")])]
+    for number, one in enumerate(sessions[: min(height - 3, _MOST_ROWS)], 3):
+        rows.append(row(number, fitted(session_line(one, width, now), width)))
+    write("".join(rows))
+
+
+def filled_to(line: Line, width: int) -> str:
+    """The text of a line, as wide as the screen."""
+    text = text_of(fitted(line, width))
+    return text + " " * max(0, width - len(text))
+
+
+def row(number: int, line: Line) -> str:
+    """A line with what puts it on a row of the terminal."""
+    return f"\x1b[{number};1H\x1b[2K" + "".join(map(_coloured, line))
+
+
+def _coloured(piece: Piece) -> str:
+    code = CODES[piece.role]
+    if not code or (os.environ.get("NO_COLOR") and piece.role != "bar"):
+        return piece.text
+    return f"\x1b[{code}m{piece.text}\x1b[0m"
+
+
+def draw_last(file: str) -> None:
+    """Draw the last turns of a session, unless all of it must be translated or migrated first."""
+    try:
+        session = opened_by_ends(file)
+        if session is None and facts_of(file).agent is not None:
+            return
+        with session or Session.open(file, readonly=True) as opened:
+            found = latest(opened.cursor)
+    except (SessionTreeError, OSError):  # the browser tells it
+        return
+    width, height = os.get_terminal_size()
+    title = [Piece(file.rpartition("/")[2])]
+    rows = [row(1, [Piece(filled_to(title, width), "bar")])]
+    for number, turn in enumerate(found[-max(1, height - 2) :], 2):
+        rows.append(row(number, fitted(last_line(turn, width), width)))
+    write("".join(rows))
