@@ -35,8 +35,8 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 80,
-    ("show", "s.jsonl"): 88,
-    ("context", "s.jsonl"): 86,
+    ("show", "s.jsonl"): 86,
+    ("context", "s.jsonl"): 85,
     ("label", "s.jsonl", "@", "start"): 82,
     ("tree", "s.jsonl"): 88,
     ("search", "hello", "s.jsonl"): 118,

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import islice, zip_longest
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import click
 import msgspec
@@ -37,7 +37,6 @@ from sessiontree.session import Session
 from sessiontree.text.amounts import ago, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.text.preview import is_unclear, preview
-from sessiontree.views.compare import Comparison, Side
 from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.messages import is_typed, typed_in, with_messages
 from sessiontree.views.tree import Label
@@ -55,6 +54,9 @@ from sessiontree.views.words import (
     work_parts,
 )
 from sessiontree.views.work import TurnEvent, total
+
+if TYPE_CHECKING:
+    from sessiontree.views.compare import Comparison, Side
 
 HERE: Final = "← you are here"
 _MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn

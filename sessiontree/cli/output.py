@@ -22,7 +22,6 @@ from sessiontree.core.message import Message, speaker_of
 from sessiontree.core.usage import Usage
 from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import speaker as entry_speaker
-from sessiontree.views.parts import text_of_message
 
 
 def out_json(value: Any) -> None:
@@ -133,6 +132,8 @@ def out_written(entry: Entry, done: str, *, as_json: bool) -> None:
 
 def out_message(message: Message) -> None:
     """Print a message: its role, and its text beside it."""
+    from sessiontree.views.parts import text_of_message  # few commands show messages
+
     first, *others = text_of_message(message).split("\n")
     out(f"{one_line(speaker_of(message)):<18}{first}".rstrip())
     for line in others:

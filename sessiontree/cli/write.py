@@ -28,7 +28,6 @@ from sessiontree.errors import EntryError, UsageError
 from sessiontree.library.root import STORE_VARIABLE, environment, named_store
 from sessiontree.operations import moves
 from sessiontree.session import Session
-from sessiontree.views.parts import text_of_entry
 
 _FORK: Final = "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'"
 
@@ -266,6 +265,8 @@ def _summary_options(command: Callable[..., None]) -> Callable[..., None]:
 
 def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | None = None) -> str:
     """The summary that a program writes of the entries, by the user's instructions if any."""
+    from sessiontree.views.parts import text_of_entry  # few commands show whole entries
+
     transcript = "\n".join(f"{speaker(e)}: {text_of_entry(e)}\n" for e in entries if e.is_content)
     if instructions is not None:
         transcript += f"\nThe user's instructions for the summary: {instructions}\n"

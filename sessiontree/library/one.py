@@ -47,10 +47,10 @@ from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import ends_of
 from sessiontree.storage.names import Report
 from sessiontree.views.tree import count_branches
-from sessiontree.views.turns import SessionOutline, latest
 
 if TYPE_CHECKING:
     from sessiontree.handles.registry import Registry
+    from sessiontree.views.turns import SessionOutline
 
 
 class Facts(msgspec.Struct, frozen=True, rename="camel"):
@@ -168,6 +168,8 @@ def opened_by_ends(file: str) -> Session | None:
     are made of the number of a line, as for Codex. It lacks what is above the turns and beside the
     file, such as subagents, and it does not grow.
     """
+    from sessiontree.views.turns import latest  # few sessions are opened by their ends
+
     for size in _SIZES:
         ends = ends_of(file, size)
         if ends is None:

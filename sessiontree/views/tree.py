@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 from operator import or_
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -30,8 +30,10 @@ from sessiontree.engine.logtree import View
 from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
 from sessiontree.text.preview import preview, role, speaker
-from sessiontree.views.layout import Run, layout
 from sessiontree.views.messages import Messages, may_be_prompt
+
+if TYPE_CHECKING:
+    from sessiontree.views.layout import Run
 
 _SUBAGENTS: Final = ("agent-", "sidechain-")
 FOLD_LONGER_THAN: Final = 8  # rows
@@ -307,6 +309,8 @@ class _Picture:
         }
 
     def lines(self) -> Iterator[str]:
+        from sessiontree.views.layout import Run, layout  # few commands draw
+
         yield self._heading()
         roots = [Run((root,)) for root in self._tree.roots()]
         for run in layout(self, roots, deepest=_DEEPEST):

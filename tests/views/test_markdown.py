@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -131,3 +133,18 @@ def test_a_redaction_looks_through_all_that_a_transcript_leaves_out() -> None:
         c = chr(number)
         if not c.isprintable() and c not in "\r\n\t" and not markdown.plain(c):
             assert not seen(c), hex(number)
+
+
+PARSED = (
+    *("a", "b c", " ", "    ", "\t", "\n", "\n\n", "* ", "+ ", "1. ", "[a]:", " /u", '"t', "|"),
+    *("|a|b|\n|:-:|-|", "_", "**", "![", "](", ")", "\\", "&amp;", "--- ", "- ", "* * *", "___"),
+)
+
+
+@settings(deadline=None, max_examples=300)
+@given(st.lists(st.sampled_from(PARSED), max_size=9).map("".join))
+def test_a_text_without_marks_is_what_parsing_makes_of_it(text: str) -> None:
+    fast = markdown.prose(text)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(markdown, "_MARKS", re.compile(""))
+        assert markdown.prose(text) == fast
