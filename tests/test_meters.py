@@ -14,7 +14,7 @@ import pytest
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 285,
+    "modules of sessiontree": 284,
     "lines of sessiontree": 93_404,
     "lines of tests": 99_496,
 }

@@ -52,7 +52,6 @@ from sessiontree.library.one import facts_about
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 from sessiontree.views.messages import is_typed, pieces_of
-from sessiontree.views.parts import text_of_message
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
@@ -138,6 +137,8 @@ def _out_entry(session: Session, entry: Entry) -> None:
         }
     )
     if is_message:
+        from sessiontree.views.parts import text_of_message  # few commands show messages
+
         out("\n" + text_of_message(message))
     rest.pop("message", None)
     if rest:

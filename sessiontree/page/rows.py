@@ -20,7 +20,7 @@ from sessiontree.core.activity import (
     output_of,
 )
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import ANNOTATIONS, SUMMARIES, moment_of
+from sessiontree.core.entry import ANNOTATIONS, moment_of
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
@@ -41,8 +41,7 @@ from sessiontree.edits.tools import Edit, Told, edits_of, with_arguments
 from sessiontree.page import markup
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
-from sessiontree.views.markdown import noted
-from sessiontree.views.parts import Part, parts, parts_of, split_arguments
+from sessiontree.views.parts import Note, Part, note_of, parts, parts_of, split_arguments
 
 NOTHING: Final = Markup("")
 _GIST: Final = 70
@@ -204,16 +203,14 @@ class TurnRows:
     def take(self, kind: str, fields: Mapping[str, Any], time: str | None, uuid: str) -> None:
         """Take an entry that is not a message."""
         self._time = time
-        if (text := typed_text(fields)) is not None:
-            self._say(PROMPT, "User, typed while the agent worked", text)
+        if typed_text(fields) is not None:
+            self._asked(parts_of(fields), PROMPT, "User, typed while the agent worked")
         elif kind == "custom_message":
             self._asked(parts_of(fields), PROGRAM, str(fields.get("customType") or "custom"))
         elif kind in HIDDEN:
             self._annotation(kind, fields)
-        elif kind == "compaction" or kind in SUMMARIES or kind == "merge":
-            self._summary(kind, fields)
-        elif noted(kind, fields) is not None:
-            self._setting(kind, fields)
+        elif (note := note_of(kind, fields)) is not None:
+            self._note(kind, note, fields)
         else:
             body = markup.pre(indented_text(fields))
             head = self._templates.note(f"Unknown type {plain_line(kind, 60)}", "", "unknown")
@@ -227,39 +224,24 @@ class TurnRows:
         head = self._templates.note(words, plain_line(text, 120), "annotation")
         self._add(ANNOTATION, words, head, self._long(text))
 
-    def _summary(self, kind: str, fields: Mapping[str, Any]) -> None:
-        summary = fields.get("summary")
-        text = summary if isinstance(summary, str) else ""
+    def _note(self, kind: str, note: Note, fields: Mapping[str, Any]) -> None:
+        if note.summary is not None:
+            self._summary(note, note.summary, is_compaction=kind == "compaction")
+            return
+        if kind == "model_change":
+            self._answers_with(str(fields.get("modelId")))
+        words = " ".join(filter(None, note[:3]))
+        given = fields.get("replacement") if kind == "context_edit" else None
+        body = NOTHING if given is None else self._long(indented_text(given))
+        self._add(CHANGE, words, self._templates.note(plain_line(words, 200), "", "change"), body)
+
+    def _summary(self, note: Note, text: str, *, is_compaction: bool) -> None:
         said = markup.prose(text, self._colours) if text else NOTHING
         is_short = 0 < len(text) <= _SHORT_SUMMARY
         shown, body = (self._templates.said("", said), NOTHING) if is_short else (NOTHING, said)
-        if kind == "compaction":
-            before = fields.get("tokensBefore")
-            words = f"{before:,} tokens before" if isinstance(before, int) else ""
-            head = self._templates.line("Compacted here", words, model=True) + shown
-            self._add(COMPACTION, f"compacted: {text}", head, body)
-            return
-        left = str(fields.get("fromUuid") or fields.get("mergedUuid") or "")[:8]
-        words = "Merged the branch up to" if kind == "merge" else "Summary of the branch left at"
-        head = self._templates.line(words, left, model=False) + shown
-        self._add(SUMMARY, text or words, head, body)
-
-    def _setting(self, kind: str, fields: Mapping[str, Any]) -> None:
-        if kind == "model_change":
-            parts = (fields.get("provider"), fields.get("modelId"))
-            words = "Model: " + "/".join(str(part) for part in parts if part)
-            self._answers_with(str(fields.get("modelId")))
-        elif kind == "thinking_level_change":
-            words = f"Thinking: {fields.get('thinkingLevel')}"
-        else:
-            target = str(fields.get("targetUuid") or "")[:8]
-            is_dropped = fields.get("replacement") is None
-            done = "is taken out of the context" if is_dropped else "is replaced in the context"
-            words = f"From here on {target} {done}"
-        body = NOTHING
-        if kind == "context_edit" and fields.get("replacement") is not None:
-            body = self._long(indented_text(fields["replacement"]))
-        self._add(CHANGE, words, self._templates.note(plain_line(words, 200), "", "change"), body)
+        head = self._templates.line(note.words, note.name, model=is_compaction) + shown
+        kind = COMPACTION if is_compaction else SUMMARY
+        self._add(kind, f"compacted: {text}" if is_compaction else text or note.words, head, body)
 
     def take_message(self, message: Message, fields: Mapping[str, Any], time: str | None) -> None:
         """Take a message; `fields` are the keys of its entry."""
@@ -324,9 +306,6 @@ class TurnRows:
         for text in reminders:
             head = self._templates.fold("Reminder of the program", plain_line(text, 100))
             self._add(PROGRAM, text, head, self._long(text.strip()))
-
-    def _say(self, kind: str, who: str, text: str) -> None:
-        self._say_parts(kind, who, text, [markup.typed(text)])
 
     def _say_parts(self, kind: str, who: str, gist: str, parts: list[Markup]) -> None:
         whole = markup.joined(parts)

@@ -37,7 +37,7 @@ from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
 from sessiontree.core.display import printable
-from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
+from sessiontree.core.entry import HEADER, MARKERS, Entry
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import IMAGES, base_type, left_out
@@ -59,7 +59,7 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.storage.place import is_address
 from sessiontree.text.preview import size_in_short
-from sessiontree.views.parts import Part, parts, parts_of, split_arguments
+from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -321,39 +321,18 @@ def folded(title: str, text: str) -> str:
     return f"<details><summary>{title}</summary>\n\n{text}\n\n</details>"
 
 
-def summarized(title: str, text: Any, *, images: bool = False) -> str:
-    """A summary, below its title."""
-    has_text = isinstance(text, str) and text.strip()
-    quoted = f"\n\n{quote(prose(text, images=images))}" if has_text else ""
-    return f"---\n\n**{title}**{quoted}\n\n---"
-
-
 def noted(kind: str, fields: Mapping[str, Any], *, images: bool = False) -> str | None:
     """An entry that is not a message; empty for nothing, None for an unknown type."""
-    if kind == "compaction":
-        tokens = fields.get("tokensBefore")
-        before = f", {tokens:,} tokens before" if isinstance(tokens, int) else ""
-        return summarized(f"Compacted here{before}", fields.get("summary"), images=images)
-    if kind in ("branch_summary", "stack_summary"):
-        left = code(str(fields.get("fromUuid") or "")[:8])
-        return summarized(
-            f"Summary of the branch left at {left}", fields.get("summary"), images=images
-        )
-    if kind == "merge":
-        merged = code(str(fields.get("mergedUuid") or "")[:8])
-        return summarized(f"Merged the branch up to {merged}", fields.get("summary"), images=images)
-    if kind == "context_edit":
-        target = code(str(fields.get("targetUuid") or "")[:8])
-        done = "taken out of" if fields.get("replacement") is None else "replaced in"
-        return f"*From here on {target} is {done} the context.*"
-    if kind == "model_change":
-        model = "/".join(str(fields[k]) for k in ("provider", "modelId") if fields.get(k))
-        return f"*Model: {code(model)}*"
-    if kind == "thinking_level_change":
-        return f"*Thinking: {inline(str(fields.get('thinkingLevel')))}*"
-    if kind in ANNOTATIONS or kind in ("branch", "stack_push"):
-        return ""
-    return None
+    note = note_of(kind, fields)
+    if note is None:
+        return "" if kind in MARKERS else None
+    if note.summary is None:
+        name = inline(note.name) if kind == "thinking_level_change" else code(note.name)
+        return f"*{note.words} {name}{note.done and f' {note.done}.'}*"
+    is_compaction = kind == "compaction"
+    named = note.name and f", {note.name}" if is_compaction else f" {code(note.name)}"
+    shown = f"\n\n{quote(prose(note.summary, images=images))}" if note.summary.strip() else ""
+    return f"---\n\n**{note.words}{named}**{shown}\n\n---"
 
 
 def speaker(message: Message) -> str:

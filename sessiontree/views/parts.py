@@ -10,12 +10,12 @@ the same; bytes are in no text of a part, only in its `block`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from sessiontree.core.activity import as_typed, error_of
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import SUMMARIES, Entry
 from sessiontree.core.media import binary_in
 from sessiontree.core.message import (
     RESULT_ITEMS,
@@ -143,6 +143,8 @@ def _of_block(block: Mapping[str, Any], *, is_typed: bool) -> Iterator[Part]:
 def _piece(block: Mapping[str, Any]) -> Iterator[Part]:
     if text := block_text(block):
         yield Part("text", text, block)
+    elif isinstance(refusal := block.get("refusal"), str) and refusal:
+        yield Part("refusal", refusal, block)
     elif (found := binary_in(block)) is not None:
         yield Part("media", media_in_words(*found), block)
     elif kind_of(block) != "text":
@@ -160,6 +162,44 @@ def _result(result: Mapping[str, Any], id: str) -> Part:
     content = result.get("content", result.get("output"))
     failed = result.get("isError") is True or result.get("is_error") is True
     return Part("result", block=result, id=id, pieces=tuple(_pieces(content)), failed=failed)
+
+
+class Note(NamedTuple):
+    """What an entry that is not a message does: words around a name, and perhaps a summary."""
+
+    words: str
+    name: str = ""
+    done: str = ""
+    summary: str | None = None
+
+
+def note_of(kind: str, fields: Mapping[str, Any]) -> Note | None:
+    """Return what an entry does; None if it is a message, an annotation or of an unknown type."""
+    if kind == "model_change":
+        names = (str(fields[key]) for key in ("provider", "modelId") if fields.get(key))
+        return Note("Model:", "/".join(names))
+    if kind == "thinking_level_change":
+        return Note("Thinking:", str(fields.get("thinkingLevel")))
+    if kind == "context_edit":
+        done = "taken out of" if fields.get("replacement") is None else "replaced in"
+        return Note("From here on", _short(fields.get("targetUuid")), f"is {done} the context")
+    text = fields.get("summary")
+    summary = text if isinstance(text, str) else ""
+    if kind == "compaction":
+        tokens = fields.get("tokensBefore")
+        before = f"{tokens:,} tokens before" if isinstance(tokens, int) else ""
+        return Note("Compacted here", before, summary=summary)
+    if kind == "merge":
+        merged = _short(fields.get("mergedUuid"))
+        return Note("Merged the branch up to", merged, summary=summary)
+    if kind in SUMMARIES:
+        left = _short(fields.get("fromUuid"))
+        return Note("Summary of the branch left at", left, summary=summary)
+    return None
+
+
+def _short(uuid: Any) -> str:
+    return str(uuid or "")[:8]
 
 
 def split_arguments(arguments: Any) -> tuple[dict[str, str], Any]:

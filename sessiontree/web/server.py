@@ -1,13 +1,12 @@
-"""The server of the live view: its socket, its token, and its end.
-
-Runs the server until it is told to end.
-
-The door: the socket of this machine, and who may come in.
+"""The server of the live view: its socket, its token, its connections and its end.
 
 Invariants: only this machine reaches the socket; a request counts only with the name of this server
 as its `Host`, with its own `Origin` or none, and with the token as the first part of its path. The
 token is nowhere else: a cookie or a `Referer` would reach every server on this machine, because
-browsers keep cookies of a host and not of its port. So the links of pages are relative.
+browsers keep cookies of a host and not of its port. So the links of pages are relative. A
+connection without a whole request is closed after some seconds, whatever it sends; beyond some
+number of them, each new one closes the oldest: uvicorn waits without end for the rest of a request,
+so clients without the token could take all descriptors of the process.
 """
 
 from __future__ import annotations
@@ -28,12 +27,12 @@ from typing import Final, NamedTuple
 import uvicorn
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sessiontree.errors import SessionTreeWarning, UsageError
 from sessiontree.page.document import Document
 from sessiontree.session import Session
 from sessiontree.web.app import App
-from sessiontree.web.connection import Connection
 from sessiontree.web.sessions import Sessions
 
 HOST: Final = "127.0.0.1"
@@ -206,3 +205,55 @@ def _warm() -> None:
         session.append_message({"role": "assistant", "content": "```python\na = 1\n```"})
         for _ in Document(session.cursor, session.original).chunks():
             pass
+
+
+_MAX_WAITING: Final = 100
+"""Connections without a whole request: a browser has six, and a process 256 descriptors or more."""
+
+_REQUEST_SECONDS: Final = 5.0
+
+
+class Connection(H11Protocol):
+    """An HTTP connection.
+
+    Attributes:
+        deadline: the time of the loop at which the next request must be whole.
+    """
+
+    deadline = 0.0
+    _timer: asyncio.TimerHandle | None = None
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if the connection is open and no request of it is being answered."""
+        is_answering = self.cycle is not None and not self.cycle.response_complete
+        return not (is_answering or self.transport.is_closing())
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._wait()
+        waiting = [each for each in self.connections if isinstance(each, Connection)]
+        waiting = [each for each in waiting if each.is_waiting]
+        if len(waiting) > _MAX_WAITING:
+            min(waiting, key=lambda each: each.deadline).transport.close()
+
+    def on_response_complete(self) -> None:
+        super().on_response_complete()
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._stop()
+        self.deadline = self.loop.time() + _REQUEST_SECONDS
+        self._timer = self.loop.call_at(self.deadline, self._end)
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _end(self) -> None:
+        if self.is_waiting:
+            self.transport.close()

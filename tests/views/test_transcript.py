@@ -184,7 +184,7 @@ def test_images_are_named_and_attached_ones_are_linked(tmp_path: Path) -> None:
         assert "*[the dialog, 4 B]*" in said(session)
         untyped = f"blob@1.0.0::sha256:{session.blobs.put(PNG).sha256}:4"
         session.append("handle", handle=untyped, kind="binary")
-        assert said(session).count("4 bytes") == 1
+        assert said(session).count("4 B") == 1
         text = said(session, beside=str(tmp_path / "docs"))
     link = re.search(r"!\[the dialog, 4 B\]\(\.\./(.*)\)", text)
     assert link is not None
