@@ -141,7 +141,6 @@ class Rule(NamedTuple):
     reach: int = 0  # how many characters before that the match may start
     within: re.Pattern[str] | None = None  # matches the characters allowed there; None for any
     is_format: bool = False  # whether the secret is known by its own look, not by its context
-    source: str = ""  # where the format is published
     search: Callable[[str], Iterable[tuple[int, int]]] | None = None  # runs instead of the pattern
 
     def spans(self, text: str, lowered: Lowered) -> Iterable[tuple[int, int]]:

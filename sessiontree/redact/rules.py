@@ -1,21 +1,19 @@
-"""All rules in their order, and the table of credentials with a known format.
+"""All rules in their order of precedence, credentials of a known format, and a user's own rules.
 
-The rules: the built-in ones in order of precedence where they overlap, and a user's own.
+The formats are from gitleaks (config/gitleaks.toml), detect-secrets (detect_secrets/plugins),
+trufflehog (pkg/detectors), kingfisher (data/rules) and the documentation of the services. Lengths
+are the published ones, or a little less where a service issues several. `prefixed-token` finds
+formats of the same families that no row names: a short prefix, a separator, a random value.
 
-Credentials that are known by their own look: a table, one row a kind. A row is the name, the kind
-in words, the expression, where the format is published, and the hints. The expression starts at one
-of the hints, which are lower case; `_row` ties it to the start of a word and tries it only where a
-hint stands. Lengths are the published ones, or a little less where a service issues several.
-
-`prefixed-token` finds the formats of the same families that no row names: a short prefix, a
-separator, a random value.
+Invariants: an expression starts at one of its hints, which are lower case, or at most `reach`
+characters before it. It is tied to the start of a word, and tried only where `near`, or a hint, is.
 """
 
 from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, Final
 
 from sessiontree.errors import UsageError
@@ -23,48 +21,15 @@ from sessiontree.redact.context import CREDENTIALS
 from sessiontree.redact.rule import QUOTE, START, Rule, is_varied, looks_random
 from sessiontree.redact.values import ANY_HOME
 
-GITLEAKS: Final = "gitleaks: config/gitleaks.toml"
-DETECT_SECRETS: Final = "detect-secrets: detect_secrets/plugins"
-TRUFFLEHOG: Final = "trufflehog: pkg/detectors"
-KINGFISHER: Final = "kingfisher: data/rules"
-VENDOR: Final = "the service's documentation"
-
 _UUID: Final = r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}"
-_A: Final = "[A-Za-z0-9]"
-_W: Final = "[A-Za-z0-9_-]"
-_HEX: Final = "[0-9a-fA-F]"
-_B64: Final = "[A-Za-z0-9+/=]"
+_SETS: Final = {
+    "<A>": "[A-Za-z0-9]",
+    "<W>": "[A-Za-z0-9_-]",
+    "<H>": "[0-9a-fA-F]",
+    "<B>": "[A-Za-z0-9+/=]",
+    "<uuid>": _UUID,
+}
 _OF_A_WORD: Final = re.compile(r"[A-Za-z0-9+/_~.-]*+")
-
-
-def _row(
-    name: str,
-    what: str,
-    expression: str,
-    source: str,
-    hints: str,
-    *,
-    accepts: Callable[[re.Match[str]], bool] | None = None,
-    near: str | None = None,
-    reach: int = 0,
-) -> Rule:
-    """A row of the table.
-
-    `near` finds where to try, in lower-case text, where a hint alone is too common; `reach` is how
-    many characters of a word stand before it.
-    """
-    return Rule(
-        name,
-        what,
-        re.compile(rf"{START}(?:{expression})", re.ASCII),
-        tuple(hints.split()),
-        accepts=accepts or _is_key,
-        finder=re.compile(near or "|".join(map(re.escape, hints.split())), re.ASCII),
-        reach=reach,
-        within=_OF_A_WORD if reach else None,
-        is_format=True,
-        source=source,
-    )
 
 
 def _is_key(match: re.Match[str]) -> bool:
@@ -77,6 +42,9 @@ def _has_digit(match: re.Match[str]) -> bool:
 
 def _is_random(match: re.Match[str]) -> bool:
     return is_varied(match[0]) and looks_random(match[0])
+
+
+_CHECKS: Final = {"": _is_key, "digit": _has_digit, "random": _is_random}
 
 
 _IDENTIFIERS: Final = """
@@ -198,7 +166,6 @@ PRIVATE_KEY: Final = Rule(
         r"|[tdj][ba][oa]bgkqh)|mi[gh][a-z0-9+/]{1,2}age(?:amb|bb)|mhccaqeei|mc4caqawbqydk2vw"
         r"|b3blbnnzac1rzxktdje"
     ),
-    source=GITLEAKS,
 )
 CUT_KEY: Final = Rule(
     "private-key",
@@ -206,7 +173,6 @@ CUT_KEY: Final = Rule(
     _KEY_END,
     ("private key",),
     search=_headless,
-    source=GITLEAKS,
 )
 
 _BASE64_LINE: Final = re.compile("[A-Za-z0-9+/]{40}")
@@ -254,7 +220,6 @@ ALONE: Final = Rule(
     accepts=_is_alone,
     finder=re.compile("(?<![a-z0-9])[a-z0-9]{32}"),
     is_format=True,
-    source=GITLEAKS,
 )
 
 PREFIXED: Final = Rule(
@@ -267,857 +232,288 @@ PREFIXED: Final = Rule(
     reach=36,
     within=re.compile("[A-Za-z0-9_-]*+"),
     is_format=True,
-    source=GITLEAKS,
 )
 
+_TABLE: Final = r"""
+# Models
+anthropic-key  Anthropic API keys  sk-ant-<W>{16,}+  sk-ant-
+openai-key  OpenAI API keys, and those of others in their style (sk-…)
+    sk-(?:proj|svcacct|service|admin|None|or-v1|lf|let|helicone)-<W>{16,}+|sk-<A>{32,}+  sk-
+langfuse-key  Langfuse keys  [ps]k-lf-<uuid>  sk-lf- pk-lf-
+groq-key  Groq API keys  gsk_<A>{40,}+  gsk_
+xai-key  xAI API keys  xai-<W>{40,}+  xai-
+perplexity-key  Perplexity API keys  pplx-<A>{32,}+  pplx-
+replicate-token  Replicate tokens  r8_<W>{32,}+  r8_
+elevenlabs-key  ElevenLabs API keys, and others that are sk_ and hexadecimal  sk_<H>{32,}+  sk_
+langsmith-key  LangSmith keys  lsv2_(?:pt|sk)_<A>{24,}+(?:_<A>{6,}+)?|ls__<A>{24,}+  lsv2_ ls__
+cerebras-key  Cerebras API keys  csk-<A>{32,}+  csk-
+fireworks-key  Fireworks AI keys  fw_<A>{20,}+  fw_ check=random
+together-key  Together AI keys  tgp_v[0-9]_<W>{32,}+  tgp_v
+nvidia-key  NVIDIA API keys  nvapi-<W>{32,}+  nvapi-
+pinecone-key  Pinecone keys  pcsk_<W>{32,}+  pcsk_
+voyage-key  Voyage AI keys  pa-<W>{40,}+  pa- check=random
+jina-key  Jina AI keys  jina_<W>{32,}+  jina_
+tavily-key  Tavily keys  tvly-<W>{20,}+  tvly- check=digit
+firecrawl-key  Firecrawl keys  fc-<H>{32}(?!\w)  fc-
+e2b-key  E2B keys  e2b_<H>{32,}+  e2b_
+runpod-key  RunPod keys  rpa_<A>{32,}+  rpa_
+modal-token  Modal tokens  a[ks]-<A>{22}(?!\w)  ak- as- check=random
+cursor-key  Cursor keys  (?:key|crsr)_<H>{64}  key_ crsr_
+brave-key  Brave Search keys  BSA<W>{28}(?!\w)  bsa check=random near=bsa[a-z0-9_-]{28}
+huggingface-token  Hugging Face tokens  (?:hf|api_org)_<A>{30,}+  hf_ api_org_
+braintrust-key  Braintrust keys  bt-st-<W>{32,}+  bt-st-
+# Source code and packages
+github-token  GitHub tokens  gh[pousr]_[A-Za-z0-9_]{36,}+|github_pat_\w{22,}+|v1\.[0-9a-f]{40}(?!\w)
+    ghp_ gho_ ghu_ ghs_ ghr_ github_pat_
+gitlab-token  GitLab tokens of all kinds
+    gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|oas|ffct|wt|pt)-<W>{20,}+(?:\.<A>{2,}+){0,3}
+    |GR1348941<W>{20,}+
+    glpat- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glsoat- gloas- glffct- glwt- glpt-
+    gr1348941
+atlassian-token  Atlassian and Bitbucket tokens  AT(?:ATT|CTT|STT)3[\w=+/-]{40,}+|ATBB[\w=.-]{24,}+
+    |ATOA[\w=.-]{40,}+|BBDC-[\w+/@-]{40,50}|ATTA[0-9a-f]{64}
+    atatt3 atctt3 atstt3 atbb atoa bbdc- atta
+npm-token  npm tokens  npm_<A>{36,}+  npm_
+pypi-token  PyPI tokens  pypi-AgE<W>{32,}+  pypi-age
+rubygems-key  RubyGems keys  rubygems_<A>{40,}+  rubygems_
+crates-token  crates.io tokens  cio<A>{32}(?!\w)  cio check=random near=cio[a-z0-9]{32}
+nuget-key  NuGet keys  oy2[a-z0-9]{43}(?!\w)  oy2 check=digit near=oy2[a-z0-9]{43}
+clojars-token  Clojars tokens  (?i:clojars)_<A>{50,}+  clojars_
+packagist-token  Packagist tokens  packagist_[a-z]{3}_<H>{40,}+  packagist_
+artifactory-token  Artifactory keys and tokens  AKC[a-z0-9]<A>{60,}+|cmVmd<A>{50,}+
+    |AP[0-9A-F]<A>{32,}+(?=[\"'\s]|$)
+    akc cmvmd ap check=random near=akc[a-z0-9]{20}|cmvmd[a-z0-9]{20}|ap[0-9a-f][a-z0-9]{32}
+docker-token  Docker Hub tokens  dckr_[a-z]{2,4}_<W>{20,}+  dckr_
+sourcegraph-token  Sourcegraph tokens  (?:sgp|sgd|slk|sgs)_(?:local_|<H>{16}_)?<H>{40,}+
+    sgp_ sgd_ slk_ sgs_
+sonar-token  Sonar tokens  sq(?:u|p|a|co)_<A>{40,}+  squ_ sqp_ sqa_ sqco_
+snyk-token  Snyk tokens  snyk_[a-z]{2,4}\.<A>{4,}+\.<W>{20,}+  snyk_
+# Continuous integration and delivery
+circleci-token  CircleCI tokens  CCI(?:PAT|PRJ)_<A>{20,24}_<H>{40}  ccipat_ cciprj_
+buildkite-token  Buildkite tokens  bk(?:ua|ct|pt|aj|ar|at)_<A>{32,}+
+    bkua_ bkct_ bkpt_ bkaj_ bkar_ bkat_
+harness-token  Harness tokens  [ps]at\.<W>{20,24}\.<A>{20,28}\.<A>{16,24}(?!\w)  pat. sat.
+octopus-key  Octopus Deploy keys  API-[A-Z0-9]{25,32}(?![\w-])  api- check=digit
+terraform-token  Terraform Cloud tokens  <A>{14}\.atlasv1\.[\w=-]{50,}+  .atlasv1. reach=14
+pulumi-token  Pulumi tokens  pul-<A>{40}(?!\w)  pul- check=digit
+doppler-token  Doppler tokens  dp\.(?:pt|ct|st|sa|scim|audit)\.(?:[\w-]{2,35}\.)?<A>{38,48}(?!\w)
+    dp.pt. dp.ct. dp.st. dp.sa. dp.scim. dp.audit.
+infisical-token  Infisical tokens  st\.<H>{24}\.<H>{32}\.<H>{32}  st.
+vault-token  HashiCorp Vault tokens  hv[sbr]\.<W>{20,}+|[sbr]\.<A>{24}(?![\w.])
+    hvs. hvb. hvr. s. b. r. check=random near=hv[sbr]\.|[sbr]\.[a-z0-9]{24}
+prefect-key  Prefect keys  pn[ub]_<A>{32,}+  pnu_ pnb_
+infracost-key  Infracost keys  ico-<A>{32}(?!\w)  ico- check=random
+onepassword-key  1Password keys and tokens
+    A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3}|ops_eyJ[\w+/=-]{100,}+  a3- ops_eyj
+# Clouds
+aws-access-key  AWS access key ids  (?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{16,}+
+    akia asia abia acca a3t near=(?:akia|asia|abia|acca|a3t[a-z0-9])[a-z0-9]{16}
+bedrock-key  Amazon Bedrock keys  ABSK<B>{80,}+|bedrock-api-key-<B>{20,}+  absk bedrock-api-key-
+google-key  Google API keys, OAuth secrets and tokens  AIza<W>{35,}+|GOCSPX-<W>{20,}+
+    |ya29\.<W>{20,}+|1//0<W>{30,}+|AQ\.<W>{40,}+|GOOG[\w]{30,60}(?!\w)
+    aiza gocspx- ya29. 1//0 aq. goog near=aiza|gocspx-|ya29\.|1//0|aq\.(?=[a-z0-9_-]{40})
+    |goog[a-z0-9_]{30}
+firebase-key  Firebase messaging keys  AAAA<W>{7}:<W>{100,}+  aaaa near=aaaa[a-z0-9_-]{7}:
+azure-secret  Azure client secrets and service keys  (?<!sha512-)<W>{86}==(?![\w=])
+    |[\w+/]{30,80}(?:JQQJ99|AzSe|\+ACR|\+ASt|AzCa|AzFu|APIM)[\w+/=]{4,50}
+    jqqj99 azse +acr +ast azca azfu apim == reach=90 near=jqqj99|azse|\+acr|\+ast|azca|azfu|apim
+    |={2}(?<=[a-z0-9_-]{86}==)
+digitalocean-token  DigitalOcean tokens  do[oprt]_v1_<H>{40,}+  doo_v1_ dop_v1_ dor_v1_ dot_v1_
+databricks-token  Databricks tokens  (?:dapi|dose|dkea|dsapi)<H>{32,}+(?:-[0-9]{1,2})?
+    dapi dose dkea dsapi
+alibaba-key  Alibaba Cloud key ids  LTAI<A>{12,26}(?!\w)  ltai check=digit
+tencent-key  Tencent and Volcengine key ids  AK(?:ID|LT)<A>{32,}+  akid aklt check=random
+baidu-key  Baidu Cloud keys  bce-v3/<W>{10,60}/<H>{32,64}  bce-v3/
+yandex-token  Yandex keys and tokens  AQVN<W>{30,40}|y[0-9]_A<W>{30,}+
+    |t1\.<W>{20,300}={0,2}\.<W>{60,100}={0,2}|YC<W>{38}(?!\w)
+    aqvn y0_a y1_a y2_a y3_a t1. yc check=digit near=aqvn|y[0-9]_a|t1\.[a-z0-9_-]{20}
+    |yc[a-z0-9_-]{38}
+cloudflare-token  Cloudflare keys and tokens  v1\.0-<A>{20,28}-<A>{100,}+|cf(?:k|ut|at|ct)_<A>{40,}+
+    v1.0- cfk_ cfut_ cfat_ cfct_
+heroku-key  Heroku keys  HRKU-<W>{36,}+  hrku-
+fly-token  Fly.io tokens  fo1_[\w-]{40,}+|fm[12][ar]?_[A-Za-z0-9+/=_-]{80,}+
+    fo1_ fm1a_ fm1r_ fm2_ fm1_
+netlify-token  Netlify tokens  nf[pcou]_<A>{32,}+  nfp_ nfc_ nfo_ nfu_
+vercel-token  Vercel tokens  vc[apirk]_<A>{24,}+|vercel_blob_rw_<W>{24,}+
+    vca_ vcp_ vci_ vcr_ vck_ vercel_blob_rw_
+render-key  Render keys  rnd_<A>{28,}+  rnd_ check=random
+scaleway-key  Scaleway key ids  SCW[A-Z0-9]{17}(?!\w)  scw check=digit near=scw[a-z0-9]{17}
+openshift-token  OpenShift tokens  sha256~<W>{43}(?!\w)  sha256~
+tailscale-key  Tailscale keys  tskey-(?:[a-z]+-)?<A>{6,}+(?:[-_]<A>{8,}+)?  tskey- check=digit
+nebula-key  Defined Networking keys  dnkey-[\w=-]{40,}+  dnkey-
+netbird-token  NetBird tokens  nbp_<A>{32,}+  nbp_
+# Data
+supabase-key  Supabase keys and tokens  sbp_(?:oauth_)?<A>{32,}+|sb_(?:secret|publishable)_<W>{20,}+
+    sbp_ sb_secret_ sb_publishable_
+planetscale-token  PlanetScale passwords and tokens  pscale_[a-z]{2,6}_[\w=.-]{30,}+  pscale_
+neon-key  Neon keys  (?:napi|npg)_<A>{12,}+  napi_ npg_ check=digit
+mongodb-key  MongoDB Atlas keys  mdb_sa_(?:sk|id)_<W>{20,}+  mdb_sa_
+cockroach-key  CockroachDB keys  CCDB1_<A>{20,}_<A>{32,}+  ccdb1_
+clickhouse-key  ClickHouse Cloud keys  4b1d<A>{38}(?!\w)  4b1d check=random
+airtable-token  Airtable keys and tokens  pat<A>{14}\.<H>{40,}+|key<A>{14}(?!\w)
+    |<A>{4,40}\.v1\.<W>{10,200}\.[0-9a-f]{40,}+
+    pat key .v1. check=random reach=40 near=pat[a-z0-9]{14}\.|key[a-z0-9]{14}(?![a-z0-9_])
+    |\.v1\.[a-z0-9_-]{10}
+notion-token  Notion tokens  (?:ntn|secret)_<A>{40,}+  ntn_ secret_
+confluent-secret  Confluent secrets  cflt[\w+/=]{50,}+  cflt
+dbt-token  dbt tokens  dbt[uscp]_<W>{30,}+  dbtu_ dbts_ dbtc_ dbtp_
+elastic-key  Elastic keys  essu_<B>{40,}+  essu_
+# Observing
+sentry-token  Sentry tokens  sntry[a-z]_[\w+/=-]{40,}+  sntrys_ sntryu_ sntryi_ sntrya_
+newrelic-key  New Relic keys  NR(?:AK|II|IQ|JS|BR|RA|SP|AA)-<W>{19,}+
+    |(?:eu01xx)?<H>{26,36}(?:FFFF)?NRAL|(?:AA|eu01xx)<H>{36,40}-NRMA
+    nrak- nrii- nriq- nrjs- nrbr- nrra- nrsp- nraa- nral -nrma reach=46
+grafana-token  Grafana keys and tokens  glsa_<W>{32,}+|gl[cu]_[\w+/=]{32,}+|eyJrIjoi<B>{40,}+
+    glsa_ glc_ glu_ eyjrijoi
+dynatrace-token  Dynatrace tokens  dt0[a-z][0-9]{2}\.<A>{8,24}\.<A>{40,}+
+    dt0 near=dt0[a-z][0-9]{2}\.
+honeycomb-key  Honeycomb keys  hc[a-z][ilm]k_[a-z0-9]{40,}+  hc near=hc[a-z][ilm]k_
+posthog-key  PostHog keys  ph[xscart]_<W>{32,}+  phx_ phs_ phc_ pha_ phr_ pht_
+openweather-key  OpenWeather keys, in addresses  appid=(?P<secret><H>{32})(?!\w)  appid=
+rootly-token  Rootly tokens  rootly_<H>{40,}+  rootly_
+launchdarkly-key  LaunchDarkly keys  (?:sdk|api|mob|rel)-<uuid>  sdk- api- mob- rel-
+statsig-key  Statsig keys  secret-<A>{30,}+  secret- check=random
+# Messages
+slack-token  Slack tokens and webhooks  xox[a-z](?:\.xox[a-z])?-<W>{10,}+|xapp-<W>{20,}+
+    |hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9/_+-]{20,}+)
+    xox xapp- hooks.slack
+zoho-token  Zoho tokens  1000\.<H>{32}\.<H>{32}  1000.
+close-key  Close keys  api_<A>{20,24}\.<A>{20,24}  api_
+fullstory-key  FullStory keys  (?:na|eu)1\.<B>{60,}+  na1. eu1.
+tableau-token  Tableau tokens  [A-Za-z0-9+/]{22}==:<A>{32}(?!\w)  ==: reach=22
+coinbase-key  names of Coinbase keys  organizations\\*/<uuid>\\*/apiKeys\\*/<uuid>  organizations
+entra-secret  client secrets of Microsoft Entra
+    [A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~])  q~ reach=3 near=[0-9]q~[a-z0-9_~.-]{31}
+convex-key  Convex deploy keys  (?:prod|dev|preview|project):[\w-]{3,60}(?::[\w-]{3,60})?\|<B>{40,}+
+    prod: dev: preview: project:
+node-key  keys in the addresses of Ethereum nodes
+    (?:infura\.io/(?:ws/)?v3|alchemy\.com/(?:nft/)?v[23]|alchemyapi\.io/v2)/(?P<secret>[\w-]{30,}+)
+    infura.io alchemy
+telegram-token  Telegram bot tokens  (?:bot)?(?P<secret>[0-9]{7,12}:<W>{34,36}(?![\w-]))
+    : check=digit reach=15 near=:[a-z0-9_-]{34,36}(?![a-z0-9_-])
+discord-token  Discord tokens and webhooks  [MNO]<W>{22,28}\.<W>{6}\.<W>{27,40}(?!\w)|mfa\.<W>{80,}+
+    |discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/(?P<secret>[0-9]{15,21}/<W>{50,}+)
+    m n o mfa. discord near=[mno][a-z0-9_-]{22,28}\.[a-z0-9_-]{6}\.|mfa\.|discord(?:app)?\.com/api/
+teams-webhook  webhooks of Teams and of Power Automate
+    webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{40,}+)
+    |outlook\.office(?:365)?\.com/webhook/(?P<secret_outlook>[\w@/-]{40,}+)
+    webhook.office.com/webhookb2 outlook.office
+webhook  webhooks of Zapier, IFTTT, Google Chat, Make, Tines, Pipedream and Lark
+    hooks\.zapier\.com/hooks/(?:catch/)?(?P<secret>[A-Za-z0-9/]{12,}+)
+    |maker\.ifttt\.com/trigger/[\w-]{1,100}/(?:json/)?with/key/(?P<secret_ifttt>[\w-]{20,}+)
+    |hook\.(?:[a-z0-9]+\.)?(?:make|integromat)\.com/(?P<secret_make>[a-z0-9]{20,}+)
+    |[\w-]{1,60}\.tines\.com/webhook/(?P<secret_tines>[a-z0-9]{32}/[a-z0-9]{32})
+    |[a-z0-9]{10,40}\.m\.pipedream\.net
+    |open\.(?:feishu\.cn|larksuite\.com)/open-apis/bot/v2/hook/(?P<secret_lark>[\w-]{20,}+)
+    hooks.zapier.com maker.ifttt.com hook. .tines.com .m.pipedream.net open.feishu.cn
+    open.larksuite.com reach=60 near=hooks\.zapier\.com|maker\.ifttt\.com
+    |hook\.(?:[a-z0-9]{1,9}\.)?(?:make|integromat)\.com|\.tines\.com|\.m\.pipedream\.net
+    |open\.(?:feishu|larksuite)
+sendgrid-key  SendGrid keys  SG\.<W>{16,32}\.<W>{32,64}(?!\w)  sg.
+mailgun-key  Mailgun keys  (?:pub)?key-<H>{32}(?!\w)  key- pubkey-
+brevo-key  Brevo keys  x(?:keys|smtps)ib-<H>{40,}+(?:-<A>{12,}+)?  xkeysib- xsmtpsib-
+resend-key  Resend keys  re_<A>{6,10}_<A>{20,}+  re_ check=random
+mailersend-key  MailerSend keys  mlsn\.<H>{60,}+  mlsn.
+twilio-key  Twilio keys  (?:SK|AC|AP|CR)<H>{32}(?!\w)
+    sk ac ap cr check=digit near=(?:sk|ac|ap|cr)[0-9a-f]{32}
+twitch-token  Twitch chat tokens  oauth:[a-z0-9]{28,40}(?!\w)  oauth: check=digit
+facebook-token  Facebook and Instagram tokens  EAA[A-Z]<A>{60,}+|IG(?:QV|AA)<W>{60,}+  eaa igqv igaa
+twitter-token  X bearer tokens  A{20,22}[A-Za-z0-9%+/=]{60,}+  aaaaaaaaaaaaaaaaaaaa
+linkedin-token  LinkedIn secrets and tokens  WPL_AP[01]\.[\w.+/=-]{16,}+|AQ[UVWX][\w-]{80,}+
+    wpl_ap aqu aqv aqw aqx check=random
+pinterest-token  Pinterest tokens  pin[ar]_<A>{60,}+  pina_ pinr_
+# Work
+linear-key  Linear keys and tokens  lin_[a-z]{2,6}_<A>{32,}+  lin_
+figma-token  Figma tokens  fig[a-z]{1,2}_[\w=-]{32,}+  fig near=fig[a-z]{1,2}_
+postman-key  Postman keys  PM(?:AK|AT)-<A>{24,26}(?:-<A>{30,}+)?  pmak- pmat-
+asana-token  Asana tokens  [012]/[0-9]{15,17}(?:/[0-9]{15,17})?:<H>{32}(?!\w)
+    0/ 1/ 2/ near=[012]/[0-9]{15}
+clickup-token  ClickUp tokens  pk_[0-9]{6,9}_[0-9A-Z]{32}(?!\w)  pk_
+typeform-token  Typeform tokens  tfp_[\w.=-]{40,}+  tfp_
+chutes-key  Chutes keys  cpk_[\w]{16,}(?:\.[\w]{16,}){0,2}  cpk_
+dpapi-secret  secrets that Windows encrypted (DPAPI), also as secure strings of PowerShell
+    01000000d08c9ddf<H>{40,}+|AQAAANCMnd8BFdER<B>{40,}+|76492d1116743f04<H>{16}<B>{20,}+
+    01000000d08c9ddf aqaaancmnd8bfder 76492d1116743f04
+contentful-token  Contentful tokens  CFPAT-<W>{40,}+  cfpat-
+dropbox-token  Dropbox tokens  sl\.(?:[a-z]\.)?<W>{60,}+|<A>{11}AAAAAAAAAA<W>{40,}+  sl. aaaaaaaaaa
+hubspot-token  HubSpot tokens  pat-[a-z]{2}[0-9]-<uuid>  pat-
+salesforce-token  Salesforce tokens  00D<A>{12,15}![\w.]{80,}+|5Aep861[\w.=]{60,}+|3MVG9[\w.]{60,}+
+    00d 5aep861 3mvg9
+frameio-token  Frame.io tokens  fio-u-[\w=-]{50,}+  fio-u-
+readme-key  ReadMe keys  rdme_<A>{50,}+  rdme_
+hawk-key  StackHawk keys  hawk\.<W>{20}\.<W>{20}(?!\w)  hawk.
+voiceflow-key  Voiceflow keys  VF\.(?:[A-Z]{2}\.)?<H>{24}\.<A>{16}  vf.
+adobe-secret  Adobe secrets  p8e-<W>{30,}+  p8e-
+mapbox-token  Mapbox tokens  [sp]k\.eyJ<W>{20,}\.<W>{18,}+|[sp]k\.<A>{32}(?!\w)  sk. pk. check=digit
+maxmind-key  MaxMind keys  <A>{6}_<A>{29}_mmk  _mmk reach=36
+authress-key  Authress keys
+    (?:sc|ext|scauth|authress)_<A>{5,30}\.<A>{4,6}\.acc[_-][a-z0-9-]{10,32}\.[\w+/=-]{30,}+
+    sc_ ext_ scauth_ authress_
+flexport-token  Flexport tokens  shltm_<W>{36,}+  shltm_
+# Money
+stripe-key  Stripe secret keys  [sr]k_(?:live|test|prod|org)_<A>{10,}+|whsec_<B>{24,}+
+    |pi_<A>{20,30}_secret_<A>{20,}+
+    sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_ sk_org_ rk_org_ whsec_ pi_
+square-token  Square tokens  EAAA<W>{40,}+|(?:sandbox-)?sq0[a-z]{3}-<W>{20,}+
+    eaaa sq0 sandbox-sq0 near=eaaa|(?:sandbox-)?sq0
+shopify-token  Shopify tokens  shp[a-z]{2,3}_<A>{30,}+  shp near=shp[a-z]{2,3}_
+paypal-token  PayPal and Braintree tokens  access_token\$(?:production|sandbox)\$<A>{12,20}\$<H>{32}
+    access_token$
+plaid-token  Plaid tokens  (?:access|public|link)-(?:sandbox|development|production)-<uuid>
+    access- public- link-
+razorpay-key  Razorpay keys  rzp_(?:live|test)_<A>{10,}+  rzp_ check=digit
+flutterwave-key  Flutterwave keys  FLW(?:SECK|PUBK)(?:_TEST)?-<A>{12,}+(?:-X)?
+    flwseck flwpubk near=flw(?:seck|pubk)
+mollie-key  Mollie, Lob and GoCardless keys  (?:live|test)_<W>{30,}+  live_ test_ check=random
+shippo-token  Shippo tokens  shippo_(?:live|test)_<H>{32,}+  shippo_
+easypost-key  EasyPost keys  EZ[AT]K<A>{40,}+  ezak eztk
+duffel-token  Duffel tokens  duffel_(?:test|live)_[\w=-]{32,}+  duffel_
+woocommerce-key  WooCommerce keys  c[ks]_<H>{40}(?!\w)  ck_ cs_
+paddle-key  Paddle keys  pdl_(?:live|sdbx)_[a-z]+_[\w]{20,}+  pdl_
+# Keys of people and machines
+age-key  age keys  AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{40,}+  age-secret-key-
+wallet-key  keys of wallets: extended keys and Nostr keys  [xyztuv]prv<A>{80,}+|nsec1[a-z0-9]{50,}+
+    xprv yprv zprv tprv uprv vprv nsec1
+ansible-vault  Ansible Vault blocks
+    \$ANSIBLE_VAULT;1\.[0-9];AES(?:256)?(?:;[\w-]{1,64})?(?P<secret>(?:\s{1,64}<H>{20,}+){1,4096})
+    $ansible_vault;
+password-hash  hashes of passwords  \$2[abxy]\$[0-9]{2}\$[./A-Za-z0-9]{53}
+    |\$[156y]\$[./A-Za-z0-9$=,]{20,}+|\$argon2(?:id|i|d)\$[\w=,$+/]{30,}+
+    |\{S?SHA(?:256|512)?\}<B>{20,}+  $2 $1$ $5$ $6$ $y$ $argon2 {sha {ssha check=digit
+"""
+"""One format a row: its name, its kind, the expression and the hints, two blanks apart.
+
+`<A>` and the like are sets of characters. A line that begins with `|` continues the one above."""
+
+_OPTION: Final = re.compile("(check|near|reach)=(.+)")
+
+
+def _formats() -> Iterator[Rule]:
+    """The rules of the table."""
+    table = re.sub(r"\n +(?=\|)", "", re.sub("(?m)^#.*\n", "", _TABLE.strip()))
+    for sign, chars in _SETS.items():
+        table = table.replace(sign, chars)
+    for row in re.split(r"\n(?! )", table):
+        name, what, expression, *others = re.split(r" {2,}|\n +", row)
+        words = " ".join(others).split()
+        options = {found[1]: found[2] for word in words if (found := _OPTION.fullmatch(word))}
+        hints = tuple(word for word in words if not _OPTION.fullmatch(word))
+        reach = int(options.get("reach", 0))
+        yield Rule(
+            name,
+            what,
+            re.compile(rf"{START}(?:{expression})", re.ASCII),
+            hints,
+            accepts=_CHECKS[options.get("check", "")],
+            finder=re.compile(options.get("near") or "|".join(map(re.escape, hints)), re.ASCII),
+            reach=reach,
+            within=_OF_A_WORD if reach else None,
+            is_format=True,
+        )
+
+
 FORMATS: Final = (
-    # Models
-    _row("anthropic-key", "Anthropic API keys", rf"sk-ant-{_W}{{16,}}+", GITLEAKS, "sk-ant-"),
-    _row(
-        "openai-key",
-        "OpenAI API keys, and those of others in their style (sk-…)",
-        rf"sk-(?:proj|svcacct|service|admin|None|or-v1|lf|let|helicone)-{_W}{{16,}}+"
-        rf"|sk-{_A}{{32,}}+",
-        GITLEAKS,
-        "sk-",
-    ),
-    _row("langfuse-key", "Langfuse keys", rf"[ps]k-lf-{_UUID}", VENDOR, "sk-lf- pk-lf-"),
-    _row("groq-key", "Groq API keys", rf"gsk_{_A}{{40,}}+", KINGFISHER, "gsk_"),
-    _row("xai-key", "xAI API keys", rf"xai-{_W}{{40,}}+", KINGFISHER, "xai-"),
-    _row("perplexity-key", "Perplexity API keys", rf"pplx-{_A}{{32,}}+", GITLEAKS, "pplx-"),
-    _row("replicate-token", "Replicate tokens", rf"r8_{_W}{{32,}}+", KINGFISHER, "r8_"),
-    _row(
-        "elevenlabs-key",
-        "ElevenLabs API keys, and others that are sk_ and hexadecimal",
-        rf"sk_{_HEX}{{32,}}+",
-        KINGFISHER,
-        "sk_",
-    ),
-    _row(
-        "langsmith-key",
-        "LangSmith keys",
-        rf"lsv2_(?:pt|sk)_{_A}{{24,}}+(?:_{_A}{{6,}}+)?|ls__{_A}{{24,}}+",
-        TRUFFLEHOG,
-        "lsv2_ ls__",
-    ),
-    _row("cerebras-key", "Cerebras API keys", rf"csk-{_A}{{32,}}+", VENDOR, "csk-"),
-    _row(
-        "fireworks-key", "Fireworks AI keys", rf"fw_{_A}{{20,}}+", VENDOR, "fw_", accepts=_is_random
-    ),
-    _row("together-key", "Together AI keys", rf"tgp_v[0-9]_{_W}{{32,}}+", VENDOR, "tgp_v"),
-    _row("nvidia-key", "NVIDIA API keys", rf"nvapi-{_W}{{32,}}+", KINGFISHER, "nvapi-"),
-    _row("pinecone-key", "Pinecone keys", rf"pcsk_{_W}{{32,}}+", TRUFFLEHOG, "pcsk_"),
-    _row("voyage-key", "Voyage AI keys", rf"pa-{_W}{{40,}}+", VENDOR, "pa-", accepts=_is_random),
-    _row("jina-key", "Jina AI keys", rf"jina_{_W}{{32,}}+", VENDOR, "jina_"),
-    _row("tavily-key", "Tavily keys", rf"tvly-{_W}{{20,}}+", VENDOR, "tvly-", accepts=_has_digit),
-    _row("firecrawl-key", "Firecrawl keys", rf"fc-{_HEX}{{32}}(?!\w)", VENDOR, "fc-"),
-    _row("e2b-key", "E2B keys", rf"e2b_{_HEX}{{32,}}+", VENDOR, "e2b_"),
-    _row("runpod-key", "RunPod keys", rf"rpa_{_A}{{32,}}+", VENDOR, "rpa_"),
-    _row(
-        "modal-token",
-        "Modal tokens",
-        rf"a[ks]-{_A}{{22}}(?!\w)",
-        VENDOR,
-        "ak- as-",
-        accepts=_is_random,
-    ),
-    _row("cursor-key", "Cursor keys", rf"(?:key|crsr)_{_HEX}{{64}}", VENDOR, "key_ crsr_"),
-    _row(
-        "brave-key",
-        "Brave Search keys",
-        rf"BSA{_W}{{28}}(?!\w)",
-        VENDOR,
-        "bsa",
-        accepts=_is_random,
-        near="bsa[a-z0-9_-]{28}",
-    ),
-    _row(
-        "huggingface-token",
-        "Hugging Face tokens",
-        rf"(?:hf|api_org)_{_A}{{30,}}+",
-        GITLEAKS,
-        "hf_ api_org_",
-    ),
-    _row("braintrust-key", "Braintrust keys", rf"bt-st-{_W}{{32,}}+", TRUFFLEHOG, "bt-st-"),
-    # Source code and packages
-    _row(
-        "github-token",
-        "GitHub tokens",
-        r"gh[pousr]_[A-Za-z0-9_]{36,}+|github_pat_\w{22,}+|v1\.[0-9a-f]{40}(?!\w)",
-        GITLEAKS,
-        "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
-    ),
-    _row(
-        "gitlab-token",
-        "GitLab tokens of all kinds",
-        rf"gl(?:pat|dt|rt|rtr|cbt|ptt|ft|imt|agent|soat|oas|ffct|wt|pt)-{_W}{{20,}}+"
-        rf"(?:\.{_A}{{2,}}+){{0,3}}"
-        rf"|GR1348941{_W}{{20,}}+",
-        GITLEAKS,
-        "glpat- gldt- glrt- glrtr- glcbt- glptt- glft- glimt- glagent- glsoat- gloas- glffct- "
-        "glwt- glpt- gr1348941",
-    ),
-    _row(
-        "atlassian-token",
-        "Atlassian and Bitbucket tokens",
-        r"AT(?:ATT|CTT|STT)3[\w=+/-]{40,}+|ATBB[\w=.-]{24,}+|ATOA[\w=.-]{40,}+"
-        r"|BBDC-[\w+/@-]{40,50}|ATTA[0-9a-f]{64}",
-        TRUFFLEHOG,
-        "atatt3 atctt3 atstt3 atbb atoa bbdc- atta",
-    ),
-    _row("npm-token", "npm tokens", rf"npm_{_A}{{36,}}+", GITLEAKS, "npm_"),
-    _row("pypi-token", "PyPI tokens", rf"pypi-AgE{_W}{{32,}}+", GITLEAKS, "pypi-age"),
-    _row("rubygems-key", "RubyGems keys", rf"rubygems_{_A}{{40,}}+", GITLEAKS, "rubygems_"),
-    _row(
-        "crates-token",
-        "crates.io tokens",
-        rf"cio{_A}{{32}}(?!\w)",
-        KINGFISHER,
-        "cio",
-        accepts=_is_random,
-        near="cio[a-z0-9]{32}",
-    ),
-    _row(
-        "nuget-key",
-        "NuGet keys",
-        r"oy2[a-z0-9]{43}(?!\w)",
-        KINGFISHER,
-        "oy2",
-        accepts=_has_digit,
-        near="oy2[a-z0-9]{43}",
-    ),
-    _row("clojars-token", "Clojars tokens", rf"(?i:clojars)_{_A}{{50,}}+", GITLEAKS, "clojars_"),
-    _row(
-        "packagist-token",
-        "Packagist tokens",
-        rf"packagist_[a-z]{{3}}_{_HEX}{{40,}}+",
-        VENDOR,
-        "packagist_",
-    ),
-    _row(
-        "artifactory-token",
-        "Artifactory keys and tokens",
-        rf"AKC[a-z0-9]{_A}{{60,}}+|cmVmd{_A}{{50,}}+|AP[0-9A-F]{_A}{{32,}}+(?=[\"'\s]|$)",
-        GITLEAKS,
-        "akc cmvmd ap",
-        accepts=_is_random,
-        near=r"akc[a-z0-9]{20}|cmvmd[a-z0-9]{20}|ap[0-9a-f][a-z0-9]{32}",
-    ),
-    _row(
-        "docker-token", "Docker Hub tokens", rf"dckr_[a-z]{{2,4}}_{_W}{{20,}}+", KINGFISHER, "dckr_"
-    ),
-    _row(
-        "sourcegraph-token",
-        "Sourcegraph tokens",
-        rf"(?:sgp|sgd|slk|sgs)_(?:local_|{_HEX}{{16}}_)?{_HEX}{{40,}}+",
-        GITLEAKS,
-        "sgp_ sgd_ slk_ sgs_",
-    ),
-    _row(
-        "sonar-token",
-        "Sonar tokens",
-        rf"sq(?:u|p|a|co)_{_A}{{40,}}+",
-        GITLEAKS,
-        "squ_ sqp_ sqa_ sqco_",
-    ),
-    _row(
-        "snyk-token",
-        "Snyk tokens",
-        rf"snyk_[a-z]{{2,4}}\.{_A}{{4,}}+\.{_W}{{20,}}+",
-        VENDOR,
-        "snyk_",
-    ),
-    # Continuous integration and delivery
-    _row(
-        "circleci-token",
-        "CircleCI tokens",
-        rf"CCI(?:PAT|PRJ)_{_A}{{20,24}}_{_HEX}{{40}}",
-        KINGFISHER,
-        "ccipat_ cciprj_",
-    ),
-    _row(
-        "buildkite-token",
-        "Buildkite tokens",
-        rf"bk(?:ua|ct|pt|aj|ar|at)_{_A}{{32,}}+",
-        KINGFISHER,
-        "bkua_ bkct_ bkpt_ bkaj_ bkar_ bkat_",
-    ),
-    _row(
-        "harness-token",
-        "Harness tokens",
-        rf"[ps]at\.{_W}{{20,24}}\.{_A}{{20,28}}\.{_A}{{16,24}}(?!\w)",
-        GITLEAKS,
-        "pat. sat.",
-    ),
-    _row(
-        "octopus-key",
-        "Octopus Deploy keys",
-        r"API-[A-Z0-9]{25,32}(?![\w-])",
-        GITLEAKS,
-        "api-",
-        accepts=_has_digit,
-    ),
-    _row(
-        "terraform-token",
-        "Terraform Cloud tokens",
-        rf"{_A}{{14}}\.atlasv1\.[\w=-]{{50,}}+",
-        GITLEAKS,
-        ".atlasv1.",
-        reach=14,
-    ),
-    _row(
-        "pulumi-token",
-        "Pulumi tokens",
-        rf"pul-{_A}{{40}}(?!\w)",
-        GITLEAKS,
-        "pul-",
-        accepts=_has_digit,
-    ),
-    _row(
-        "doppler-token",
-        "Doppler tokens",
-        rf"dp\.(?:pt|ct|st|sa|scim|audit)\.(?:[\w-]{{2,35}}\.)?{_A}{{38,48}}(?!\w)",
-        GITLEAKS,
-        "dp.pt. dp.ct. dp.st. dp.sa. dp.scim. dp.audit.",
-    ),
-    _row(
-        "infisical-token",
-        "Infisical tokens",
-        rf"st\.{_HEX}{{24}}\.{_HEX}{{32}}\.{_HEX}{{32}}",
-        VENDOR,
-        "st.",
-    ),
-    _row(
-        "vault-token",
-        "HashiCorp Vault tokens",
-        rf"hv[sbr]\.{_W}{{20,}}+|[sbr]\.{_A}{{24}}(?![\w.])",
-        GITLEAKS,
-        "hvs. hvb. hvr. s. b. r.",
-        accepts=_is_random,
-        near=r"hv[sbr]\.|[sbr]\.[a-z0-9]{24}",
-    ),
-    _row("prefect-key", "Prefect keys", rf"pn[ub]_{_A}{{32,}}+", GITLEAKS, "pnu_ pnb_"),
-    _row(
-        "infracost-key",
-        "Infracost keys",
-        rf"ico-{_A}{{32}}(?!\w)",
-        GITLEAKS,
-        "ico-",
-        accepts=_is_random,
-    ),
-    _row(
-        "onepassword-key",
-        "1Password keys and tokens",
-        r"A3-[A-Z0-9]{6}-[A-Z0-9]{6}-?[A-Z0-9]{5}(?:-[A-Z0-9]{5}){3}|ops_eyJ[\w+/=-]{100,}+",
-        GITLEAKS,
-        "a3- ops_eyj",
-    ),
-    # Clouds
-    _row(
-        "aws-access-key",
-        "AWS access key ids",
-        r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[A-Z0-9]{16,}+",
-        GITLEAKS,
-        "akia asia abia acca a3t",
-        near="(?:akia|asia|abia|acca|a3t[a-z0-9])[a-z0-9]{16}",
-    ),
-    _row(
-        "bedrock-key",
-        "Amazon Bedrock keys",
-        rf"ABSK{_B64}{{80,}}+|bedrock-api-key-{_B64}{{20,}}+",
-        GITLEAKS,
-        "absk bedrock-api-key-",
-    ),
-    _row(
-        "google-key",
-        "Google API keys, OAuth secrets and tokens",
-        rf"AIza{_W}{{35,}}+|GOCSPX-{_W}{{20,}}+|ya29\.{_W}{{20,}}+|1//0{_W}{{30,}}+"
-        rf"|AQ\.{_W}{{40,}}+|GOOG[\w]{{30,60}}(?!\w)",
-        GITLEAKS,
-        "aiza gocspx- ya29. 1//0 aq. goog",
-        near=r"aiza|gocspx-|ya29\.|1//0|aq\.(?=[a-z0-9_-]{40})|goog[a-z0-9_]{30}",
-    ),
-    _row(
-        "firebase-key",
-        "Firebase messaging keys",
-        rf"AAAA{_W}{{7}}:{_W}{{100,}}+",
-        VENDOR,
-        "aaaa",
-        near="aaaa[a-z0-9_-]{7}:",
-    ),
-    _row(
-        "azure-secret",
-        "Azure client secrets and service keys",
-        rf"(?<!sha512-){_W}{{86}}==(?![\w=])|[\w+/]{{30,80}}(?:JQQJ99|AzSe|\+ACR|\+ASt|AzCa|AzFu"
-        rf"|APIM)[\w+/=]{{4,50}}",
-        TRUFFLEHOG,
-        "jqqj99 azse +acr +ast azca azfu apim ==",
-        near=r"jqqj99|azse|\+acr|\+ast|azca|azfu|apim|={2}(?<=[a-z0-9_-]{86}==)",
-        reach=90,
-    ),
-    _row(
-        "digitalocean-token",
-        "DigitalOcean tokens",
-        rf"do[oprt]_v1_{_HEX}{{40,}}+",
-        GITLEAKS,
-        "doo_v1_ dop_v1_ dor_v1_ dot_v1_",
-    ),
-    _row(
-        "databricks-token",
-        "Databricks tokens",
-        rf"(?:dapi|dose|dkea|dsapi){_HEX}{{32,}}+(?:-[0-9]{{1,2}})?",
-        GITLEAKS,
-        "dapi dose dkea dsapi",
-    ),
-    _row(
-        "alibaba-key",
-        "Alibaba Cloud key ids",
-        rf"LTAI{_A}{{12,26}}(?!\w)",
-        GITLEAKS,
-        "ltai",
-        accepts=_has_digit,
-    ),
-    _row(
-        "tencent-key",
-        "Tencent and Volcengine key ids",
-        rf"AK(?:ID|LT){_A}{{32,}}+",
-        VENDOR,
-        "akid aklt",
-        accepts=_is_random,
-    ),
-    _row(
-        "baidu-key", "Baidu Cloud keys", rf"bce-v3/{_W}{{10,60}}/{_HEX}{{32,64}}", VENDOR, "bce-v3/"
-    ),
-    _row(
-        "yandex-token",
-        "Yandex keys and tokens",
-        rf"AQVN{_W}{{30,40}}|y[0-9]_A{_W}{{30,}}+"
-        rf"|t1\.{_W}{{20,300}}={{0,2}}\.{_W}{{60,100}}={{0,2}}|YC{_W}{{38}}(?!\w)",
-        GITLEAKS,
-        "aqvn y0_a y1_a y2_a y3_a t1. yc",
-        accepts=_has_digit,
-        near=r"aqvn|y[0-9]_a|t1\.[a-z0-9_-]{20}|yc[a-z0-9_-]{38}",
-    ),
-    _row(
-        "cloudflare-token",
-        "Cloudflare keys and tokens",
-        rf"v1\.0-{_A}{{20,28}}-{_A}{{100,}}+|cf(?:k|ut|at|ct)_{_A}{{40,}}+",
-        GITLEAKS,
-        "v1.0- cfk_ cfut_ cfat_ cfct_",
-    ),
-    _row("heroku-key", "Heroku keys", rf"HRKU-{_W}{{36,}}+", GITLEAKS, "hrku-"),
-    _row(
-        "fly-token",
-        "Fly.io tokens",
-        r"fo1_[\w-]{40,}+|fm[12][ar]?_[A-Za-z0-9+/=_-]{80,}+",
-        GITLEAKS,
-        "fo1_ fm1a_ fm1r_ fm2_ fm1_",
-    ),
-    _row(
-        "netlify-token", "Netlify tokens", rf"nf[pcou]_{_A}{{32,}}+", VENDOR, "nfp_ nfc_ nfo_ nfu_"
-    ),
-    _row(
-        "vercel-token",
-        "Vercel tokens",
-        rf"vc[apirk]_{_A}{{24,}}+|vercel_blob_rw_{_W}{{24,}}+",
-        VENDOR,
-        "vca_ vcp_ vci_ vcr_ vck_ vercel_blob_rw_",
-    ),
-    _row("render-key", "Render keys", rf"rnd_{_A}{{28,}}+", VENDOR, "rnd_", accepts=_is_random),
-    _row(
-        "scaleway-key",
-        "Scaleway key ids",
-        r"SCW[A-Z0-9]{17}(?!\w)",
-        VENDOR,
-        "scw",
-        accepts=_has_digit,
-        near="scw[a-z0-9]{17}",
-    ),
-    _row("openshift-token", "OpenShift tokens", rf"sha256~{_W}{{43}}(?!\w)", GITLEAKS, "sha256~"),
-    _row(
-        "tailscale-key",
-        "Tailscale keys",
-        rf"tskey-(?:[a-z]+-)?{_A}{{6,}}+(?:[-_]{_A}{{8,}}+)?",
-        KINGFISHER,
-        "tskey-",
-        accepts=_has_digit,
-    ),
-    _row("nebula-key", "Defined Networking keys", r"dnkey-[\w=-]{40,}+", GITLEAKS, "dnkey-"),
-    _row("netbird-token", "NetBird tokens", rf"nbp_{_A}{{32,}}+", VENDOR, "nbp_"),
-    # Data
-    _row(
-        "supabase-key",
-        "Supabase keys and tokens",
-        rf"sbp_(?:oauth_)?{_A}{{32,}}+|sb_(?:secret|publishable)_{_W}{{20,}}+",
-        KINGFISHER,
-        "sbp_ sb_secret_ sb_publishable_",
-    ),
-    _row(
-        "planetscale-token",
-        "PlanetScale passwords and tokens",
-        r"pscale_[a-z]{2,6}_[\w=.-]{30,}+",
-        GITLEAKS,
-        "pscale_",
-    ),
-    _row(
-        "neon-key",
-        "Neon keys",
-        rf"(?:napi|npg)_{_A}{{12,}}+",
-        VENDOR,
-        "napi_ npg_",
-        accepts=_has_digit,
-    ),
-    _row(
-        "mongodb-key",
-        "MongoDB Atlas keys",
-        rf"mdb_sa_(?:sk|id)_{_W}{{20,}}+",
-        KINGFISHER,
-        "mdb_sa_",
-    ),
-    _row("cockroach-key", "CockroachDB keys", rf"CCDB1_{_A}{{20,}}_{_A}{{32,}}+", VENDOR, "ccdb1_"),
-    _row(
-        "clickhouse-key",
-        "ClickHouse Cloud keys",
-        rf"4b1d{_A}{{38}}(?!\w)",
-        GITLEAKS,
-        "4b1d",
-        accepts=_is_random,
-    ),
-    _row(
-        "airtable-token",
-        "Airtable keys and tokens",
-        rf"pat{_A}{{14}}\.{_HEX}{{40,}}+|key{_A}{{14}}(?!\w)"
-        rf"|{_A}{{4,40}}\.v1\.{_W}{{10,200}}\.[0-9a-f]{{40,}}+",
-        GITLEAKS,
-        "pat key .v1.",
-        accepts=_is_random,
-        near=r"pat[a-z0-9]{14}\.|key[a-z0-9]{14}(?![a-z0-9_])|\.v1\.[a-z0-9_-]{10}",
-        reach=40,
-    ),
-    _row(
-        "notion-token", "Notion tokens", rf"(?:ntn|secret)_{_A}{{40,}}+", GITLEAKS, "ntn_ secret_"
-    ),
-    _row("confluent-secret", "Confluent secrets", r"cflt[\w+/=]{50,}+", VENDOR, "cflt"),
-    _row("dbt-token", "dbt tokens", rf"dbt[uscp]_{_W}{{30,}}+", VENDOR, "dbtu_ dbts_ dbtc_ dbtp_"),
-    _row("elastic-key", "Elastic keys", rf"essu_{_B64}{{40,}}+", VENDOR, "essu_"),
-    # Observing
-    _row(
-        "sentry-token",
-        "Sentry tokens",
-        r"sntry[a-z]_[\w+/=-]{40,}+",
-        GITLEAKS,
-        "sntrys_ sntryu_ sntryi_ sntrya_",
-    ),
-    _row(
-        "newrelic-key",
-        "New Relic keys",
-        rf"NR(?:AK|II|IQ|JS|BR|RA|SP|AA)-{_W}{{19,}}+|(?:eu01xx)?{_HEX}{{26,36}}(?:FFFF)?NRAL|"
-        rf"(?:AA|eu01xx){_HEX}{{36,40}}-NRMA",
-        GITLEAKS,
-        "nrak- nrii- nriq- nrjs- nrbr- nrra- nrsp- nraa- nral -nrma",
-        reach=46,
-    ),
-    _row(
-        "grafana-token",
-        "Grafana keys and tokens",
-        rf"glsa_{_W}{{32,}}+|gl[cu]_[\w+/=]{{32,}}+|eyJrIjoi{_B64}{{40,}}+",
-        GITLEAKS,
-        "glsa_ glc_ glu_ eyjrijoi",
-    ),
-    _row(
-        "dynatrace-token",
-        "Dynatrace tokens",
-        rf"dt0[a-z][0-9]{{2}}\.{_A}{{8,24}}\.{_A}{{40,}}+",
-        GITLEAKS,
-        "dt0",
-        near=r"dt0[a-z][0-9]{2}\.",
-    ),
-    _row(
-        "honeycomb-key",
-        "Honeycomb keys",
-        r"hc[a-z][ilm]k_[a-z0-9]{40,}+",
-        VENDOR,
-        "hc",
-        near="hc[a-z][ilm]k_",
-    ),
-    _row(
-        "posthog-key",
-        "PostHog keys",
-        rf"ph[xscart]_{_W}{{32,}}+",
-        TRUFFLEHOG,
-        "phx_ phs_ phc_ pha_ phr_ pht_",
-    ),
-    _row(
-        "openweather-key",
-        "OpenWeather keys, in addresses",
-        rf"appid=(?P<secret>{_HEX}{{32}})(?!\w)",
-        VENDOR,
-        "appid=",
-    ),
-    _row("rootly-token", "Rootly tokens", rf"rootly_{_HEX}{{40,}}+", TRUFFLEHOG, "rootly_"),
-    _row(
-        "launchdarkly-key",
-        "LaunchDarkly keys",
-        rf"(?:sdk|api|mob|rel)-{_UUID}",
-        TRUFFLEHOG,
-        "sdk- api- mob- rel-",
-    ),
-    _row(
-        "statsig-key",
-        "Statsig keys",
-        rf"secret-{_A}{{30,}}+",
-        VENDOR,
-        "secret-",
-        accepts=_is_random,
-    ),
-    # Messages
-    _row(
-        "slack-token",
-        "Slack tokens and webhooks",
-        rf"xox[a-z](?:\.xox[a-z])?-{_W}{{10,}}+|xapp-{_W}{{20,}}+"
-        r"|hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/"
-        r"(?P<secret>[A-Za-z0-9/_+-]{20,}+)",
-        GITLEAKS,
-        "xox xapp- hooks.slack",
-    ),
-    _row("zoho-token", "Zoho tokens", rf"1000\.{_HEX}{{32}}\.{_HEX}{{32}}", TRUFFLEHOG, "1000."),
-    _row("close-key", "Close keys", rf"api_{_A}{{20,24}}\.{_A}{{20,24}}", TRUFFLEHOG, "api_"),
-    _row(
-        "fullstory-key", "FullStory keys", rf"(?:na|eu)1\.{_B64}{{60,}}+", TRUFFLEHOG, "na1. eu1."
-    ),
-    _row(
-        "tableau-token",
-        "Tableau tokens",
-        rf"[A-Za-z0-9+/]{{22}}==:{_A}{{32}}(?!\w)",
-        TRUFFLEHOG,
-        "==:",
-        reach=22,
-    ),
-    _row(
-        "coinbase-key",
-        "names of Coinbase keys",
-        rf"organizations\\*/{_UUID}\\*/apiKeys\\*/{_UUID}",
-        TRUFFLEHOG,
-        "organizations",
-    ),
-    _row(
-        "entra-secret",
-        "client secrets of Microsoft Entra",
-        r"[A-Za-z0-9_~.]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}(?![\w~])",
-        GITLEAKS,
-        "q~",
-        near=r"[0-9]q~[a-z0-9_~.-]{31}",
-        reach=3,
-    ),
-    _row(
-        "convex-key",
-        "Convex deploy keys",
-        rf"(?:prod|dev|preview|project):[\w-]{{3,60}}(?::[\w-]{{3,60}})?\|{_B64}{{40,}}+",
-        VENDOR,
-        "prod: dev: preview: project:",
-    ),
-    _row(
-        "node-key",
-        "keys in the addresses of Ethereum nodes",
-        r"(?:infura\.io/(?:ws/)?v3|alchemy\.com/(?:nft/)?v[23]|alchemyapi\.io/v2)/"
-        r"(?P<secret>[\w-]{30,}+)",
-        VENDOR,
-        "infura.io alchemy",
-    ),
-    _row(
-        "telegram-token",
-        "Telegram bot tokens",
-        rf"(?:bot)?(?P<secret>[0-9]{{7,12}}:{_W}{{34,36}}(?![\w-]))",
-        DETECT_SECRETS,
-        ":",
-        near=r":[a-z0-9_-]{34,36}(?![a-z0-9_-])",
-        reach=15,
-        accepts=_has_digit,
-    ),
-    _row(
-        "discord-token",
-        "Discord tokens and webhooks",
-        rf"[MNO]{_W}{{22,28}}\.{_W}{{6}}\.{_W}{{27,40}}(?!\w)|mfa\.{_W}{{80,}}+"
-        rf"|discord(?:app)?\.com/api/(?:v[0-9]+/)?webhooks/(?P<secret>[0-9]{{15,21}}/{_W}{{50,}}+)",
-        DETECT_SECRETS,
-        "m n o mfa. discord",
-        near=r"[mno][a-z0-9_-]{22,28}\.[a-z0-9_-]{6}\.|mfa\.|discord(?:app)?\.com/api/",
-    ),
-    _row(
-        "teams-webhook",
-        "webhooks of Teams and of Power Automate",
-        r"(?:webhook\.office\.com/webhookb2|outlook\.office(?:365)?\.com/webhook)/"
-        r"(?P<secret>[\w@/-]{40,}+)",
-        GITLEAKS,
-        "webhook.office.com/webhookb2 outlook.office",
-    ),
-    _row(
-        "webhook",
-        "webhooks of Zapier, IFTTT, Google Chat, Make, Tines, Pipedream and Lark",
-        r"hooks\.zapier\.com/hooks/(?:catch/)?(?P<secret>[A-Za-z0-9/]{12,}+)"
-        r"|maker\.ifttt\.com/trigger/[\w-]{1,100}/(?:json/)?with/key/(?P<secret_ifttt>[\w-]{20,}+)"
-        r"|hook\.(?:[a-z0-9]+\.)?(?:make|integromat)\.com/(?P<secret_make>[a-z0-9]{20,}+)"
-        r"|[\w-]{1,60}\.tines\.com/webhook/(?P<secret_tines>[a-z0-9]{32}/[a-z0-9]{32})"
-        r"|[a-z0-9]{10,40}\.m\.pipedream\.net|open\.(?:feishu\.cn"
-        r"|larksuite\.com)/open-apis/bot/v2/hook/(?P<secret_lark>[\w-]{20,}+)",
-        TRUFFLEHOG,
-        "hooks.zapier.com maker.ifttt.com hook. .tines.com .m.pipedream.net open.feishu.cn "
-        "open.larksuite.com",
-        near=r"hooks\.zapier\.com|maker\.ifttt\.com|hook\.(?:[a-z0-9]{1,9}\.)?(?:make|integromat)\.com|\.tines\.com|\.m\.pipedream\.net|open\.(?:feishu|larksuite)",
-        reach=60,
-    ),
-    _row(
-        "sendgrid-key", "SendGrid keys", rf"SG\.{_W}{{16,32}}\.{_W}{{32,64}}(?!\w)", GITLEAKS, "sg."
-    ),
-    _row(
-        "mailgun-key", "Mailgun keys", rf"(?:pub)?key-{_HEX}{{32}}(?!\w)", GITLEAKS, "key- pubkey-"
-    ),
-    _row(
-        "brevo-key",
-        "Brevo keys",
-        rf"x(?:keys|smtps)ib-{_HEX}{{40,}}+(?:-{_A}{{12,}}+)?",
-        GITLEAKS,
-        "xkeysib- xsmtpsib-",
-    ),
-    _row(
-        "resend-key",
-        "Resend keys",
-        rf"re_{_A}{{6,10}}_{_A}{{20,}}+",
-        VENDOR,
-        "re_",
-        accepts=_is_random,
-    ),
-    _row("mailersend-key", "MailerSend keys", rf"mlsn\.{_HEX}{{60,}}+", VENDOR, "mlsn."),
-    _row(
-        "twilio-key",
-        "Twilio keys",
-        rf"(?:SK|AC|AP|CR){_HEX}{{32}}(?!\w)",
-        GITLEAKS,
-        "sk ac ap cr",
-        accepts=_has_digit,
-        near=r"(?:sk|ac|ap|cr)[0-9a-f]{32}",
-    ),
-    _row(
-        "twitch-token",
-        "Twitch chat tokens",
-        r"oauth:[a-z0-9]{28,40}(?!\w)",
-        GITLEAKS,
-        "oauth:",
-        accepts=_has_digit,
-    ),
-    _row(
-        "facebook-token",
-        "Facebook and Instagram tokens",
-        rf"EAA[A-Z]{_A}{{60,}}+|IG(?:QV|AA){_W}{{60,}}+",
-        GITLEAKS,
-        "eaa igqv igaa",
-    ),
-    _row(
-        "twitter-token",
-        "X bearer tokens",
-        r"A{20,22}[A-Za-z0-9%+/=]{60,}+",
-        GITLEAKS,
-        "aaaaaaaaaaaaaaaaaaaa",
-    ),
-    _row(
-        "linkedin-token",
-        "LinkedIn secrets and tokens",
-        r"WPL_AP[01]\.[\w.+/=-]{16,}+|AQ[UVWX][\w-]{80,}+",
-        VENDOR,
-        "wpl_ap aqu aqv aqw aqx",
-        accepts=_is_random,
-    ),
-    _row("pinterest-token", "Pinterest tokens", rf"pin[ar]_{_A}{{60,}}+", VENDOR, "pina_ pinr_"),
-    # Work
-    _row(
-        "linear-key", "Linear keys and tokens", rf"lin_[a-z]{{2,6}}_{_A}{{32,}}+", GITLEAKS, "lin_"
-    ),
-    _row(
-        "figma-token",
-        "Figma tokens",
-        r"fig[a-z]{1,2}_[\w=-]{32,}+",
-        TRUFFLEHOG,
-        "fig",
-        near="fig[a-z]{1,2}_",
-    ),
-    _row(
-        "postman-key",
-        "Postman keys",
-        rf"PM(?:AK|AT)-{_A}{{24,26}}(?:-{_A}{{30,}}+)?",
-        GITLEAKS,
-        "pmak- pmat-",
-    ),
-    _row(
-        "asana-token",
-        "Asana tokens",
-        rf"[012]/[0-9]{{15,17}}(?:/[0-9]{{15,17}})?:{_HEX}{{32}}(?!\w)",
-        VENDOR,
-        "0/ 1/ 2/",
-        near=r"[012]/[0-9]{15}",
-    ),
-    _row("clickup-token", "ClickUp tokens", r"pk_[0-9]{6,9}_[0-9A-Z]{32}(?!\w)", KINGFISHER, "pk_"),
-    _row("typeform-token", "Typeform tokens", r"tfp_[\w.=-]{40,}+", GITLEAKS, "tfp_"),
-    _row("chutes-key", "Chutes keys", r"cpk_[\w]{16,}(?:\.[\w]{16,}){0,2}", VENDOR, "cpk_"),
-    _row(
-        "dpapi-secret",
-        "secrets that Windows encrypted (DPAPI), also as secure strings of PowerShell",
-        rf"01000000d08c9ddf{_HEX}{{40,}}+|AQAAANCMnd8BFdER{_B64}{{40,}}+|76492d1116743f04{_HEX}{{16}}"
-        rf"{_B64}{{20,}}+",
-        VENDOR,
-        "01000000d08c9ddf aqaaancmnd8bfder 76492d1116743f04",
-    ),
-    _row("contentful-token", "Contentful tokens", rf"CFPAT-{_W}{{40,}}+", KINGFISHER, "cfpat-"),
-    _row(
-        "dropbox-token",
-        "Dropbox tokens",
-        rf"sl\.(?:[a-z]\.)?{_W}{{60,}}+|{_A}{{11}}AAAAAAAAAA{_W}{{40,}}+",
-        GITLEAKS,
-        "sl. aaaaaaaaaa",
-    ),
-    _row("hubspot-token", "HubSpot tokens", rf"pat-[a-z]{{2}}[0-9]-{_UUID}", KINGFISHER, "pat-"),
-    _row(
-        "salesforce-token",
-        "Salesforce tokens",
-        rf"00D{_A}{{12,15}}![\w.]{{80,}}+|5Aep861[\w.=]{{60,}}+|3MVG9[\w.]{{60,}}+",
-        TRUFFLEHOG,
-        "00d 5aep861 3mvg9",
-    ),
-    _row("frameio-token", "Frame.io tokens", r"fio-u-[\w=-]{50,}+", GITLEAKS, "fio-u-"),
-    _row("readme-key", "ReadMe keys", rf"rdme_{_A}{{50,}}+", GITLEAKS, "rdme_"),
-    _row("hawk-key", "StackHawk keys", rf"hawk\.{_W}{{20}}\.{_W}{{20}}(?!\w)", KINGFISHER, "hawk."),
-    _row(
-        "voiceflow-key",
-        "Voiceflow keys",
-        rf"VF\.(?:[A-Z]{{2}}\.)?{_HEX}{{24}}\.{_A}{{16}}",
-        KINGFISHER,
-        "vf.",
-    ),
-    _row("adobe-secret", "Adobe secrets", rf"p8e-{_W}{{30,}}+", GITLEAKS, "p8e-"),
-    _row(
-        "mapbox-token",
-        "Mapbox tokens",
-        rf"[sp]k\.eyJ{_W}{{20,}}\.{_W}{{18,}}+|[sp]k\.{_A}{{32}}(?!\w)",
-        GITLEAKS,
-        "sk. pk.",
-        accepts=_has_digit,
-    ),
-    _row("maxmind-key", "MaxMind keys", rf"{_A}{{6}}_{_A}{{29}}_mmk", GITLEAKS, "_mmk", reach=36),
-    _row(
-        "authress-key",
-        "Authress keys",
-        rf"(?:sc|ext|scauth|authress)_{_A}{{5,30}}\.{_A}{{4,6}}\.acc[_-][a-z0-9-]{{10,32}}\.[\w+/=-]{{30,}}+",
-        GITLEAKS,
-        "sc_ ext_ scauth_ authress_",
-    ),
-    _row("flexport-token", "Flexport tokens", rf"shltm_{_W}{{36,}}+", TRUFFLEHOG, "shltm_"),
-    # Money
-    _row(
-        "stripe-key",
-        "Stripe secret keys",
-        rf"[sr]k_(?:live|test|prod|org)_{_A}{{10,}}+|whsec_{_B64}{{24,}}+"
-        rf"|pi_{_A}{{20,30}}_secret_{_A}{{20,}}+",
-        GITLEAKS,
-        "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_ sk_org_ rk_org_ whsec_ pi_",
-    ),
-    _row(
-        "square-token",
-        "Square tokens",
-        rf"EAAA{_W}{{40,}}+|(?:sandbox-)?sq0[a-z]{{3}}-{_W}{{20,}}+",
-        GITLEAKS,
-        "eaaa sq0 sandbox-sq0",
-        near="eaaa|(?:sandbox-)?sq0",
-    ),
-    _row(
-        "shopify-token",
-        "Shopify tokens",
-        rf"shp[a-z]{{2,3}}_{_A}{{30,}}+",
-        GITLEAKS,
-        "shp",
-        near="shp[a-z]{2,3}_",
-    ),
-    _row(
-        "paypal-token",
-        "PayPal and Braintree tokens",
-        rf"access_token\$(?:production|sandbox)\${_A}{{12,20}}\${_HEX}{{32}}",
-        VENDOR,
-        "access_token$",
-    ),
-    _row(
-        "plaid-token",
-        "Plaid tokens",
-        rf"(?:access|public|link)-(?:sandbox|development|production)-{_UUID}",
-        GITLEAKS,
-        "access- public- link-",
-    ),
-    _row(
-        "razorpay-key",
-        "Razorpay keys",
-        rf"rzp_(?:live|test)_{_A}{{10,}}+",
-        TRUFFLEHOG,
-        "rzp_",
-        accepts=_has_digit,
-    ),
-    _row(
-        "flutterwave-key",
-        "Flutterwave keys",
-        rf"FLW(?:SECK|PUBK)(?:_TEST)?-{_A}{{12,}}+(?:-X)?",
-        GITLEAKS,
-        "flwseck flwpubk",
-        near="flw(?:seck|pubk)",
-    ),
-    _row(
-        "mollie-key",
-        "Mollie, Lob and GoCardless keys",
-        rf"(?:live|test)_{_W}{{30,}}+",
-        GITLEAKS,
-        "live_ test_",
-        accepts=_is_random,
-    ),
-    _row(
-        "shippo-token",
-        "Shippo tokens",
-        rf"shippo_(?:live|test)_{_HEX}{{32,}}+",
-        GITLEAKS,
-        "shippo_",
-    ),
-    _row("easypost-key", "EasyPost keys", rf"EZ[AT]K{_A}{{40,}}+", GITLEAKS, "ezak eztk"),
-    _row(
-        "duffel-token", "Duffel tokens", r"duffel_(?:test|live)_[\w=-]{32,}+", GITLEAKS, "duffel_"
-    ),
-    _row("woocommerce-key", "WooCommerce keys", rf"c[ks]_{_HEX}{{40}}(?!\w)", VENDOR, "ck_ cs_"),
-    _row("paddle-key", "Paddle keys", r"pdl_(?:live|sdbx)_[a-z]+_[\w]{20,}+", VENDOR, "pdl_"),
-    # Keys of people and machines
-    _row(
-        "age-key",
-        "age keys",
-        r"AGE-SECRET-KEY-(?:PQ-)?1[A-Z0-9]{40,}+",
-        GITLEAKS,
-        "age-secret-key-",
-    ),
-    _row(
-        "wallet-key",
-        "keys of wallets: extended keys and Nostr keys",
-        rf"[xyztuv]prv{_A}{{80,}}+|nsec1[a-z0-9]{{50,}}+",
-        VENDOR,
-        "xprv yprv zprv tprv uprv vprv nsec1",
-    ),
-    _row(
-        "ansible-vault",
-        "Ansible Vault blocks",
-        r"\$ANSIBLE_VAULT;[0-9.]{1,5};AES(?:256)?(?:;[\w-]{1,64})?(?P<secret>"
-        r"(?:\s{1,64}[0-9a-f]{20,}+){1,4096})",
-        VENDOR,
-        "$ansible_vault;",
-    ),
-    _row(
-        "password-hash",
-        "hashes of passwords",
-        r"\$2[abxy]\$[0-9]{2}\$[./A-Za-z0-9]{53}|\$[156y]\$[./A-Za-z0-9$=,]{20,}+|\$argon2(?:id|i"
-        r"|d)\$[\w=,$+/]{30,}+|\{S?SHA(?:256|512)?\}[A-Za-z0-9+/=]{20,}+",
-        KINGFISHER,
-        "$2 $1$ $5$ $6$ $y$ $argon2 {sha {ssha",
-        accepts=_has_digit,
-    ),
+    *_formats(),
     Rule(
         "jwt",
         "JSON web tokens",
@@ -1125,7 +521,6 @@ FORMATS: Final = (
         ("eyj",),
         finder=re.compile(r"eyj[\w-]*+"),  # the first in a word, so that each is gone over once
         is_format=True,
-        source=GITLEAKS,
     ),
 )
 
