@@ -48,6 +48,23 @@ from sessiontree.redact.values import (
     keyword_of,
 )
 
+
+def _before(match: re.Match[str], count: int) -> str:
+    """The text before a match."""
+    return match.string[max(match.start() - count, 0) : match.start()]
+
+
+def _behind(match: re.Match[str], count: int) -> str:
+    """The text behind a match."""
+    return match.string[match.end() : match.end() + count]
+
+
+def _secret_of(match: re.Match[str]) -> tuple[str, str]:
+    """The group of a match that is the secret, and its text."""
+    groups = match.groupdict().items()
+    return next((n, text) for n, text in groups if text is not None and n.startswith("secret"))
+
+
 COMMAND: Final = "command-secret"
 LOGIN: Final = "login-secret"
 
@@ -184,8 +201,8 @@ _NAME: Final = rf"(?:{_NAMES}|xfreerdp\w{{0,4}}|snmp\w{{3,10}})(?=[ \t(])"
 
 def _is_given(match: re.Match[str]) -> bool:
     """Whether a command has a secret, and not only its description: `--password TEXT`."""
-    groups = {name: text for name, text in match.groupdict().items() if text is not None}
-    name, value = next((n, text) for n, text in groups.items() if n.startswith("secret"))
+    name, value = _secret_of(match)
+    groups = match.groupdict()
     flag, user = groups.get("flag"), groups.get("user")
     if name.startswith("secret_quoted"):
         return is_secret_value(flag or "password", value)
@@ -234,24 +251,20 @@ def _is_described(match: re.Match[str], value: str) -> bool:
         return False
     if len(value) < 6:
         return not _is_end(match)
-    return (
-        not _is_end(match)
-        and re.match(
-            r"[ \t]{2,}|[ \t][A-Za-z]+[ \t][A-Za-z]+[ \t.,]",
-            match.string[match.end() : match.end() + 80],
-        )
-        is not None
-    )
+    return not _is_end(match) and _PROSE.match(_behind(match, 80)) is not None
+
+
+_PROSE: Final = re.compile(r"[ \t]{2,}|[ \t][A-Za-z]+[ \t][A-Za-z]+[ \t.,]")
 
 
 def _is_end(match: re.Match[str]) -> bool:
-    behind = match.string[match.end() : match.end() + 3]
+    behind = _behind(match, 3)
     return not behind.strip(" \t\r\n\"'`") or behind.lstrip(" ")[:1] in ("-", "&", "|", ";", ">")
 
 
 def _command_of(match: re.Match[str]) -> str:
     """The command that an option belongs to, as far as it stands before the option."""
-    before = match.string[max(match.start() - 200, 0) : match.start()]
+    before = _before(match, 200)
     return re.split(r"[\r\n;|&]", before)[-1]
 
 
@@ -545,7 +558,7 @@ _NEAR_COOKIE: Final = 80  # characters before a name in which it is said to be a
 def _is_of_other(match: re.Match[str]) -> bool:
     """True if the value of a name that may also be of something else is a secret."""
     if _COOKIE_NAMED.fullmatch(match["name"] or match["named"]):
-        before = match.string[max(match.start() - _NEAR_COOKIE, 0) : match.start()].lower()
+        before = _before(match, _NEAR_COOKIE).lower()
         if "cookie" not in before and not before.endswith("connect."):
             return False
     if match["named"] is None:
@@ -601,14 +614,14 @@ def _is_secret_of(name: str, match: re.Match[str]) -> bool:
     value = match["secret_bare"].rstrip(".")
     if len(value) < 4 or PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value):
         return False
-    if match.string[match.end() : match.end() + 1] in ("(", "[", "{"):
+    if _behind(match, 1) in ("(", "[", "{"):
         return False
     if value.startswith(("/", "./", "../", "~", "@", "$", "http://", "https://", "arn:")):
         return False
     if not is_telling(name):
         return is_secret_value(name, value)
     sign = match.string[match.end("name") : match.start("secret_bare")]
-    before = match.string[max(match.start() - 100, 0) : match.start()]
+    before = _before(match, 100)
     if name == "PASS" and ":" in sign and before[-1:] not in ("_", "-", "."):
         return is_password(value) and not _TEST.fullmatch(value)
     if sign == ":" and _OF_URN.search(before):
@@ -667,7 +680,7 @@ _BEFORE_ARGUMENT: Final = re.compile(
 
 
 def _is_argument(match: re.Match[str]) -> bool:
-    before = match.string[max(match.start() - 40, 0) : match.start()]
+    before = _before(match, 40)
     return _BEFORE_ARGUMENT.search(before) is not None
 
 
@@ -732,7 +745,7 @@ _SIGNED: Final = (
 
 def _is_signature(match: re.Match[str]) -> bool:
     value = match["secret"]
-    before = match.string[max(match.start() - 1, 0) : match.start()]
+    before = _before(match, 1)
     is_part = before in ("?", "&", ";", ",", " ", "6") and before != ""
     return is_part and is_varied(value) and any(c.isdigit() for c in value)
 
@@ -770,7 +783,7 @@ _BARE_DSN: Final = (
 
 
 def _is_of_dsn(match: re.Match[str]) -> bool:
-    value = match["secret"] or match["secret_oracle"] or match["secret_named"]
+    value = _secret_of(match)[1]
     return not PLACEHOLDER.fullmatch(value) and not value.startswith("//")
 
 
@@ -784,8 +797,8 @@ _MARKED: Final = (
 
 def _is_marked(match: re.Match[str]) -> bool:
     """True if the text around a value marks it as a secret, as the state of Terraform does."""
-    before = match.string[max(match.start() - 1500, 0) : match.start()]
-    behind = match.string[match.end() : match.end() + 200]
+    before = _before(match, 1500)
+    behind = _behind(match, 200)
     if match["name"] == "result":
         return "random_password" in before or "random_password" in behind
     return _SENSITIVE.search(before.rpartition("{")[2] + behind.partition("}")[0]) is not None
@@ -814,14 +827,12 @@ _MARKUP: Final = (
 
 
 def _is_of_netrc(match: re.Match[str]) -> bool:
-    return not PLACEHOLDER.fullmatch(match["secret"] or match["secret_first"])
+    return not PLACEHOLDER.fullmatch(_secret_of(match)[1])
 
 
 def _is_markup(match: re.Match[str]) -> bool:
     name = match["element"] or match["named"] or match["plist"]
-    value = next(
-        text for key, text in match.groupdict().items() if key.startswith("secret") and text
-    )
+    value = _secret_of(match)[1]
     if PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value) or "{" in value:
         return False
     if match["element"] is not None:
@@ -838,12 +849,12 @@ _MANIFEST: Final = (
 
 def _is_in_manifest(match: re.Match[str]) -> bool:
     """Whether a line is below `data:` of a Kubernetes secret."""
-    near = match.string[max(match.start() - 3000, 0) : match.start()]
+    near = _before(match, 3000)
     document = re.split(r"(?m)^---", near)[-1]
     at = document.rfind("\ndata:")
     if at < 0 or re.search(r"\n\w", document[at + 1 :]) is not None:
         return False
-    behind = match.string[match.end() : match.end() + 1000]
+    behind = _behind(match, 1000)
     about = document + re.split(r"(?m)^---", behind)[0]
     return re.search(r"(?m)^kind:[ \t]*[\"']?Secret\b", about) is not None
 
@@ -856,7 +867,7 @@ _CONTAINER_AUTH: Final = (
 
 
 def _is_container_auth(match: re.Match[str]) -> bool:
-    value = match["secret"] or match["secret_npm"]
+    value = _secret_of(match)[1]
     return is_varied(value) and (_is_basic(value) or len(value) >= 40)
 
 
@@ -943,15 +954,14 @@ _PASS: Final = ("pass", "pw", "psw", "kennwort")
 
 
 def _is_named(match: re.Match[str]) -> bool:
-    groups = {name: text for name, text in match.groupdict().items() if text}
-    kind, value = next((n, text) for n, text in groups.items() if n.startswith("secret"))
+    kind, value = _secret_of(match)
     if match["name"] is None:
         return is_secret_value("password", value)
     name = _name_of(match)
     if is_plain_key(name) and kind != "secret_said":
         return False
     if kind == "secret_set":
-        before = match.string[max(match.start() - 100, 0) : match.start()]
+        before = _before(match, 100)
         if _SETS.search(before) is not None:
             return is_secret_value(name, value)
         return name.lower().startswith(_PASS) and _is_spoken(match, value)
@@ -972,7 +982,7 @@ def _is_named(match: re.Match[str]) -> bool:
 
 def _is_spoken(match: re.Match[str], value: str) -> bool:
     """True if `passwd X` ends a clause, and X is a password."""
-    is_end = re.match(r"[ \t]{0,4}(?:$|[\r\n,;)\"'`]|\\[nr])", match.string[match.end() :][:8])
+    is_end = re.match(r"[ \t]{0,4}(?:$|[\r\n,;)\"'`]|\\[nr])", _behind(match, 8))
     value = value.rstrip(".,;:")
     return is_end is not None and (is_password(value) or _is_word_and_digit(value))
 
@@ -999,8 +1009,8 @@ def _is_said(match: re.Match[str], name: str, value: str) -> bool:
 
 def _is_call(match: re.Match[str]) -> bool:
     """Whether the name and the value are the two arguments of a call, and not words of a list."""
-    before = match.string[max(match.start() - 80, 0) : match.start()]
-    behind = match.string[match.end() : match.end() + 8].lstrip()
+    before = _before(match, 80)
+    behind = _behind(match, 8).lstrip()
     return (
         re.search(rf"\w\([ \t]{{0,8}}{QUOTE}[\w.:-]{{0,64}}$", before) is not None
         and behind[:1] == ")"
