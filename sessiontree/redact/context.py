@@ -1,12 +1,7 @@
-"""Secrets known by their context: headers, addresses, assignments, options of commands.
+"""Secrets known by what is around them: headers, addresses, assignments, arguments of commands.
 
-Credentials that are known by their context, not by their look. The value of a password, an argument
-of a command, the text after `Bearer`. Further checks keep code that only handles a secret
-(`password = get_password()`) readable.
-
-Credentials that a command is given: as the value of an option, or at a place of their own.
-
-Which options of which commands take a credential is from the commands' manuals.
+Further checks keep code that only handles a secret (`password = get_password()`) readable. The
+options of commands are from their manuals.
 """
 
 from __future__ import annotations
@@ -81,80 +76,69 @@ def _given(name: str, value: str = VALUE) -> str:
     return rf"(?:{quoted}|(?:{QUOTE})?(?P<secret_{name}>{value}))"
 
 
-_TO_OPTION: Final = r"[ \t][^\r\n;|]{0,200}?(?<=[ \t])"
-_LOGINS: Final = (
-    # Commands, and their options that a password or token follows; from the commands' manuals
-    (
-        r"(?:docker|podman|buildah|nerdctl|skopeo|helm registry|oras|crane auth|az|oc|cf|npm|yarn"
-        r"|glab|cqlsh|sqlplus|az acr|flyctl|snyk|balena|ibmcloud)"
-        r"(?:[ \t]{1,8}[\w-]{1,20}){0,2}[ \t]{1,8}login",
-        "p|t|a",
-    ),
-    (r"(?:redis-cli|redis-benchmark|valkey-cli|keydb-cli)", "a"),
-    (
-        r"(?:sqlcmd|bcp|isql|tsql|mosquitto_pub|mosquitto_sub|ipmitool|zip|unzip|osql|smbpasswd)",
-        "P",
-    ),
-    (r"(?:ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd|dsmod)", "w"),
-    (
-        r"(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|mongotop|cqlsh|sshpass"
-        r"|rdesktop|evil-winrm|crackmapexec|netexec|nxc|snowsql|rabbitmqadmin|freerdp|arangosh"
-        r"|cypher-shell|clickhouse-client|influx|useradd|usermod|winrs|psexec|hydra|mysqlsh)",
-        "p",
-    ),
-    (r"(?:http|https|httpie|xh)", "a"),
-    (
-        r"(?:doctl auth init|heroku auth|railway login|vault login|op signin|tailscale up"
-        r"|ngrok config)",
-        "t",
-    ),
-)
-_SINGLES: Final = "|".join(
-    rf"(?:{commands}){_TO_OPTION}-(?:{options})(?:{_GAP}|=|(?={QUOTE}))"
-    rf"(?:[^\s:/\"'`\\=,-]{{1,64}}:)?{_given(f'login{i}')}"
-    for i, (commands, options) in enumerate(_LOGINS)
-)
-_POSITIONED: Final = "|".join(
-    (
-        rf"openssl[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-pass(?:in|out)?{_GAP}"
-        rf"(?:{QUOTE})?pass:{_given('openssl')}",
-        rf"(?:7za?|7zr|rar|unrar)[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-h?p{_given('archive')}",
-        rf"(?:keytool|jarsigner|apksigner)[ \t][^\r\n;|]{{0,400}}?(?<=[ \t])-(?:store|key|dest"
-        rf"(?:store|key)|src(?:store|key))pass{_GAP}{_given('store')}",
-        rf"rabbitmqctl[ \t]{{1,8}}(?:add_user"
-        rf"|change_password)[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}{_given('rabbit')}",
-        rf"htpasswd[ \t]{{1,8}}-[a-zA-Z]*b[a-zA-Z]*[ \t]{{1,8}}"
-        rf"(?:-[\w]{{1,8}}[ \t]{{1,8}}){{0,4}}[^\s-]\S{{0,200}}"
-        rf"[ \t]{{1,8}}[\w.@-]{{1,64}}[ \t]{{1,8}}{_given('htpasswd')}",
-        rf"echo[ \t]{{1,8}}(?:-[ne]{{1,2}}[ \t]{{1,8}})?(?:{QUOTE})?"
-        rf"(?P<secret_piped>[^\s\"'`|$]{{4,256}})(?:{QUOTE})?[ \t]{{0,8}}\|[ \t]{{0,8}}"
-        rf"(?:sudo[ \t]{{1,8}}-S|(?:sudo[ \t]{{1,8}})?(?:passwd|chpasswd|docker[ \t]{{1,8}}login"
-        rf"|podman[ \t]{{1,8}}login|gh[ \t]{{1,8}}auth|kinit|cryptsetup))",
-        rf"(?:smbclient|smbget|rpcclient|net[ \t]{{1,8}}rpc)[ \t][^\r\n;|]{{0,200}}?"
-        rf"(?<=[ \t])-U{_GAP}(?:{QUOTE})?[^\s%\"'`]{{1,64}}%(?P<secret_smb>{VALUE})",
-        rf"(?:x?freerdp\w{{0,4}})[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])/p:{_given('rdp')}",
-        rf"lftp[ \t][^\r\n;|]{{0,100}}?-u{_GAP}(?:{QUOTE})?[\w.@-]{{1,64}},"
-        rf"(?P<secret_lftp>{VALUE})",
-        rf"(?:requirepass|masterauth|snyk[ \t]{{1,8}}auth)[ \t]{{1,8}}{_given('direct')}",
-        rf"ssh-keygen[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-[NP][ \t]{{1,8}}{_given('keygen')}",
-        rf"wpa_passphrase[ \t]{{1,8}}\S{{1,32}}[ \t]{{1,8}}{_given('wpa')}",
-        rf"snmp\w{{3,10}}[ \t][^\r\n;|]{{0,200}}?(?<=[ \t])-[AXc][ \t]{{1,8}}{_given('snmp')}",
-        r"(?:net|NET)[ \t]{1,8}user[ \t]{1,8}[\w.-]{1,64}[ \t]{1,8}"
-        r"(?P<secret_net>[^\s\"'`/*<$]{4,128})(?=[ \t]{1,8}/)",
-        r"vault[ \t]{1,8}login[ \t]{1,8}(?!-)(?P<secret_vault>[^\s\"'`=$<]{8,256})",
-        rf"(?:cryptsetup|passwd|kinit|sudo|docker|podman|gh)[ \t][^\r\n;|]{{0,200}}?<<<[ \t]{{0,4}}"
-        rf"{_given('fed')}",
-        rf"ngrok[ \t]{{1,8}}(?:config[ \t]{{1,8}}add-authtoken|authtoken)[ \t]{{1,8}}"
-        rf"{_given('ngrok')}",
-        rf"mc[ \t]{{1,8}}alias[ \t]{{1,8}}set[ \t]{{1,8}}(?:\S{{1,200}}[ \t]{{1,8}}){{3}}"
-        rf"{_given('mc')}",
-        rf"(?:composer|bundle)[ \t]{{1,8}}config[ \t][^\r\n;|]{{0,200}}?"
-        rf"(?:http-basic\.\S{{1,200}}[ \t]{{1,8}}\S{{1,64}}[ \t]{{1,8}}|[\w.@-]{{1,64}}:(?!//))"
-        rf"{_given('config')}",
-        r"(?:sqlplus|impdp|expdp|rman|sqlldr|conn)[ \t][^\r\n;|]{0,100}?"
-        r"(?<![\w/])[\w$#]{1,40}/(?P<secret_oracle>[^\s/@\"'`$<]{3,64})@",
-    )
-)
+_LOGIN_TABLE: Final = r"""
+(?:docker|podman|buildah|nerdctl|skopeo|helm registry|oras|crane auth|az|oc|cf|npm|yarn|glab|cqlsh
+    |sqlplus|flyctl|snyk|balena|ibmcloud)(?: [\w-]{1,20}){0,2} login<-p|t|a>
+(?:redis-cli|redis-benchmark|valkey-cli|keydb-cli)<-a>
+(?:sqlcmd|bcp|isql|tsql|mosquitto_pub|mosquitto_sub|ipmitool|zip|unzip|osql|smbpasswd)<-P>
+(?:ldapsearch|ldapmodify|ldapadd|ldapdelete|ldapwhoami|ldappasswd|dsmod)<-w>
+(?:mongo|mongosh|mongodump|mongorestore|mongoexport|mongoimport|mongotop|cqlsh|sshpass|rdesktop
+    |evil-winrm|crackmapexec|netexec|nxc|snowsql|rabbitmqadmin|freerdp|arangosh|cypher-shell
+    |clickhouse-client|influx|useradd|usermod|winrs|psexec|hydra|mysqlsh)<-p>
+(?:http|https|httpie|xh)<-a>
+(?:doctl auth init|heroku auth|railway login|vault login|op signin|tailscale up|ngrok config)<-t>
+openssl…-pass(?:in|out)?<gap><quote>pass:<value>
+(?:7z|7za|7zr|rar|unrar)…-h?p<name>
+(?:keytool|jarsigner|apksigner)…-(?:store|key|(?:dest|src)(?:store|key))pass<gap><value>
+rabbitmqctl (?:add_user|change_password) [\w.@-]{1,64} <value>
+htpasswd -[a-zA-Z]*b[a-zA-Z]* (?:-[\w]{1,8} ){0,4}[^\s-]\S{0,200} [\w.@-]{1,64} <value>
+echo (?:-[ne]{1,2} )?<quote>(?P<secret_piped>[^\s\"'`|$]{4,256})<quote>[ \t]{0,8}\|[ \t]{0,8}
+    (?:sudo -S|(?:sudo )?(?:passwd|chpasswd|docker login|podman login|gh auth|kinit|cryptsetup))
+(?:smbclient|smbget|rpcclient|net rpc)…-U<gap><quote>[^\s%\"'`]{1,64}%<bare>
+(?:freerdp|xfreerdp)\w{0,4}…/p:<value>
+lftp…-u<gap><quote>[\w.@-]{1,64},<bare>
+(?:requirepass|masterauth|snyk auth) <value>
+ssh-keygen…-[NP] <value>
+wpa_passphrase \S{1,32} <value>
+snmp\w{3,10}…-[AXc] <value>
+(?i:net) user [\w.-]{1,64} (?P<secret_net>[^\s\"'`/*<$]{4,128})(?= /)
+vault login (?!-)(?P<secret_vault>[^\s\"'`=$<]{8,256})
+(?:cryptsetup|passwd|kinit|sudo|docker|podman|gh)[ \t][^\r\n;|]{0,200}?<<<[ \t]{0,4}<value>
+ngrok (?:config add-authtoken|authtoken) <value>
+mc alias set (?:\S{1,200} ){3}<value>
+(?:composer|bundle) config[ \t][^\r\n;|]{0,200}?
+    (?:http-basic\.\S{1,200} \S{1,64} |[\w.@-]{1,64}:(?!//))<value>
+(?:sqlplus|impdp|expdp|rman|sqlldr|conn)[ \t][^\r\n;|]{0,100}?
+    (?<![\w/])[\w$#]{1,40}/(?P<secret_oracle>[^\s/@\"'`$<]{3,64})@
+"""
+"""Commands that a password or token is given, from their manuals: an expression a row.
+
+A blank is one or more, `…` is other arguments, `<-p>` is an option and its value, and `<name>` is a
+value that no name is like. A line that begins with blanks continues the one above."""
+
+_LOGIN_ROWS: Final = re.sub(r"\n +", "", _LOGIN_TABLE.strip()).split("\n")
+_FIRST_WORDS: Final = re.compile(r"\(\?i?:([^()]+)\)|([\w-]+)")
+
+
+def _login_expression(row: str, number: int) -> str:
+    """Return the regular expression of a row."""
+    row = re.sub(r" (?!\\t)", r"[ \\t]{1,8}", row)
+    row = re.sub("<-([^<>]+)>", r"…-(?:\1)(?:<gap>|=|(?=<q>))<user><value>", row)
+    for sign, expression in (
+        ("…", r"[ \t][^\r\n;|]{0,200}?(?<=[ \t])"),
+        ("<gap>", _GAP),
+        ("<q>", QUOTE),
+        ("<user>", r"(?:[^\s:/\"'`\\=,-]{1,64}:)?"),
+        ("<quote>", f"(?:{QUOTE})?"),
+        ("<value>", _given(f"login{number}")),
+        ("<name>", _given("archive")),
+        ("<bare>", f"(?P<secret_login{number}>{VALUE})"),
+    ):
+        row = row.replace(sign, expression)
+    return row
+
+
+_LOGINS: Final = "|".join(_login_expression(row, i) for i, row in enumerate(_LOGIN_ROWS))
 _SQL: Final = (
     r"(?i:identified[ \t]{1,8}(?:with[ \t]{1,8}[\w'`\"]{1,64}[ \t]{1,8})?(?:by|as)[ \t]{1,8}"
     r"(?:password[ \t]{1,8})?"
@@ -181,26 +165,21 @@ _COMMAND_NEAR: Final = "|".join(  # the literal first: its search is faster
     )
 )
 _AT_START: Final = r"(?:(?<![\w.-])|(?<=\\[nrt]))"
-_LOGIN: Final = rf"(?:{_AT_START}|(?<=\\)[nrt])(?:{_SINGLES}|{_POSITIONED}|{_SQL})"
-_LISTED: Final = """
-    docker podman buildah nerdctl skopeo helm oras crane az oc cf npm yarn glab cqlsh sqlplus
-    flyctl snyk balena ibmcloud redis-cli redis-benchmark valkey-cli keydb-cli sqlcmd bcp isql
-    tsql mosquitto_pub mosquitto_sub ipmitool zip unzip osql smbpasswd ldapsearch ldapmodify
-    ldapadd ldapdelete ldapwhoami ldappasswd dsmod mongo mongosh mongodump mongorestore
-    mongoexport mongoimport mongotop rdesktop evil-winrm crackmapexec netexec nxc snowsql
-    rabbitmqadmin freerdp arangosh cypher-shell clickhouse-client influx useradd usermod winrs
-    psexec hydra mysqlsh sshpass http https httpie xh doctl heroku railway vault op tailscale
-    ngrok 7z 7za 7zr rar unrar keytool jarsigner apksigner htpasswd echo smbclient smbget
-    rpcclient net lftp gh openssl rabbitmqctl identified user role login password wpa_passphrase
-    requirepass masterauth ssh-keygen cryptsetup passwd kinit sudo mc composer bundle impdp expdp
-    rman sqlldr conn
-    """
-_NAMES: Final = any_of(_LISTED.split(), longest=True)
-_NAME: Final = rf"(?:{_NAMES}|xfreerdp\w{{0,4}}|snmp\w{{3,10}})(?=[ \t(])"
+_LOGIN: Final = rf"(?:{_AT_START}|(?<=\\)[nrt])(?:{_LOGINS}|{_SQL})"
+_OF_SQL: Final = {"identified", "user", "role", "login", "password"}
+_NAMES: Final = _OF_SQL | {
+    words.split()[0]
+    for row in _LOGIN_ROWS
+    if (found := _FIRST_WORDS.match(row))
+    for words in (found[1] or found[2]).split("|")
+}
+_NAME: Final = (
+    rf"(?:{any_of(sorted(_NAMES), longest=True)}|xfreerdp\w{{0,4}}|snmp\w{{3,10}})(?=[ \t(])"
+)
 
 
 def _is_given(match: re.Match[str]) -> bool:
-    """Whether a command has a secret, and not only its description: `--password TEXT`."""
+    """True if a command has a secret, and not only its description: `--password TEXT`."""
     name, value = _secret_of(match)
     groups = match.groupdict()
     flag, user = groups.get("flag"), groups.get("user")
@@ -221,7 +200,7 @@ def _is_given(match: re.Match[str]) -> bool:
 
 
 def _is_of_user(match: re.Match[str], value: str) -> bool:
-    """Whether `-u A:B` is a user and a password, and not a user and a group."""
+    """True if `-u A:B` is a user and a password, and not a user and a group."""
     command = _command_of(match)
     if _RUNS_AS.search(command):
         return False
@@ -244,7 +223,7 @@ _ENGLISH: Final = re.compile(
 
 
 def _is_described(match: re.Match[str], value: str) -> bool:
-    """Whether a value of letters alone is a word of a text about the command."""
+    """True if a value of letters alone is a word of a text about the command."""
     if value.isupper() or SNAKE.fullmatch(value) or _ENGLISH.fullmatch(value.rstrip(".,:!?")):
         return True
     if not value.isalpha():
@@ -263,7 +242,7 @@ def _is_end(match: re.Match[str]) -> bool:
 
 
 def _command_of(match: re.Match[str]) -> str:
-    """The command that an option belongs to, as far as it stands before the option."""
+    """Return the part of a command before one of its options."""
     before = _before(match, 200)
     return re.split(r"[\r\n;|&]", before)[-1]
 
@@ -372,7 +351,7 @@ def _arguments(text: str, start: int) -> Iterator[_Argument]:
 
 
 def _set_secrets(text: str) -> Iterator[tuple[int, int]]:
-    """What commands set secrets to, and the tokens that logins are given."""
+    """Find what commands set secrets to, and the tokens of logins."""
     for near in _HEAD_NEAR.finditer(text):
         head = _HEAD.match(text, near.start())
         if head is None:
@@ -404,7 +383,7 @@ def _is_argument_secret(head: re.Match[str], argument: _Argument) -> bool:
 
 
 def _piped(text: str, head: re.Match[str]) -> Iterator[tuple[int, int]]:
-    """What a command is given by `echo X |`."""
+    """Find what `echo X |` gives a command."""
     start = max(head.start() - 400, 0)
     found = _PIPED.search(text, start, head.start())
     if found is None:
@@ -445,28 +424,10 @@ COMMANDS: Final = (
         (
             *(" -p", " -a", " -w", " -t ", " -u", " -b ", "pass ", "pass'", 'pass"', "identified"),
             *("password '", "password('", "password = '", "sudo", "chpasswd", "kinit", "/p:"),
-            *(
-                "vault login",
-                " -hp",
-                "net user",
-                "rabbitmqctl",
-                "authtoken",
-                "cryptsetup",
-                "gh auth",
-                "<<<",
-            ),
-            *(
-                "mc alias",
-                "composer",
-                "bundle config",
-                "sqlplus",
-                "pdp ",
-                "rman target",
-                "sqlldr",
-                "conn ",
-            ),
-            *("login", "passwd", "htpasswd", "wpa_pass", "snmp", "requirepass", "masterauth"),
-            *("snyk auth", "ssh-keygen"),
+            *("vault login", " -hp", "net user", "rabbitmqctl", "authtoken", "cryptsetup"),
+            *("gh auth", "<<<", "mc alias", "composer", "bundle config", "sqlplus", "pdp "),
+            *("rman target", "sqlldr", "conn ", "login", "passwd", "htpasswd", "wpa_pass", "snmp"),
+            *("requirepass", "masterauth", "snyk auth", "ssh-keygen"),
         ),
         accepts=_is_given,
         finder=re.compile(rf"\b(?:(?<=\\)[nrt])?{_NAME}"),  # `\b` first, as it takes least time
@@ -477,18 +438,9 @@ COMMANDS: Final = (
         _HEAD,
         (
             *("secret", "login", "auth", "configure ", "config set", "config:set", "config --"),
-            *(
-                "env add",
-                "env set",
-                "env:set",
-                "set env",
-                "setenv",
-                "set-env",
-                "variable",
-                "vars set",
-            ),
-            *("kv put", "vault write", "setapikey", "put-parameter", "-password", "encrypt_string"),
-            *("credstash", "chamber", "pass insert", "circleci"),
+            *("env add", "env set", "env:set", "set env", "setenv", "set-env", "variable"),
+            *("vars set", "kv put", "vault write", "setapikey", "put-parameter", "-password"),
+            *("encrypt_string", "credstash", "chamber", "pass insert", "circleci"),
         ),
         search=_set_secrets,
     ),
@@ -652,7 +604,7 @@ _CODE: Final = re.compile(r"[a-z]+(?:[A-Z][a-z]*)+|(?i:.*(?:pass|secret|token|cr
 
 
 def _is_a_setting(match: re.Match[str]) -> bool:
-    """Whether a value of letters alone is one of a configuration file, and not of code or prose.
+    """True if a value of letters alone is one of a configuration file, and not of code or prose.
 
     `password=value` and `password: value` are when they fill their line; with blanks around the
     equals sign, only below a section of such a file.
@@ -709,7 +661,7 @@ def _is_authorization(match: re.Match[str]) -> bool:
 
 
 def _is_basic(value: str) -> bool:
-    """Whether a value is `user:password` in base64."""
+    """True if a value is `user:password` in base64."""
     bare = value.rstrip("=")
     try:
         return b":" in base64.b64decode(bare + "=" * (-len(bare) % 4))
@@ -727,7 +679,7 @@ _COOKIE_VALUE: Final = re.compile(r"=([^;]{6,})")
 
 
 def _is_cookie(match: re.Match[str]) -> bool:
-    """Whether some value of a cookie looks like a session, not like a preference."""
+    """True if some value of a cookie looks like a session, not like a preference."""
     for value in _COOKIE_VALUE.findall(match["secret"][:8192]):
         is_long = len(value) >= 16 or any(c.isdigit() for c in value)
         if is_long and is_varied(value) and not PLACEHOLDER.fullmatch(value):
@@ -848,7 +800,7 @@ _MANIFEST: Final = (
 
 
 def _is_in_manifest(match: re.Match[str]) -> bool:
-    """Whether a line is below `data:` of a Kubernetes secret."""
+    """True if a line is below `data:` of a Kubernetes secret."""
     near = _before(match, 3000)
     document = re.split(r"(?m)^---", near)[-1]
     at = document.rfind("\ndata:")
@@ -1008,7 +960,7 @@ def _is_said(match: re.Match[str], name: str, value: str) -> bool:
 
 
 def _is_call(match: re.Match[str]) -> bool:
-    """Whether the name and the value are the two arguments of a call, and not words of a list."""
+    """True if the name and the value are the two arguments of a call, and not words of a list."""
     before = _before(match, 80)
     behind = _behind(match, 8).lstrip()
     return (
@@ -1199,16 +1151,8 @@ CREDENTIALS: Final = (
         "a password beside its account: admin / X",
         re.compile(_ACCOUNT),
         (
-            *(
-                " / ",
-                "admin/",
-                "admin:",
-                "login",
-                "log in",
-                "logged in",
-                "sign in",
-            ),
-            *("signed in", "creds", "credential", "zugangsdaten"),
+            *(" / ", "admin/", "admin:", "login", "log in", "logged in", "sign in", "signed in"),
+            *("creds", "credential", "zugangsdaten"),
         ),
         accepts=_is_of_account,
         finder=re.compile(

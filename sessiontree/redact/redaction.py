@@ -1,23 +1,17 @@
 """Redaction: secrets in values replaced by masks, and a report of them.
 
-Redaction: secrets in values replaced by masks, and a report of them. A mask is `[redacted:RULE:N]`:
-within one `Redaction` the same secret always has the same mask, and two secrets never share one, so
-that a reader can follow. A home directory becomes `~`.
+A mask is `[redacted:RULE:N]`: within one `Redaction` the same secret always has the same mask, and
+two secrets never share one, so a reader can follow. A home directory becomes `~`. JSON text stays
+JSON text: it is masked by its values, and written in its own style.
 
-JSON text stays JSON text: it is masked by its values, and written in its own style.
+A `View` is a text as a person reads it, where its spelling hides a secret. It knows for each of its
+spans where that is in the text. `plain` has no characters that a terminal does not show, and the
+characters that escapes (`\\u0073`, `\\x73`, `%2D`, `&#45;`) and full-width letters spell. `joined`
+has words without the markup and line breaks in them; only formats are searched there, because
+context does not survive it.
 
 No rule finds a secret that is split over several strings, or is in an image, an archive, or text
 that was encoded (base64) or encrypted.
-
-Views: a text as somebody reads it, where its spelling hides a secret.
-
-- `plain`: without characters that a terminal does not show, with escapes (`\u0073`, `\x73`, `%2D`,
-  `&#45;`) and full-width letters as the characters that they stand for.
-- `joined`: words without the markup in them (`<b>`, `**`), and without line breaks and what indents
-  the next line. Only formats are looked for there: context does not survive it.
-
-A view knows for each of its spans where that is in the text. None is made for a text that needs
-none.
 
 Invariants: a value without secrets comes back as the same object; a mask is never masked, so a
 second redaction changes nothing; only the `Redaction` itself keeps secrets, and no report names
@@ -155,7 +149,7 @@ def joined(text: str) -> Iterator[tuple[int, View]]:
         if len(word) <= _SHORTEST or _DIGIT.search(word) is None:
             continue
         if _BASE64.search(text[max(match.start() - 24, 0) : match.start()]) is not None:
-            continue  # a line of base64 is no word
+            continue  # a line of base64
         view = View(word, [(*piece.span(), "") for piece in _MARKUP.finditer(word)])
         if len(view.text) >= _SHORTEST and any(map(str.isdigit, view.text)):
             yield match.start(), view
@@ -345,7 +339,7 @@ class Redaction:
         return text
 
     def is_plain(self, key: str, value: Any) -> bool:
-        """Whether the value of a key is a string of the tree or the format, which is no secret."""
+        """True if the value of a key is a string of the tree or the format, never a secret."""
         if type(value) is not str:
             return False
         if key in _OF_TREE:  # each entry has another one, and no built-in rule matches one
@@ -357,7 +351,7 @@ class Redaction:
         return value in _WORDS and key not in _OF_BYTES
 
     def are_plain(self, keys: Mapping[str, Any]) -> bool:
-        """Whether all keys are known to hold no secret."""
+        """True if all keys are known to hold no secret."""
         return self._plain_keys.issuperset(keys)
 
     def key(self, key: str, entry: str | None) -> str:
@@ -594,7 +588,7 @@ def _style_of(value: Any, text: str) -> dict[str, Any]:
 
 
 def _is_short_word(text: str) -> bool:
-    """Whether a text is a word in which no built-in rule finds a secret without its key.
+    """True if a text is a word in which no built-in rule finds a secret without its key.
 
     It is too short for a format, and the other rules need a sign, such as a colon or a space.
     """
@@ -613,7 +607,7 @@ def _whole_number(digits: str) -> int | str:
 
 
 def _is_unicode(text: str) -> bool:
-    """Whether UTF-8 carries a text as it is: no lone surrogate, and no escape of one."""
+    """True if UTF-8 carries a text as it is: no lone surrogate, and no escape of one."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,14 +1,12 @@
 """Rule: one kind of secret, and the search for the hints of many rules at once.
 
-A rule: one kind of secret, and where it is in a text. A rule is a regular expression over the text
-itself, not its JSON spelling. It masks the group whose name starts with `secret`, else the whole
-match. Rules allow for text within text: a line break spelled `\n`, quotes with backslashes before
-them, `%40` for `@`.
+A rule is a regular expression over the text itself, not its JSON spelling. It masks the group whose
+name starts with `secret`, else the whole match. Rules allow for text within text: a line break
+spelled `\\n`, quotes with backslashes before them, `%40` for `@`.
 
-Which of many short strings are in a text, found faster than one by one. A short text is searched
-once for all of them, by an expression that is a tree of their ends, each from its rarest character
-on, so that the search passes over most places; a long one is searched for each, which takes less
-time a character.
+Hints are found faster together than one by one. A short text is searched once, by an expression
+that is a tree of their ends, each from its rarest character on; a long text is searched for each
+hint, which takes less time a character.
 
 Invariants: each rule costs time in proportion to the text, whatever it holds. An unbounded
 repetition is a single set of characters, possessive or with nothing after it that could fail; where
@@ -259,13 +257,13 @@ _SAMPLE: Final = 200  # characters of a value that are looked at
 
 
 def is_varied(value: str, least: int = 1) -> bool:
-    """Whether a value is no filler (xxxx-xxxx, 0000), and has at least so many characters."""
+    """True if a value is not filler (xxxx-xxxx, 0000), and has at least so many characters."""
     found = {c for c in value[-32:].lower() if c.isalnum()}
     return len(found) >= least and not _FILLER.issuperset(value[-_FILLED:].lower())
 
 
 def looks_random(value: str, *, least: float = 0.25) -> bool:
-    """Whether letters and digits alternate as in a generated value, and not as in words.
+    """True if letters and digits alternate as in a generated value, and not as in words.
 
     Of the neighbours in a random value, two fifths to two thirds differ in class (lower case,
     upper case, digit); in names, a tenth to a quarter. Without a digit it must be clearer.

@@ -56,7 +56,7 @@ _IDENTIFIERS: Final = """
     block part page bundle asset font icon ft ftjob log nonce ses conv
     """
 _IDS: Final = frozenset(_IDENTIFIERS.split())
-"""What identifiers begin with, which give no access."""
+"""Prefixes of identifiers, which give no access."""
 
 _TELLING: Final = re.compile(
     r"(?i)(?:^|[_-])(?:api|apikey|token|tok|tkn|secret|sec|sk|pat|live|test|prod|oauth|auth|access"
@@ -75,7 +75,7 @@ _OF_JWK: Final = re.compile(r"""\\?["'](?:x|y|n|kid|x5t)\\?["'][ ]?:[ ]?\\?["']$
 
 
 def _is_prefixed(match: re.Match[str]) -> bool:
-    """Whether a word is a short prefix and a random value, and no identifier or hash."""
+    """True if a word is a short prefix and a random value, not an identifier or hash."""
     prefix, tail = match["prefix"], match["tail"]
     if _OF_JWK.search(match.string[max(match.start() - 12, 0) : match.start()]) is not None:
         return False
@@ -197,7 +197,7 @@ _NAMED_ID: Final = re.compile(  # names of random values that are public
 
 
 def _is_alone(match: re.Match[str]) -> bool:
-    """Whether a word of letters and digits is random, and no line of base64 or an address."""
+    """True if a word of letters and digits is random, not part of base64 or an address."""
     value = match[0]
     if value.startswith(("Qm", "bafy", "eyJ", *_PUBLIC)) or sum(c.isdigit() for c in value) < 3:
         return False

@@ -1,10 +1,8 @@
-"""Field names that announce a secret, and rules for home directories.
+"""Names that announce a secret, values that look like one, and rules for home directories.
 
-What the name of a key says of its value, and whether a value is a secret or code. The names follow
-detect-secrets (detect_secrets/plugins/keyword.py) and gitleaks (config/gitleaks.toml). An
-expression is only tied to its surroundings where it is used.
-
-Rules for home directories, whose names are names of people.
+The names follow detect-secrets (detect_secrets/plugins/keyword.py) and gitleaks
+(config/gitleaks.toml). An expression is only tied to its surroundings where it is used. The names
+of home directories are names of people.
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _PUBLIC_WORDS: Final = """
     minisign socket websocket
 """
 _PUBLIC_KINDS: Final = frozenset(_PUBLIC_WORDS.split())
-"""The kinds of a key that is no secret whatever its value is."""
+"""The kinds of a key that is never a secret."""
 
 _PUBLIC: Final = "public"
 _PUBLIC_SETTING_WORDS: Final = """
@@ -49,7 +47,7 @@ _PUBLIC_SETTING_WORDS: Final = """
     site
 """
 _PUBLIC_SETTINGS: Final = frozenset(_PUBLIC_SETTING_WORDS.split())
-"""The same for a key in the environment, `CACHE_KEY`: there, most other keys are secrets."""
+"""The few kinds of a key in the environment, `CACHE_KEY`, that is never a secret."""
 
 VENDOR: Final = re.compile(
     r"(?i)openai|anthropic|claude|gemini|google|mistral|cohere|gro[qk]|\bx\.?ai\b|deepseek|openrouter"
@@ -277,14 +275,14 @@ def is_password(value: str) -> bool:
 
 
 def is_no_identifier(value: str) -> bool:
-    """Whether a value is not the name of something in code."""
+    """True if a value is not the name of something in code."""
     if SNAKE.fullmatch(value) and not looks_random(value):
         return False
     return not (_CAMEL.fullmatch(value) and _ABOUT.search(value))
 
 
 def is_secret_value(name: str, value: str) -> bool:
-    """Whether a quoted value is a secret, given the name it is assigned to."""
+    """True if a quoted value is a secret, given the name it is assigned to."""
     if len(value) < 4 or PLACEHOLDER.fullmatch(value) or DOTTED.fullmatch(value):
         return False
     if any(mark in value for mark in ("${", "{{", "%s", "#{", "<%", "%(")) or "\n" in value:
