@@ -25,6 +25,7 @@ from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.damage import UNKNOWN_TYPE
 from sessiontree.core.entry import AGENT_LANE, HEADER, decode_leniently
 from sessiontree.core.header import AGENT_SESSION_KEY
+from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
 from sessiontree.core.usage import Tally
@@ -51,19 +52,45 @@ _BYTES_FOR_EACH_SHORT: Final = 250
 START: Final = Place(0, 1, 0)
 
 
-class SourceLine(NamedTuple):
-    """A line of an agent's file, without LF."""
+class SourceLine:
+    """A line of an agent's file, without LF, or a part of one. Its keys are decoded once.
 
-    place: Place
-    text: bytes
-    is_torn: bool = False  # whether it is a last line without LF
+    Attributes:
+        is_torn: whether it is a last line without LF.
+        whole: the line that it is a part of, or itself.
+    """
+
+    __slots__ = ("_values", "is_torn", "place", "text", "whole")
+
+    def __init__(self, place: Place, text: bytes, whole: SourceLine | None = None) -> None:
+        self.place = place
+        self.text = text
+        self.is_torn = False
+        self.whole = self if whole is None else whole
+        self._values: Values | Literal[False] | None = False  # False: not decoded yet
+
+    @property
+    def values(self) -> Values | None:
+        """The keys of the line; None if it is not a JSON object."""
+        if self._values is False:
+            self._values = values(self.text)
+        return self._values
 
 
 Report = Callable[[str, Place, str], None]
 """Takes the kind of damage, its place and its cause; or `UNKNOWN_TYPE`, and the type."""
 
-Translated = tuple[Place, bytes]
-"""The place of a source line, and a version 2 line made from it, without LF."""
+
+class EntryDraft(NamedTuple):
+    """An entry of version 2 made from a source line, not encoded yet."""
+
+    line: SourceLine
+    fields: dict[str, Any]  # its keys; a value as the agent wrote it is an `orjson.Fragment`
+    is_made: bool = False  # whether no line of the agent is this entry, such as a lane's start
+
+    def encoded(self) -> bytes:
+        """Its line, without LF."""
+        return encoded(self.fields)
 
 
 class Source(Protocol):
@@ -219,7 +246,6 @@ class Reader(Protocol):
     needs_opening: bool = True  # whether a line is translated by what the first line says
     reads_twice: bool = False  # whether it reads a file for its structure first
     shares_origins: bool = False  # whether all entries of a converted line are of one entry
-    has_made_entries: bool = False  # whether its branches and starts of lanes are of no line
     has_result_files: bool = False  # whether `metadata.toolResults` names files beside a session
     session_keys: frozenset[str] = frozenset()  # keys of a line that say which session it is of
     repeating: bytes = b""  # what each line has that may repeat prompts above it; empty: none does
@@ -246,7 +272,7 @@ class Reader(Protocol):
         """
         return False
 
-    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+    def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         """The keys of the first line that the header does not hold, of those it lacks by name."""
         return left
 
@@ -265,8 +291,8 @@ class Reader(Protocol):
     def tally(self) -> Tally:
         """Counts the lines of a file; a document over many lines is one line."""
 
-    def translate(self, source: Source, report: Report) -> Iterator[Translated]:
-        """The version 2 lines, the header first; the last one is the agent's own leaf."""
+    def translate(self, source: Source, report: Report) -> Iterator[EntryDraft]:
+        """The entries, the header first; the last one is the agent's own leaf."""
 
 
 class Lines:
@@ -282,11 +308,12 @@ class Lines:
         self._named: tuple[SourceLine, LineName] | None = None  # the last line with a name
         self._repeated: dict[str, LineName] = {}  # by digest: the longest name made from it
 
-    def header(self, place: Place, facts: Facts, **metadata: Any) -> Translated:
+    def header(self, line: SourceLine, facts: Facts, **metadata: Any) -> EntryDraft:
         """The header; its metadata names the agent and the agent's session id."""
         given = {key: value for key, value in metadata.items() if value is not None}
         agent = {"agent": self.agent, AGENT_SESSION_KEY: self.session_id}
-        return place, encoded(
+        return EntryDraft(
+            line,
             {
                 "type": HEADER,
                 "version": VERSION,
@@ -298,7 +325,7 @@ class Lines:
                 "cwd": facts.cwd or "",
                 **({"name": facts.name} if facts.name else {}),
                 "metadata": {**agent, **given},
-            }
+            },
         )
 
     def uuid(self, own: str | None, line: SourceLine, name: bytes = b"") -> str:
@@ -339,7 +366,7 @@ class Lines:
         parent: str | None = None,
         lane: str | None = None,
         timestamp: str | None = None,
-    ) -> Translated:
+    ) -> EntryDraft:
         """The line of an entry below `parent`, by default the leaf; main-lane entries move it."""
         made = {"type": kind, "uuid": uuid, "parentUuid": self.leaf if parent is None else parent}
         if lane is not None:
@@ -348,25 +375,26 @@ class Lines:
             self.leaf = uuid
         if timestamp is not None:
             made["timestamp"] = timestamp
-        return line.place, encoded({**made, **fields, **made})
+        return EntryDraft(line, {**made, **fields, **made})
 
     def custom(
         self, kind: str, line: SourceLine, uuid: str, data: Any, **more: str | None
-    ) -> Translated:
+    ) -> EntryDraft:
         """A `custom` entry, for a line that adds nothing to a context."""
         named = f"{self.agent}:{kind}"
         return self.entry("custom", line, uuid, {"customType": named, "data": data}, **more)
 
-    def branch(self, leaf: str, place: Place, lane: str | None = None) -> Translated:
+    def branch(self, leaf: str, place: Place, lane: str | None = None) -> EntryDraft:
         """A `branch` entry that makes another entry the leaf of its lane."""
         line = SourceLine(place, b"leaf " + leaf.encode("utf-8", "replace"))
-        return self.entry("branch", line, self.uuid(None, line), parent=leaf, lane=lane)
+        made = self.entry("branch", line, self.uuid(None, line), parent=leaf, lane=lane)
+        return made._replace(is_made=True)
 
     def note_unknown(self, kind: str, place: Place) -> None:
         """Count a sound line of a type that the format does not know: a note, not damage."""
         self.report(UNKNOWN_TYPE, place, kind)
 
-    def not_an_object(self, line: SourceLine, **more: str | None) -> Iterator[Translated]:
+    def not_an_object(self, line: SourceLine, **more: str | None) -> Iterator[EntryDraft]:
         """Report a line that is not a JSON object; any other JSON value becomes an entry."""
         found = decode_leniently(line.text.strip(b"\0\r\t ").removeprefix(_BOM))
         if found is not None:
@@ -393,16 +421,21 @@ def encoded(fields: Mapping[str, Any]) -> bytes:
     try:
         return encode(fields)
     except EntryError:  # a lone surrogate in one of the texts that were decoded
-        return encode({key: _escaped(value) for key, value in fields.items()})
+        return encode({key: orjson.Fragment(json_of(value)) for key, value in fields.items()})
 
 
-def _escaped(value: Any) -> orjson.Fragment:
+def json_of(value: Any) -> bytes:
+    """A value of a draft as JSON; lone surrogates become escapes, what JSON cannot carry null."""
     if isinstance(value, orjson.Fragment):
-        return value
+        return orjson.dumps(value)
     try:
-        return orjson.Fragment(json.dumps(value, allow_nan=False))
+        return dumps(value)
+    except EntryError:
+        pass
+    try:
+        return json.dumps(value, allow_nan=False).encode()
     except (ValueError, TypeError, RecursionError):
-        return orjson.Fragment(b"null")
+        return b"null"
 
 
 class ShortTexts:
@@ -441,7 +474,8 @@ def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
             yield previous
         previous = SourceLine(Place(number, line_number, offset), text)
     if previous is not None:
-        yield previous._replace(is_torn=not source.is_complete())
+        previous.is_torn = not source.is_complete()
+        yield previous
 
 
 _BOM: Final = b"\xef\xbb\xbf"
@@ -472,9 +506,10 @@ class Values:
         """The bytes of a value as written; `null` if the key is absent."""
         return bytes(self._raw.get(key, b"null"))
 
-    def raws(self) -> dict[str, bytes]:
-        """The bytes of each value as written."""
-        return {key: bytes(raw) for key, raw in self._raw.items()}
+    def raws(self) -> Mapping[str, bytes]:
+        """The bytes of each value as written; they are copied once."""
+        self._raw = raws = {key: bytes(raw) for key, raw in self._raw.items()}
+        return raws
 
     def fragment(self, key: str) -> orjson.Fragment:
         return orjson.Fragment(self.raw(key))
@@ -498,11 +533,16 @@ class Values:
     def as_json(self) -> bytes:
         if self._line is not None:
             return self._line
-        pairs = (json.dumps(key).encode() + b":" + self.raw(key) for key in self._raw)
+        pairs = [b"%b:%b" % (_json_of_key(key), bytes(raw)) for key, raw in self._raw.items()]
         return b"{" + b",".join(pairs) + b"}"
 
     def as_fragment(self) -> orjson.Fragment:
         return orjson.Fragment(self.as_json())
+
+
+@lru_cache(1024)
+def _json_of_key(key: str) -> bytes:
+    return json.dumps(key).encode()
 
 
 def values(line: bytes) -> Values | None:

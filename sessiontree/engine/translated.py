@@ -68,7 +68,8 @@ class Translated:
         start = 0
         sources, numbers, offsets = self._places
         try:
-            for place, line in self._reader.translate(self._source, self._report):
+            for draft in self._reader.translate(self._source, self._report):
+                place, line = draft.line.place, draft.encoded()
                 self._starts.append(start)
                 sources.append(place.source)
                 numbers.append(place.number)

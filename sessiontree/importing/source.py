@@ -24,12 +24,22 @@ import contextlib
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
 
-from sessiontree.agents.base import Agent, Place, Reader, Translated, Values, encoded, values
+from sessiontree.agents.base import (
+    Agent,
+    EntryDraft,
+    Place,
+    Reader,
+    Values,
+    encoded,
+    json_of,
+    values,
+)
 from sessiontree.core.codec import BYTES_OF_MANY_BLOCKS, blocks_beyond, head
 from sessiontree.core.damage import UNKNOWN_TYPE, Damage, Note, Notes, ignore
 from sessiontree.core.entry import decode_leniently
@@ -104,7 +114,6 @@ class Source:
             self._view = View(self._log) if start.agent is None else None
             sidecar = index_line(path, fs)
             self._file = SourceFile(self._log, sidecar)
-            self._again = SourceFile(self._log)  # for lines that the other has passed
         self._file.passed = self._passed
 
     def __enter__(self) -> Source:
@@ -149,28 +158,25 @@ class Source:
     def is_converted(self) -> bool:
         return _CONVERTED in self._file.head()
 
-    def translated(self) -> Iterator[Translated]:
-        """The version 2 lines, the header first, each with the place of its source line."""
-        if self.reader is not None:
-            yield from self.reader.translate(self._file, self.note)
-            self.damage += damage_of(self._file, self.damage)
-            return
+    def drafts(self, reader: Reader) -> Iterator[EntryDraft]:
+        """The entries of an agent's file, the header first."""
+        yield from reader.translate(self._file, self.note)
+        self.damage += damage_of(self._file, self.damage)
+
+    def migrated(self) -> Iterator[tuple[Place, bytes]]:
+        """The lines of a file of version 1 in version 2, each with the place of its own line."""
         assert self._view is not None
-        places = [Place(0, 1, 0)]
+        view, place = self._view, Place(0, 1, 0)
 
         def lines() -> Iterator[bytes]:
-            assert self._view is not None
-            for number, (offset, line) in enumerate(self._view.lines(), 1):
-                places[0] = Place(0, number, offset)
+            nonlocal place
+            for number, (offset, line) in enumerate(view.lines(), 1):
+                place = Place(0, number, offset)
                 self._passed(len(line) + 1)
                 yield line
 
         for line in migrate(lines(), 1):
-            yield places[0], line
-
-    def line_at(self, place: Place) -> bytes:
-        source = self._file.numbered(place.source) if place.source else self._again
-        return source.value_at(place.offset)
+            yield place, line
 
     def result_kept_beside(self, name: str) -> bytes | None:
         """The content of a result file by its name; None if it cannot be read."""
@@ -280,8 +286,6 @@ def _is_skipped(where: str, name: str) -> bool:
     return is_part or is_not_entered(name)
 
 
-_SUBAGENT: Final = b':subagent"'
-
 ORIGINAL: Final = "original"
 TOOL_RESULTS: Final = "toolResults"
 SPILL_OVER: Final = 32 * 1024
@@ -365,61 +369,66 @@ def _spilled(fields: Mapping[str, bytes], put: PutBlob) -> dict[str, Any]:
 
 def entries_of(source: Source) -> Iterator[SourceEntry]:
     """The entries of a source in its order, the header first."""
-    header: SourceEntry | None = None
+    if source.reader is not None:
+        return _entries_of_agent(source, source.reader)
+    return _entries_of_version_1(source)
+
+
+def _entries_of_version_1(source: Source) -> Iterator[SourceEntry]:
+    for place, line in source.migrated():
+        found = head(line, 0, ignore)
+        if found is None:
+            source.note("unreadable", place, "the line is not an entry and was not imported")
+            continue
+        fields = dict((values(line) or Values({})).raws())
+        fields.pop("crc", None)
+        parent = found.parent_uuid or ""
+        yield SourceEntry(place, found.type, found.uuid, parent, found.lane, fields)
+
+
+def _entries_of_agent(source: Source, reader: Reader) -> Iterator[SourceEntry]:
+    drafts = source.drafts(reader)
+    opening = next(drafts, None)
+    if opening is None:
+        return
+    header = _entry(opening)
+    first = next(drafts, None)
+    if first is None or first.line.place != opening.line.place:  # else it has the line's keys
+        _add_original_of_header(header, opening, reader)
+    yield header
     last: Place | None = None
     origin: str | None = None  # of the line at `last`
-    reader = source.reader
-    is_first = True
-    for place, line in source.translated():
-        entry = _entry(place, line)
-        if entry is None:
-            source.note("unreadable", place, "the line is not an entry and was not imported")
-        elif reader is None:
-            yield entry
-        elif header is None:
-            header = entry
-            _add_original_of_header(header, source, reader)
-        else:
-            if is_first:
-                is_first = False
-                if place == header.place:
-                    header.fields.pop(ORIGINAL, None)  # that line is an entry of its own
-                yield header
-            entry.is_made = reader.has_made_entries and (
-                entry.type == "branch" or entry.fields.get("customType", b"").endswith(_SUBAGENT)
-            )
-            if place != last and not entry.is_made:
-                _add_original(entry, source, reader)
-                last, origin = place, entry.origin
-            elif place == last and reader.shares_origins:
-                entry.origin = origin
-            yield entry
-    if header is not None and is_first:
-        yield header
+    for draft in drafts if first is None else chain((first,), drafts):
+        entry = _entry(draft)
+        if entry.place == last:
+            entry.origin = origin if reader.shares_origins else None
+        elif not draft.is_made:
+            _add_original(entry, draft, source, reader)
+            last, origin = entry.place, entry.origin
+        yield entry
 
 
-def _entry(place: Place, line: bytes) -> SourceEntry | None:
-    found = head(line, 0, ignore)
-    if found is None:
-        return None
-    keys = values(line) or Values({})
-    fields = keys.raws()
-    fields.pop("crc", None)
-    return SourceEntry(place, found.type, found.uuid, found.parent_uuid or "", found.lane, fields)
+def _entry(draft: EntryDraft) -> SourceEntry:
+    keys = draft.fields
+    fields = {key: json_of(value) for key, value in keys.items()}
+    parent, lane = keys["parentUuid"] or "", keys.get("lane")
+    place = draft.line.place
+    return SourceEntry(
+        place, keys["type"], keys["uuid"], parent, lane, fields, is_made=draft.is_made
+    )
 
 
-def _add_original_of_header(header: SourceEntry, source: Source, reader: Reader) -> None:
-    line = values(source.line_at(header.place))
+def _add_original_of_header(header: SourceEntry, draft: EntryDraft, reader: Reader) -> None:
+    line = draft.line.values
     if line is None:
         return
-    metadata = decode_leniently(header.fields.get("metadata", b""))
-    known = metadata if isinstance(metadata, dict) else {}
-    left = {key: value for key, value in _left_out(line, header).items() if key not in known}
+    metadata = draft.fields["metadata"]
+    left = {key: raw for key, raw in _left_out(line, header).items() if key not in metadata}
     header.put_original(reader.beyond_header(left))
 
 
-def _add_original(entry: SourceEntry, source: Source, reader: Reader) -> None:
-    line = values(source.line_at(entry.place))
+def _add_original(entry: SourceEntry, draft: EntryDraft, source: Source, reader: Reader) -> None:
+    line = draft.line.whole.values
     if line is None:
         return
     if ORIGIN in line:
@@ -427,19 +436,21 @@ def _add_original(entry: SourceEntry, source: Source, reader: Reader) -> None:
     is_whole = entry.type == "custom" and entry.fields.get("data") == line.as_json()
     if not is_whole:
         left = _left_out(line, entry)
-        entry.put_original({k: v for k, v in left.items() if k not in reader.session_keys})
-    metadata = entry.fields.get("metadata")
-    if metadata is not None and entry.type == "message" and reader.has_result_files:
-        _add_results(entry, decode_leniently(metadata), source)
+        for key in reader.session_keys:
+            left.pop(key, None)
+        entry.put_original(left)
+    if entry.type == "message" and reader.has_result_files:
+        _add_results(entry, draft.fields.get("metadata"), source)
 
 
 def _left_out(line: Values, entry: SourceEntry) -> dict[str, bytes]:
     """The keys of a line that an entry does not hold, but its origin."""
     left: dict[str, bytes] = {}
-    for key in line:
-        here = key if key in entry.fields else _NAMES_HERE.get(key, key)
-        if key != ORIGIN and entry.fields.get(here) != line.raw(key):
-            left[key] = line.raw(key)
+    fields = entry.fields
+    for key, raw in line.raws().items():
+        here = key if key in fields else _NAMES_HERE.get(key, key)
+        if key != ORIGIN and fields.get(here) != raw:
+            left[key] = raw
     return left
 
 

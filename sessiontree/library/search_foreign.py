@@ -93,9 +93,9 @@ class ForeignFile:
         if not body or not reader.stands_alone(body, number > 0):
             return None
         alone = _Lines(os.path.basename(self.files[number]), self._opening, line)
-        for place, made in reader.translate(alone, _unreported):
-            if place.offset:  # the header of a file without one is at 0
-                found = decode(made, offset, ignore)
+        for draft in reader.translate(alone, _unreported):
+            if draft.line.place.offset:  # the header of a file without one is at 0
+                found = decode(draft.encoded(), offset, ignore)
                 lane = lane_name(_agent(self.files[number])) if number else None
                 return replace(found, lane=lane or found.lane) if found is not None else None
         return None
@@ -217,8 +217,8 @@ class ForeignFile:
             yield from migrate((line for _, line in View(self._log).lines()), 1)
             return
         source = SourceFile(self._log)
-        for _, line in self._reader.translate(source, _unreported):
-            yield line
+        for draft in self._reader.translate(source, _unreported):
+            yield draft.encoded()
         for beside in source.opened:
             beside.close()
 

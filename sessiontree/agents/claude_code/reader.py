@@ -92,7 +92,6 @@ class ClaudeCodeReader(base.Reader):
     needs_opening = False
     has_subagents = True
     reads_twice = True
-    has_made_entries = True
     has_result_files = True
     session_keys = frozenset({"sessionId"})
 
@@ -139,13 +138,13 @@ class ClaudeCodeReader(base.Reader):
     def tally(self) -> Tally:
         return ClaudeTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
         collected = _CollectedFacts()
         main = _Transcript(source, 0, collected)
         facts = collected.facts()
         lines = base.Lines(self.name, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
-        yield lines.header(base.START, facts, **about, **collected.relations)
+        yield lines.header(main.first, facts, **about, **collected.relations)
         yield from main.translated(lines)
         for number, beside in enumerate(source.beside(), 1):
             yield from _subagent(beside, number, main, lines)
@@ -154,7 +153,7 @@ class ClaudeCodeReader(base.Reader):
 
 def _subagent(
     source: base.Source, number: int, main: _Transcript, lines: base.Lines
-) -> Iterator[base.Translated]:
+) -> Iterator[base.EntryDraft]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
     lane = base.lane_name(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
@@ -165,7 +164,8 @@ def _subagent(
     caller = main.callers.get(known.get("toolUseId", ""), main.agents.get(agent))
     data = {"agentId": agent, **known, **({"calledBy": caller} if caller else {})}
     above, uuid = _history_of_fork(transcript, main, lines), lines.uuid(None, line)
-    yield lines.custom("subagent", line, uuid, data, parent=above or lines.root, lane=lane)
+    made = lines.custom("subagent", line, uuid, data, parent=above or lines.root, lane=lane)
+    yield made._replace(is_made=True)
     transcript.starts_at(uuid, below=above)
     yield from transcript.translated(lines)
     yield from transcript.end(lines)
@@ -207,6 +207,7 @@ class _Transcript:
         self._priced: set[str] = set()  # the answers whose cost is told
         self._lane_leaf: str | None = None
         self._top: str | None = None  # the entry above those without a parent; None: the header
+        self.first = base.SourceLine(base.START, b"")
         self._last = base.Place(number, 1, 0)
         self.callers: dict[str, str] = {}
         self.agents: dict[str, str] = {}
@@ -215,13 +216,15 @@ class _Transcript:
         self._nodes: list[Node | None] = []
         self._queue = Queue()
         for line in base.numbered(source, number):
+            if not self._nodes and not line.place.offset:
+                self.first = line
             self._last = line.place
-            node = self._node(line.text, collected)
+            node = self._node(line, collected)
             self._nodes.append(node)
             if node is None and self.fork is None and b'"fork-context-ref"' in line.text:
                 self._note_fork(line)
             if lane is None:
-                self._note_queued(line.text, node)
+                self._note_queued(line, node)
         nodes = [node for node in self._nodes if node is not None]
         self._by_uuid = by_uuid(nodes)
         self._steps = 4 * len(nodes)
@@ -251,25 +254,25 @@ class _Transcript:
         self._top = start if below is not None else None
 
     def _note_fork(self, line: base.SourceLine) -> None:
-        found = base.values(line.text)
+        found = line.values
         if found is not None and found.text("type") == "fork-context-ref":
             self.fork = line.place, found
 
-    def _node(self, line: bytes, collected: _CollectedFacts) -> Node | None:
-        node = node_of(line, len(self._nodes))
+    def _node(self, line: base.SourceLine, collected: _CollectedFacts) -> Node | None:
+        node = node_of(line.text, len(self._nodes))
         if node is None or collected.prompt is None:
-            facts = base.values(line)
+            facts = line.values
             if facts is not None:
                 collected.note(facts)
         if node is None:
             return None
         self.callers.update(dict.fromkeys(node.calls, node.uuid))
-        if node.results and b'"agentId"' in line:
-            found = base.values(line)
+        if node.results and b'"agentId"' in line.text:
+            found = line.values
             agent = found.inside("toolUseResult").text("agentId") if found is not None else None
             if agent is not None:
                 self.agents[agent] = node.source or node.parent or node.uuid
-        if node.boundary and (mark := base.values(line)) is not None:
+        if node.boundary and (mark := line.values) is not None:
             self._note_mark(node, mark.inside("compactMetadata"))
         return node
 
@@ -333,10 +336,10 @@ class _Transcript:
                 ends[node.uuid] = node.logical_parent if is_there else last
         return ends
 
-    def _note_queued(self, line: bytes, node: Node | None) -> None:
+    def _note_queued(self, line: base.SourceLine, node: Node | None) -> None:
         """Note a line of the queue, or the text of a message that may carry a queued prompt."""
         if node is None:
-            if b'"queue-operation"' in line and (found := base.values(line)) is not None:
+            if b'"queue-operation"' in line.text and (found := line.values) is not None:
                 place = len(self._nodes) - 1
                 self._queue.take(found.text("operation"), found.value("content"), place)
         elif not (self._queue.is_empty or node.summary or node.sidechain):
@@ -375,7 +378,7 @@ class _Transcript:
             if node.parent != above.uuid:
                 self._parents[node.uuid] = above.uuid
 
-    def translated(self, lines: base.Lines) -> Iterator[base.Translated]:
+    def translated(self, lines: base.Lines) -> Iterator[base.EntryDraft]:
         """The version 2 lines; an entry waits until its parent is there."""
         waiting: dict[str, list[tuple[base.SourceLine, Node]]] = {}
         numbered = base.numbered(self._source, self._number)
@@ -400,16 +403,16 @@ class _Transcript:
         for line, node in sorted(rest, key=lambda held: held[0].place):
             yield from self._entries(line, node, lines)
 
-    def end(self, lines: base.Lines) -> Iterator[base.Translated]:
+    def end(self, lines: base.Lines) -> Iterator[base.EntryDraft]:
         """A branch to the end of the conversation, if another entry is the lane's leaf."""
         leaf = None if self._leaf is None else self._given.get(self._leaf, self._leaf)
         current = lines.leaf if self._lane is None else self._lane_leaf
         if leaf is not None and current != leaf:
             yield lines.branch(leaf, self._last, self._lane)
 
-    def _side_line(self, line: base.SourceLine, lines: base.Lines) -> Iterator[base.Translated]:
+    def _side_line(self, line: base.SourceLine, lines: base.Lines) -> Iterator[base.EntryDraft]:
         """A line without a place in the tree, below the entry before it."""
-        found = base.values(line.text)
+        found = line.values
         more = {"parent": self._lane_leaf, "lane": self._lane}
         if found is None:
             yield from lines.not_an_object(line, **more)
@@ -427,7 +430,7 @@ class _Transcript:
 
     def _new_costs(
         self, line: base.SourceLine, state: base.Values, lines: base.Lines
-    ) -> Iterator[base.Translated]:
+    ) -> Iterator[base.EntryDraft]:
         """What each model cost since the line before; a line has the sums of the session."""
         for model, cost in new_costs(state.value("modelUsage"), self._costs):
             if not cost:
@@ -438,12 +441,12 @@ class _Transcript:
 
     def _entries(
         self, line: base.SourceLine, node: Node, lines: base.Lines
-    ) -> Iterator[base.Translated]:
+    ) -> Iterator[base.EntryDraft]:
         """The entry of a line, and what the answer in it cost, as old versions wrote it."""
         yield self._entry(line, node, lines)
         if node.response is None or b'"costUSD"' not in line.text:
             return
-        found = base.values(line.text) or base.Values({})
+        found = line.values or base.Values({})
         cost = cost_in(found.value("costUSD"))
         if cost and node.response not in self._priced:
             self._priced.add(node.response)
@@ -454,7 +457,7 @@ class _Transcript:
             at = node.timestamp or None
             yield lines.entry("usage", line, uuid, told, parent=above, lane=lane, timestamp=at)
 
-    def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.Translated:
+    def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.EntryDraft:
         is_queued = node.type == QUEUE_OPERATION
         uuid = self._given[node.uuid] = lines.uuid(None if is_queued else node.uuid, line)
         parent = self._parent_of(node, lines)
@@ -467,7 +470,7 @@ class _Transcript:
             lines.report("reference", line.place, cause)
         if node.type not in CHAIN and not is_queued:
             lines.note_unknown(node.type, line.place)
-        found = base.values(line.text) or base.Values({})
+        found = line.values or base.Values({})
         lane = self._lane_of(node)
         if self._lane is not None:
             self._lane_leaf = uuid
@@ -550,11 +553,11 @@ class _Transcript:
         return [f"{self.folder}/tool-results/{name}" for name in names]
 
 
-def _text_said(node: Node, line: bytes) -> str:
+def _text_said(node: Node, line: base.SourceLine) -> str:
     """The text of a message of the user; empty for another line."""
     if node.type == "assistant" or not node.is_message:
         return ""
-    found = base.values(line) or base.Values({})
+    found = line.values or base.Values({})
     if node.type == "system":
         return text_of({"content": found.value("content")})
     if node.type == "attachment":

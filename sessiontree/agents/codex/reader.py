@@ -158,7 +158,7 @@ class _Plan:
 
 def _segment(id: str, number: int, source: base.Source) -> Segment:
     first = next(base.numbered(source, number), None)
-    line = None if first is None else base.values(first.text)
+    line = None if first is None else first.values
     meta = base.Values({})
     if line is not None and line.text("type") == "session_meta":
         meta = line.inside("payload")
@@ -240,7 +240,7 @@ class CodexReader(base.Reader):
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
         return body.get("type") != "compacted"
 
-    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+    def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         payload = base.values(left.get("payload", b""))
         if payload is None:
             return left
@@ -262,7 +262,7 @@ class CodexReader(base.Reader):
             end = None if segment.is_own else max(segment.ends, key=_place, default=None)
             for line in base.numbered(segment.source, segment.number):
                 if end is not None:
-                    found = base.values(line.text) or base.Values({})
+                    found = line.values or base.Values({})
                     if end.is_at(found.value("ordinal"), line.place.offset):
                         break
                 yield line.text
@@ -270,19 +270,19 @@ class CodexReader(base.Reader):
     def tally(self) -> Tally:
         return CodexTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
         segments = planned(source, report)
         opened = segments[-1]
         oldest = next(segment for segment in segments if segment.is_own)
         if oldest.first is None:
             return
-        found = base.values(oldest.first.text) or base.Values({})
+        found = oldest.first.values or base.Values({})
         is_meta = found.text("type") == "session_meta"
         lines = base.Lines(self.name, report, opened.meta.text("id") or "")
         rollout = _Rollout(lines, opened.meta, source.name)
         facts = _facts(found, oldest.meta) if is_meta else base.Facts()
         facts = replace(facts, name=name_in(source.sidecar))
-        yield rollout.header(oldest.place, facts)
+        yield rollout.header(oldest.first, facts)
         for segment in segments:
             yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
 
@@ -319,12 +319,12 @@ class _Rollout:
         self._provider = meta.text("model_provider")
         self._restore(_State(lines.root, [], self._provider, None, None, None, None))
 
-    def header(self, place: base.Place, facts: base.Facts) -> base.Translated:
+    def header(self, line: base.SourceLine, facts: base.Facts) -> base.EntryDraft:
         meta = self._meta
         given = meta.value("base_instructions")
         text = given.get("text") if isinstance(given, dict) else given
         return self.lines.header(
-            place,
+            line,
             facts,
             provider=self._provider,
             system=text if isinstance(text, str) else meta.text("instructions"),
@@ -333,7 +333,7 @@ class _Rollout:
             git=meta.value("git"),
         )
 
-    def of_segment(self, segment: Segment, *, is_header: bool) -> Iterator[base.Translated]:
+    def of_segment(self, segment: Segment, *, is_header: bool) -> Iterator[base.EntryDraft]:
         """The entries of a file; of another thread's up to the last end of a history in it.
 
         `is_header` is whether its first line is the header already.
@@ -346,7 +346,7 @@ class _Rollout:
         last: Any = None
         after = 0
         for line in base.numbered(segment.source, segment.number):
-            found = base.values(line.text)
+            found = line.values
             ordinal = None if found is None or not waiting else found.value("ordinal")
             while waiting and waiting[0].is_at(ordinal, line.place.offset):
                 self._states[waiting.pop(0)] = self._state()
@@ -391,7 +391,7 @@ class _Rollout:
 
     def translated(
         self, line: base.SourceLine, found: base.Values | None
-    ) -> Iterator[base.Translated]:
+    ) -> Iterator[base.EntryDraft]:
         lines = self.lines
         if found is None:
             yield from lines.not_an_object(line)
@@ -419,7 +419,7 @@ class _Rollout:
 
     def _settings(
         self, line: base.SourceLine, at: str | None, kind: str, payload: base.Values
-    ) -> Iterator[base.Translated]:
+    ) -> Iterator[base.EntryDraft]:
         """The changes of the model and the effort, and the usage, that a line reports.
 
         A tier of service that was set holds for the requests after it.
@@ -449,7 +449,7 @@ class _Rollout:
 
     def _extra(
         self, kind: str, line: base.SourceLine, name: bytes, fields: dict[str, Any], at: str | None
-    ) -> base.Translated:
+    ) -> base.EntryDraft:
         """One more entry made from a line; `name` determines its uuid."""
         uuid = self._uuid(line, name)
         return self.lines.entry(kind, line, uuid, fields, timestamp=at)
@@ -466,7 +466,7 @@ class _Rollout:
 
     def _compacted(
         self, line: base.SourceLine, uuid: str, at: str | None, payload: base.Values
-    ) -> Iterator[base.Translated]:
+    ) -> Iterator[base.EntryDraft]:
         lines = self.lines
         summary = payload.text("message") or ""
         replacement = payload.value("replacement_history")

@@ -160,22 +160,22 @@ class GeminiReader(base.Reader):
             return facts
         return replace(facts, cwd=sidecar.decode("utf-8", "replace"))
 
-    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+    def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         return {key: value for key, value in left.items() if key not in _IN_HEADER}
 
     def tally(self) -> Tally:
         return GeminiTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
         lines = base.numbered(source)
         first = next(lines, base.SourceLine(base.START, b""))
-        opening = base.values(first.text)
+        opening = first.values
         if opening is None:
             yield from self._document(source, report)
             return
         made = base.Lines(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(made, source)
-        yield chat.header(base.START, opening, _project_in(source))
+        yield chat.header(first, opening, _project_in(source))
         messages = opening.value("messages")
         if isinstance(messages, list):
             yield from chat.replaced(messages, first)
@@ -184,12 +184,12 @@ class GeminiReader(base.Reader):
         yield from chat.finish()
         yield from _subagents(source, made, chat)
 
-    def _document(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+    def _document(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
         text = b"\n".join(line for _, line in source.lines())
         opening = base.values(text) or base.leading_values(text) or base.Values({})
         lines = base.Lines(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(lines, source)
-        yield chat.header(base.START, opening, _project_in(source))
+        yield chat.header(base.SourceLine(base.START, text), opening, _project_in(source))
         end = 0
         for offset, message in _messages_of(text):
             end = offset + len(message)
@@ -208,7 +208,7 @@ def _project_in(source: base.Source) -> str | None:
     return source.sidecar.decode("utf-8", "replace").strip() or None if source.sidecar else None
 
 
-def _subagents(source: base.Source, lines: base.Lines, main: _Chat) -> Iterator[base.Translated]:
+def _subagents(source: base.Source, lines: base.Lines, main: _Chat) -> Iterator[base.EntryDraft]:
     """The chats of subagents, each on a lane of its own below its call."""
     for number, beside in enumerate(source.beside(), 1):
         agent = beside.name.removesuffix(".jsonl")
@@ -253,15 +253,15 @@ class _Chat:
         self.callers: dict[str, str] = {}  # the entries that call subagents, by a subagent's id
 
     def header(
-        self, place: base.Place, opening: base.Values, cwd: str | None = None
-    ) -> base.Translated:
+        self, line: base.SourceLine, opening: base.Values, cwd: str | None = None
+    ) -> base.EntryDraft:
         id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
         facts = base.Facts(id, cwd or _cwd(opening), name, created=created)
         return self._lines.header(
-            place, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
+            line, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
         )
 
-    def subagent(self, line: base.SourceLine, caller: str | None) -> base.Translated:
+    def subagent(self, line: base.SourceLine, caller: str | None) -> base.EntryDraft:
         """The start of a subagent's lane, below its call; `line` is the first of its chat."""
         opening = decode_leniently(line.text)
         data = {**(opening if isinstance(opening, dict) else {})}
@@ -270,8 +270,8 @@ class _Chat:
         fields = {"customType": "gemini:subagent", "data": data}
         return self._entry("custom", line, self._lines.uuid(None, line), fields)
 
-    def take(self, line: base.SourceLine) -> Iterator[base.Translated]:
-        found = base.values(line.text)
+    def take(self, line: base.SourceLine) -> Iterator[base.EntryDraft]:
+        found = line.values
         if found is None:
             yield from self._not_an_object(line)
         elif "$rewindTo" in found:
@@ -288,11 +288,11 @@ class _Chat:
         else:
             yield self._custom(line, found)
 
-    def finish(self) -> Iterator[base.Translated]:
+    def finish(self) -> Iterator[base.EntryDraft]:
         yield from self.settled()
         yield from self._left()
 
-    def settled(self) -> Iterator[base.Translated]:
+    def settled(self) -> Iterator[base.EntryDraft]:
         if self._waiting is not None:
             (id, line, _), self._waiting = self._waiting, None
             yield from self._entries(self._turn(id, line))
@@ -303,7 +303,7 @@ class _Chat:
             self._short.take(line.text, max(1, len(turn.made)))
         return turn
 
-    def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.Translated]:
+    def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.EntryDraft]:
         """Replace the conversation; the messages that both begin with stay.
 
         A compressed conversation begins with a summary, and becomes a compaction. What is only
@@ -316,7 +316,7 @@ class _Chat:
             if isinstance(message, dict) and isinstance(message.get("id"), str)
         }
         new = [
-            self._turn(id, line._replace(text=text))
+            self._turn(id, base.SourceLine(line.place, text, line))
             for id, text in texts.items()
             if text is not None
         ]
@@ -342,7 +342,7 @@ class _Chat:
             else:
                 self._append(turn._replace(parent=self._leaf))
 
-    def _compaction(self, summary: _Turn, line: base.SourceLine) -> Iterator[base.Translated]:
+    def _compaction(self, summary: _Turn, line: base.SourceLine) -> Iterator[base.EntryDraft]:
         """A compaction that keeps nothing; the summary is the first message after it."""
         uuid = self._lines.uuid(None, line, b" compaction")
         text = text_of(decode_leniently(summary.made[0]))
@@ -361,14 +361,14 @@ class _Chat:
         *,
         parent: str | None = None,
         timestamp: str | None = None,
-    ) -> base.Translated:
+    ) -> base.EntryDraft:
         """An entry on this chat's lane, by default below its leaf; it becomes the leaf."""
         parent, self._leaf = parent or self._leaf, uuid
         return self._lines.entry(
             kind, line, uuid, fields, parent=parent, lane=self._lane, timestamp=timestamp
         )
 
-    def _custom(self, line: base.SourceLine, found: base.Values) -> base.Translated:
+    def _custom(self, line: base.SourceLine, found: base.Values) -> base.EntryDraft:
         kind = "set" if "$set" in found else found.text("type") or ""
         known = _MESSAGES | _NOTES | {"set"}
         if kind not in known and "sessionId" not in found:
@@ -377,19 +377,19 @@ class _Chat:
 
     def _custom_of(
         self, kind: str, line: base.SourceLine, id: str | None, found: base.Values
-    ) -> base.Translated:
+    ) -> base.EntryDraft:
         fields = {"customType": f"gemini:{kind}", "data": found.as_fragment()}
         uuid = self._lines.uuid(id, line)
         return self._entry("custom", line, uuid, fields, timestamp=found.text("timestamp"))
 
-    def _not_an_object(self, line: base.SourceLine) -> Iterator[base.Translated]:
-        for place, made in self._lines.not_an_object(line, parent=self._leaf, lane=self._lane):
-            self._leaf = (base.values(made) or base.Values({})).text("uuid") or self._leaf
-            yield place, made
+    def _not_an_object(self, line: base.SourceLine) -> Iterator[base.EntryDraft]:
+        for made in self._lines.not_an_object(line, parent=self._leaf, lane=self._lane):
+            self._leaf = made.fields["uuid"]
+            yield made
 
     def _message(
         self, id: str, line: base.SourceLine, found: base.Values
-    ) -> Iterator[base.Translated]:
+    ) -> Iterator[base.EntryDraft]:
         if self._waiting is not None and self._waiting[0] == id:
             _, old_line, old = self._waiting
             yield self._custom_of("replaced", old_line, None, old)
@@ -414,7 +414,7 @@ class _Chat:
             for each in (turn, *later):
                 yield from self._entries(each)
 
-    def _branch(self, at: int, line: base.SourceLine) -> base.Translated:
+    def _branch(self, at: int, line: base.SourceLine) -> base.EntryDraft:
         """Remove the turns from `at` on, and go on from before them."""
         removed = self._turns[at:]
         del self._turns[at:]
@@ -425,7 +425,7 @@ class _Chat:
         uuid = self._lines.uuid(None, line, b" branch")
         return self._entry("branch", line, uuid, {}, parent=parent)
 
-    def _left(self) -> Iterator[base.Translated]:
+    def _left(self) -> Iterator[base.EntryDraft]:
         """Go on from before the removed turns, if there are any."""
         if self._removed:
             parent, self._removed = self._removed[0].parent, []
@@ -437,11 +437,11 @@ class _Chat:
         self._places[turn.id] = len(self._turns)
         self._turns.append(turn)
 
-    def _entries(self, turn: _Turn) -> Iterator[base.Translated]:
+    def _entries(self, turn: _Turn) -> Iterator[base.EntryDraft]:
         """The entries of one more turn; one that gives a model nothing is a `custom` entry."""
         line = turn.line
         self._append(turn._replace(parent=self._leaf))
-        found = base.values(line.text) or base.Values({})
+        found = line.values or base.Values({})
         if not turn.made:
             yield self._custom(line, found)
             return
@@ -463,7 +463,7 @@ class _Chat:
 
 def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
     """A message as a turn; its results are added to `results`, and those there left out."""
-    message = _message_of(line.text)
+    message = _message_of(line)
     kind = message.get("type")
     is_said = kind == "gemini" or (kind == "user" and not is_ignored(message.get("content")))
     if not is_said:
@@ -482,11 +482,11 @@ def _turn(id: str, line: base.SourceLine, results: Results) -> _Turn:
 
 
 def _message_in(turn: _Turn) -> dict[str, Any]:
-    return _message_of(turn.line.text)
+    return _message_of(turn.line)
 
 
-def _message_of(text: bytes) -> dict[str, Any]:
-    message = decode_leniently(text) if base.values(text) is not None else None
+def _message_of(line: base.SourceLine) -> dict[str, Any]:
+    message = decode_leniently(line.text) if line.values is not None else None
     return message if isinstance(message, dict) else {}
 
 

@@ -87,22 +87,22 @@ class PiReader(base.Reader):
         is_patch = isinstance(message, dict) and message.get("role") == "system"
         return not (is_patch or body.get("type") == "context_edit" or "systemMessage" in body)
 
-    def beyond_header(self, left: dict[str, bytes]) -> dict[str, bytes]:
+    def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         return {key: value for key, value in left.items() if key not in ("type", "version")}
 
     def tally(self) -> Tally:
         return EntryTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.Translated]:
+    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
         entries: _Entries | None = None
         for line in base.numbered(source):
             if entries is not None:
                 yield from entries.translated(line)
                 continue
-            header = base.values(line.text)
+            header = line.values
             if header is not None and header.text("type") == "session":
                 entries = _Entries(base.Lines(self.name, report, header.text("id") or ""))
-                yield entries.header(line.place, header)
+                yield entries.header(line, header)
 
 
 def _named_in(part: bytes) -> Iterator[base.Values]:
@@ -126,18 +126,18 @@ class _Entries:
         self._roles: dict[str, str] = {}
         self._prompts: dict[str, _Prompt] = {}
 
-    def header(self, place: base.Place, header: base.Values) -> base.Translated:
+    def header(self, line: base.SourceLine, header: base.Values) -> base.EntryDraft:
         facts = base.Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
         rest = {
             key: header.fragment(key)
             for key in header
             if key not in ("type", "version", "id", "cwd", "timestamp") and key not in _OURS
         }
-        return self.lines.header(place, facts, agentVersion=header.value("version"), **rest)
+        return self.lines.header(line, facts, agentVersion=header.value("version"), **rest)
 
-    def translated(self, line: base.SourceLine) -> Iterator[base.Translated]:
+    def translated(self, line: base.SourceLine) -> Iterator[base.EntryDraft]:
         lines = self.lines
-        entry = base.values(line.text)
+        entry = line.values
         if entry is None:
             yield from lines.not_an_object(line)
             return
