@@ -3,8 +3,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from sessiontree import Session
 from tests.support.rules import anthropic, fault
 from tests.support.saying import (
@@ -88,19 +86,16 @@ def test_pis_thinking_is_written_as_anthropics() -> None:
     assert told[1][1][:2] == [thinking("hm", signature="sig"), sealed]
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_thinking_that_would_be_refused_is_left_out_and_named() -> None:
+    cases: list[dict[str, Any]] = [
         assistant(thinking("hm"), text("yes")),
         assistant(thinking("hm", thinkingSignature="so"), text("yes"), api="openai-completions"),
         assistant(thinking("", thinkingSignature='{"type": "reasoning"}'), text("yes")),
         assistant(text("yes"), thinking("hm", signature="sig")),
-    ],
-    ids=["unsigned", "another api's", "openai's", "last"],
-)
-def test_thinking_that_would_be_refused_is_left_out_and_named(message: dict[str, Any]) -> None:
-    assert sent(user("?"), message)[1][1] == [text("yes")]
-    assert "left out" in warned(user("?"), message)
+    ]
+    for message in cases:
+        assert sent(user("?"), message)[1][1] == [text("yes")]
+        assert "left out" in warned(user("?"), message)
 
 
 def test_thinking_goes_to_the_model_that_thought_it_alone() -> None:
@@ -127,16 +122,13 @@ def test_the_id_of_a_call_does_not_depend_on_later_ones() -> None:
     assert sent(*first, assistant(call("a_b")), result("a_b"))[:3] == sent(*first)
 
 
-@pytest.mark.parametrize(
-    ("stored", "given"),
-    [
+def test_arguments_are_an_object() -> None:
+    cases: list[tuple[str, dict[str, Any]]] = [
         *(('{"a": 1}', {"a": 1}), ("", {})),
         *((odd, {"arguments": odd}) for odd in ('{"a": 1', "[1]", '{"a": NaN}', "[" * 100_000)),
-    ],
-    ids=["an object", "nothing", "cut", "a list", "no JSON", "deep"],
-)
-def test_arguments_are_an_object(stored: str, given: dict[str, Any]) -> None:
-    assert sent(user("go"), chat_call("a", stored))[1][1][0]["input"] == given
+    ]
+    for stored, given in cases:
+        assert sent(user("go"), chat_call("a", stored))[1][1][0]["input"] == given
 
 
 def test_images_of_any_shape_and_nothing_else_are_sent_as_images() -> None:
@@ -226,16 +218,15 @@ def test_images_in_anthropics_own_shape_are_sent_to_each_api() -> None:
         assert json.dumps(request.params).count(PIXEL) == 2
 
 
-@pytest.mark.parametrize(
-    "message",
-    [
+def test_a_call_without_an_id_is_warned_of_for_each_api() -> None:
+    cases: list[dict[str, Any]] = [
         assistant({"type": "tool_use", "name": "ls", "input": {}}, text("hi")),
         {**chat_call("a", "{}"), "tool_calls": [{"function": {"name": "ls", "arguments": "{}"}}]},
         {"type": "function_call", "name": "ls", "arguments": "{}"},
-    ],
-    ids=["Anthropic", "Chat", "Responses"],
-)
-def test_a_call_without_an_id_is_warned_of_for_each_api(message: dict[str, Any]) -> None:
-    found = context(user("go"), message)
-    for request in (found.to_anthropic(), found.to_openai(), found.to_openai("chat")):
-        assert any("a call of ls without an id" in warning for warning in request.warnings)
+    ]
+    for message in cases:
+        found = context(user("go"), message)
+        for request in (found.to_anthropic(), found.to_openai(), found.to_openai("chat")):
+            assert any("a call of ls without an id" in warning for warning in request.warnings), (
+                message
+            )

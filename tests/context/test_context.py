@@ -54,9 +54,8 @@ ASSISTANT: dict[str, Any] = {"role": "assistant"}
 A, B, C, D = (message(name.lower(), name) for name in "ABCD")
 
 
-@pytest.mark.parametrize(
-    ("found", "expected"),
-    [
+def test_each_type_contributes_what_the_format_says() -> None:
+    cases: list[tuple[Entry, dict[str, Any]]] = [
         (A, user("A")),
         *((entry(f"{kind}_summary", **FROM), {**SUMMARY, **FROM}) for kind in ("branch", "stack")),
         (
@@ -79,25 +78,21 @@ A, B, C, D = (message(name.lower(), name) for name in "ABCD")
             entry("message_end", messageUuid="x", model="m", **ASSISTANT),
             {"content": [], "model": "m", **ASSISTANT},
         ),
-    ],
-    ids=lambda value: value.type if isinstance(value, Entry) else "",
-)
-def test_each_type_contributes_what_the_format_says(found: Entry, expected: dict[str, Any]) -> None:
-    messages, sources, told = fold(found).result()
-    assert messages == [expected]
-    assert sources == [found]
-    assert told == []
+    ]
+    for found, expected in cases:
+        messages, sources, told = fold(found).result()
+        assert messages == [expected]
+        assert sources == [found]
+        assert told == [], found
 
 
-@pytest.mark.parametrize(
-    "kind",
-    [
+def test_the_other_known_types_contribute_nothing_and_warn_of_nothing() -> None:
+    cases: list[str] = [
         *("session", "stack_push", "branch", "model_change", "thinking_level_change"),
         *("custom", "label", "session_info", "usage", "context_edit"),
-    ],
-)
-def test_the_other_known_types_contribute_nothing_and_warn_of_nothing(kind: str) -> None:
-    assert fold(entry(kind), A).result() == ([A["message"]], [A], [])
+    ]
+    for kind in cases:
+        assert fold(entry(kind), A).result() == ([A["message"]], [A], [])
 
 
 def test_unknown_types_say_nothing_and_give_one_warning_a_type() -> None:
@@ -107,12 +102,13 @@ def test_unknown_types_say_nothing_and_give_one_warning_a_type() -> None:
     assert told == [[""], ["er"]]
 
 
-@pytest.mark.parametrize("odd", [None, "text", [], 5])
-def test_a_message_entry_without_a_message_is_left_out_and_told(odd: Any) -> None:
-    broken = entry("message", "broken", message=odd)
-    assert texts(A, broken) == ["A"]
-    assert warnings(broken) == ["message broken holds no message and was left out"]
-    assert warnings(entry("message", "broken")) == warnings(broken)
+def test_a_message_entry_without_a_message_is_left_out_and_told() -> None:
+    odd: Any
+    for odd in (None, "text", [], 5):
+        broken = entry("message", "broken", message=odd)
+        assert texts(A, broken) == ["A"], odd
+        assert warnings(broken) == ["message broken holds no message and was left out"], odd
+        assert warnings(entry("message", "broken")) == warnings(broken), odd
 
 
 def test_messages_are_the_stored_objects_themselves() -> None:
@@ -276,11 +272,12 @@ def test_a_merge_with_a_summary_is_that_summary() -> None:
     assert texts(A, merge("b", "a", summary="S"), merged={("a", "b"): [B]}) == ["A", "S"]
 
 
-@pytest.mark.parametrize("fields", [{}, {"summary": None}])
-def test_a_merge_contributes_what_lies_between_base_and_merged(fields: dict[str, Any]) -> None:
-    found = fold(A, merge("c", "a", **fields), D, merged={("a", "c"): [B, C]})
-    entries = [A, B, C, D]
-    assert found.result() == ([entry["message"] for entry in entries], entries, [])
+def test_a_merge_contributes_what_lies_between_base_and_merged() -> None:
+    fields: Any
+    for fields in ({}, {"summary": None}):
+        found = fold(A, merge("c", "a", **fields), D, merged={("a", "c"): [B, C]})
+        entries = [A, B, C, D]
+        assert found.result() == ([entry["message"] for entry in entries], entries, []), fields
 
 
 def test_a_merge_of_merges_contributes_each_entry_once_the_first_time() -> None:
@@ -325,16 +322,14 @@ def test_the_settings_of_what_was_merged_do_not_count() -> None:
     assert len(fold(merge("x"), merged=known, verbatim=True).result()[0]) == 2
 
 
-@pytest.mark.parametrize(
-    "odd",
-    [
+def test_a_merge_of_what_is_not_there_says_nothing_and_warns() -> None:
+    cases: list[Entry] = [
         *(merge("gone"), entry("merge"), entry("merge", mergedUuid=5, baseUuid="a")),
         entry("merge", mergedUuid="x", baseUuid=["a"]),
-    ],
-)
-def test_a_merge_of_what_is_not_there_says_nothing_and_warns(odd: Entry) -> None:
-    assert texts(A, odd, B) == ["A", "B"]
-    assert len(warnings(A, odd, B)) == 1
+    ]
+    for odd in cases:
+        assert texts(A, odd, B) == ["A", "B"]
+        assert len(warnings(A, odd, B)) == 1
 
 
 def test_merges_in_a_circle_come_to_an_end() -> None:
@@ -398,12 +393,13 @@ def test_blocks_of_several_messages_do_not_mix() -> None:
     assert texts(*entries) == [[said("a")], [said("b")]]
 
 
-@pytest.mark.parametrize("odd", [None, [], {}, "text", True])
-def test_blocks_that_are_odd_cost_nothing_but_themselves(odd: Any) -> None:
-    assert texts(block("1", odd, "a"), A, end())[-1] == "A"
-    assert texts(block("1", 0, "a", odd), A)[-1] == "A"
-    nothing = entry("block", "1", messageUuid="x", index=0, block=None)
-    assert texts(nothing, block("2", 1, "b"), end()) == [[said("b")]]
+def test_blocks_that_are_odd_cost_nothing_but_themselves() -> None:
+    odd: Any
+    for odd in (None, [], {}, "text", True):
+        assert texts(block("1", odd, "a"), A, end())[-1] == "A"
+        assert texts(block("1", 0, "a", odd), A)[-1] == "A"
+        nothing = entry("block", "1", messageUuid="x", index=0, block=None)
+        assert texts(nothing, block("2", 1, "b"), end()) == [[said("b")]], odd
 
 
 def test_a_path_whose_top_was_lost_may_start_with_any_type() -> None:

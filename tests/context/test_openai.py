@@ -71,12 +71,10 @@ def test_a_chat_stored_in_its_own_shape_is_sent_as_it_was() -> None:
     assert chat_sent(*said) == said
 
 
-@pytest.mark.parametrize(
-    "lost", [reasoning("rs_2"), {**reasoning("rs_2"), "encrypted_content": None}]
-)
-def test_an_item_beside_lost_reasoning_has_no_id(lost: dict[str, Any]) -> None:
-    sent = items_sent(user("hi"), reasoning("rs_1"), spoken("said"), lost)
-    assert [item.get("id") for item in sent] == [None, "rs_1", None]
+def test_an_item_beside_lost_reasoning_has_no_id() -> None:
+    for lost in (reasoning("rs_2"), {**reasoning("rs_2"), "encrypted_content": None}):
+        sent = items_sent(user("hi"), reasoning("rs_1"), spoken("said"), lost)
+        assert [item.get("id") for item in sent] == [None, "rs_1", None], lost
 
 
 def test_items_of_responses_are_sent_as_they_were() -> None:
@@ -107,26 +105,24 @@ def test_what_an_image_of_a_tool_shows_follows_the_results_in_a_chat() -> None:
     assert told[4]["content"] == [text("From the result of call a:"), SHOWN, text("and?")]
 
 
-@pytest.mark.parametrize(
-    ("part", "sent"),
-    [
+def test_a_file_that_the_api_holds_is_named_by_its_id() -> None:
+    cases: list[Any] = [
         (
             {"type": "input_file", "file_id": "file-2"},
             {"type": "file", "file": {"file_id": "file-2"}},
         ),
         ({"type": "file", "file": {"file_id": "file-2"}}, None),
-    ],
-)
-def test_a_file_that_the_api_holds_is_named_by_its_id(part: Any, sent: Any) -> None:
-    (message,) = chat_sent(user([part]))
-    assert message["content"] == [sent or part]
+    ]
+    for part, sent in cases:
+        (message,) = chat_sent(user([part]))
+        assert message["content"] == [sent or part]
 
 
-@pytest.mark.parametrize("id", [5, None, "", ["x"]])
-def test_a_file_without_an_id_and_content_is_named_as_unreadable(id: Any) -> None:
-    (message,) = chat_sent(user([text("see"), {"type": "input_file", "file_id": id}]))
-    assert "file_id" not in str(message["content"])
-    assert "unreadable" in str(message["content"])
+def test_a_file_without_an_id_and_content_is_named_as_unreadable() -> None:
+    for id in (5, None, "", ["x"]):
+        (message,) = chat_sent(user([text("see"), {"type": "input_file", "file_id": id}]))
+        assert "file_id" not in str(message["content"]), id
+        assert "unreadable" in str(message["content"]), id
 
 
 def test_an_image_of_a_tool_stays_in_its_output_in_responses() -> None:
@@ -140,16 +136,16 @@ def test_that_a_call_failed_is_said_in_words() -> None:
     assert items_sent(*history)[-1]["output"] == "The call failed:\nno such file"
 
 
-@pytest.mark.parametrize("limit", [40, 64])
-def test_ids_keep_to_the_limit_of_the_api(limit: int) -> None:
-    ids = ["t" * limit, "t" * (limit + 1), "t" * (limit + 2)]
-    history = [message for id in ids for message in (assistant(call(id)), result(id))]
-    if limit == 40:
-        told = [said["tool_calls"][0]["id"] for said in chat_sent(*history)[::2]]
-    else:
-        told = [said["call_id"] for said in items_sent(*history)[::2]]
-    assert told[0] == ids[0]
-    assert len(set(told)) == 3
+def test_ids_keep_to_the_limit_of_the_api() -> None:
+    for limit in (40, 64):
+        ids = ["t" * limit, "t" * (limit + 1), "t" * (limit + 2)]
+        history = [message for id in ids for message in (assistant(call(id)), result(id))]
+        if limit == 40:
+            told = [said["tool_calls"][0]["id"] for said in chat_sent(*history)[::2]]
+        else:
+            told = [said["call_id"] for said in items_sent(*history)[::2]]
+        assert told[0] == ids[0], limit
+        assert len(set(told)) == 3, limit
 
 
 def test_reasoning_without_its_seal_or_what_followed_is_left_out() -> None:

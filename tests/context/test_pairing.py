@@ -3,7 +3,6 @@ from __future__ import annotations
 import copy
 from itertools import pairwise
 from time import process_time
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -178,14 +177,14 @@ def test_an_orphan_result_does_not_take_the_words_beside_it_along() -> None:
     assert paired(PROMPT, result("anthropic", "a", then="and now?")) == [PROMPT, words]
 
 
-@pytest.mark.parametrize("second", [result("anthropic", "b"), result("chat", "b")])
-def test_results_stand_before_all_that_is_said_beside_them(second: dict[str, Any]) -> None:
-    made = call("anthropic", "a", "b")
-    first = result("anthropic", "a", then="hm")
-    out, warnings = pair([made, first, second])
-    assert fault_of(out) is None
-    assert spoken_in(out) == spoken_in([made, first, second])
-    assert warnings == ["results were put before the content between them"]
+def test_results_stand_before_all_that_is_said_beside_them() -> None:
+    for second in (result("anthropic", "b"), result("chat", "b")):
+        made = call("anthropic", "a", "b")
+        first = result("anthropic", "a", then="hm")
+        out, warnings = pair([made, first, second])
+        assert fault_of(out) is None, second
+        assert spoken_in(out) == spoken_in([made, first, second])
+        assert warnings == ["results were put before the content between them"], second
 
 
 def test_text_in_front_of_a_result_is_put_behind_it() -> None:

@@ -35,9 +35,8 @@ def said(kind: Kind, data: Any, media_type: str | None = None, **fields: Any) ->
     return message_of(ResolvedHandle(HANDLE, kind, data, media_type), made(kind, **fields)).message
 
 
-@pytest.mark.parametrize(
-    ("kind", "data"),
-    [
+def test_data_of_its_kind_is_taken() -> None:
+    cases: list[tuple[Kind, Any]] = [
         ("message", user("hi")),
         ("message", {"id": "1", "role": "assistant", "content": [], "model": None}),
         ("message", {"role": "bashExecution", "output": "x"}),
@@ -45,10 +44,9 @@ def said(kind: Kind, data: Any, media_type: str | None = None, **fields: Any) ->
         ("message", {"type": "function_call", "call_id": "c", "name": "n"}),
         *(("output", {**OUTPUT, "exitCode": code}) for code in (0, None)),
         *(("document", None), ("document", [1, {"a": "b"}]), ("binary", b"")),
-    ],
-)
-def test_data_of_its_kind_is_taken(kind: Kind, data: Any) -> None:
-    assert ResolvedHandle(HANDLE, kind, data).data is data
+    ]
+    for kind, data in cases:
+        assert ResolvedHandle(HANDLE, kind, data).data is data
 
 
 @pytest.mark.parametrize(
@@ -98,11 +96,11 @@ def test_a_document_is_its_json() -> None:
     assert json.loads(said("document", data)["content"]) == data
 
 
-@pytest.mark.parametrize("media_type", ["image/png", "IMAGE/PNG; q=1"])
-def test_an_image_is_an_image_block(media_type: str) -> None:
-    data = base64.b64encode(b"\x89PNG").decode()
-    block = {"type": "image", "data": data, "mimeType": "image/png"}
-    assert said("binary", b"\x89PNG", media_type) == user([block])
+def test_an_image_is_an_image_block() -> None:
+    for media_type in ("image/png", "IMAGE/PNG; q=1"):
+        data = base64.b64encode(b"\x89PNG").decode()
+        block = {"type": "image", "data": data, "mimeType": "image/png"}
+        assert said("binary", b"\x89PNG", media_type) == user([block])
 
 
 def test_an_image_that_models_refuse_is_named() -> None:
@@ -110,24 +108,22 @@ def test_an_image_that_models_refuse_is_named() -> None:
     assert content == "[image/tiff, 4 bytes: p@1.0.0::m:x]"
 
 
-@pytest.mark.parametrize("media_type", ["text/markdown", "application/json", "image/svg+xml"])
-def test_a_text_is_shown(media_type: str) -> None:
-    assert said("binary", "ü```".encode(), media_type)["content"] == "````\nü```\n````"
+def test_a_text_is_shown() -> None:
+    for media_type in ("text/markdown", "application/json", "image/svg+xml"):
+        assert said("binary", "ü```".encode(), media_type)["content"] == "````\nü```\n````"
 
 
-@pytest.mark.parametrize(
-    ("data", "media_type"),
-    [
+def test_other_bytes_are_named_in_one_line() -> None:
+    cases: list[tuple[bytes, str | None]] = [
         *((b"RIFF", "audio/wav"), (b"%PDF" + b" " * LARGEST_PDF, "application/pdf")),
         *((b"\xff", "text/plain"), (b"a" * (LONGEST_TEXT + 1), "text/plain"), (b"text", None)),
-    ],
-)
-def test_other_bytes_are_named_in_one_line(data: bytes, media_type: str | None) -> None:
-    content = said("binary", data, media_type)["content"]
-    named = media_type or "application/octet-stream"
-    assert content == f"[{named}, {len(data):,} bytes: p@1.0.0::m:x]"
-    assert "is only named to a model" in lack_of(data, media_type)
-    assert carried(data, media_type) == (named, data)
+    ]
+    for data, media_type in cases:
+        content = said("binary", data, media_type)["content"]
+        named = media_type or "application/octet-stream"
+        assert content == f"[{named}, {len(data):,} bytes: p@1.0.0::m:x]"
+        assert "is only named to a model" in lack_of(data, media_type)
+        assert carried(data, media_type) == (named, data)
 
 
 def lack_of(data: bytes, media_type: str | None) -> str:

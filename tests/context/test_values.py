@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sessiontree.context.providers.reading import maker_of
 from sessiontree.context.providers.values import base64_of, data_url_parts
 
 
-@pytest.mark.parametrize(
-    ("given", "taken"),
-    [
+def test_base64_is_padded_or_refused() -> None:
+    cases: list[tuple[object, str | None]] = [
         *(("QUJD", "QUJD"), ("QUI=", "QUI="), ("QUI", "QUI="), ("QQ", "QQ=="), ("QQ=", "QQ==")),
         *(("QU\nJD\r\n", "QUJD"), ("QUJDR", None), ("Q", None), ("QU*D", None), (5, None)),
         *((None, None), ("", None)),
-    ],
-)
-def test_base64_is_padded_or_refused(given: object, taken: str | None) -> None:
-    assert base64_of(given) == taken
+    ]
+    for given, taken in cases:
+        assert base64_of(given) == taken
 
 
-@pytest.mark.parametrize(
-    ("url", "parts"),
-    [
+def test_a_data_url_has_a_type_and_base64() -> None:
+    cases: list[tuple[str, tuple[str, str] | None]] = [
         ("data:image/PNG;base64,QUI", ("image/png", "QUI=")),
         ("data:image/png;base64,QUJDR", None),
         ("data:image/png;base64,", None),
         ("data:image/png,QUI", None),
         ("https://a.test/b.png", None),
-    ],
-)
-def test_a_data_url_has_a_type_and_base64(url: str, parts: tuple[str, str] | None) -> None:
-    assert data_url_parts(url) == parts
+    ]
+    for url, parts in cases:
+        assert data_url_parts(url) == parts
 
 
-@pytest.mark.parametrize(
-    ("api", "provider", "model", "maker"),
-    [
+def test_who_sealed_a_thinking_is_told_by_api_provider_and_model() -> None:
+    cases: list[tuple[str, str, str, str | None]] = [
         ("anthropic-messages", "", "", "anthropic"),
         ("bedrock-converse-stream", "", "us.claude-x", "anthropic"),
         ("bedrock-converse-stream", "anthropic", "nova", ""),
@@ -48,10 +41,7 @@ def test_a_data_url_has_a_type_and_base64(url: str, parts: tuple[str, str] | Non
         ("", "acme", "gpt", ""),
         ("", "", "claude-x", "anthropic"),
         ("", "", "gpt", None),
-    ],
-)
-def test_who_sealed_a_thinking_is_told_by_api_provider_and_model(
-    api: str, provider: str, model: str, maker: str | None
-) -> None:
-    said = {"api": api, "provider": provider, "model": model}
-    assert maker_of({"role": "assistant", **said}) == maker
+    ]
+    for api, provider, model, maker in cases:
+        said = {"api": api, "provider": provider, "model": model}
+        assert maker_of({"role": "assistant", **said}) == maker

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from sessiontree.core.activity import (
     as_typed,
     ended_calls,
@@ -20,9 +18,8 @@ from sessiontree.core.message import Call, is_generated, is_typed_command
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "touched"),
-    [
+def test_the_files_of_a_call_are_found_in_its_arguments() -> None:
+    cases: list[tuple[str, Any, list[tuple[str, bool]]]] = [
         ("Read", {"file_path": "a.py"}, [("a.py", False)]),
         ("edit", {"path": "a.py"}, [("a.py", True)]),
         ("write_file", {"file_path": "a.py"}, [("a.py", True)]),
@@ -32,12 +29,9 @@ PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End
         ("shell", {"command": "ls"}, []),
         ("Read", {"file_path": 5}, []),
         ("Read", None, []),
-    ],
-)
-def test_the_files_of_a_call_are_found_in_its_arguments(
-    name: str, arguments: Any, touched: list[tuple[str, bool]]
-) -> None:
-    assert [*map(tuple, files_of(Call("1", name, arguments, "toolCall")))] == touched
+    ]
+    for name, arguments, touched in cases:
+        assert [*map(tuple, files_of(Call("1", name, arguments, "toolCall")))] == touched
 
 
 def user(content: Any) -> dict[str, Any]:
@@ -48,9 +42,8 @@ def result(**keys: Any) -> dict[str, Any]:
     return {"type": "tool_result", "tool_use_id": "1", "content": "x", **keys}
 
 
-@pytest.mark.parametrize(
-    ("message", "outcomes"),
-    [
+def test_failed_and_refused_calls_are_told_apart() -> None:
+    cases: list[tuple[dict[str, Any], list[str]]] = [
         ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": True}, ["failed"]),
         ({"role": "toolResult", "toolCallId": "1", "content": [], "isError": False}, ["done"]),
         (user([result(is_error=True), result()]), ["failed", "done"]),
@@ -58,12 +51,9 @@ def result(**keys: Any) -> dict[str, Any]:
         ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 2\n"}, ["failed"]),
         ({"type": "function_call_output", "call_id": "1", "output": "Exit code: 0\n"}, ["done"]),
         (user("Exit code: 2"), []),
-    ],
-)
-def test_failed_and_refused_calls_are_told_apart(
-    message: dict[str, Any], outcomes: list[str]
-) -> None:
-    assert list(ended_calls(message)) == [("1", outcome) for outcome in outcomes]
+    ]
+    for message, outcomes in cases:
+        assert list(ended_calls(message)) == [("1", outcome) for outcome in outcomes]
 
 
 def test_interruptions_and_errors_of_each_agent_are_found() -> None:
@@ -78,20 +68,21 @@ def test_interruptions_and_errors_of_each_agent_are_found() -> None:
     assert error_of({"role": "assistant", "content": "no error"}) is None
 
 
-@pytest.mark.parametrize(
-    ("text", "typed"),
-    [
+def test_a_command_reads_as_it_was_typed() -> None:
+    cases: list[tuple[str, str]] = [
         ("<command-name>/mcp</command-name>\n<command-args></command-args>", "/mcp"),
-        ("<command-message>r</command-message><command-name>/review</command-name>"
-         "<command-args>all of it</command-args>", "/review all of it"),
+        (
+            "<command-message>r</command-message><command-name>/review</command-name>"
+            "<command-args>all of it</command-args>",
+            "/review all of it",
+        ),
         ("<bash-input>ls</bash-input>", "! ls"),
         ("<b>bold</b>", "<b>bold</b>"),
         ("plain", "plain"),
-    ],
-)  # fmt: skip
-def test_a_command_reads_as_it_was_typed(text: str, typed: str) -> None:
-    assert as_typed(text) == typed
-    assert is_typed_command(user(text)) == text.startswith(("<command", "<bash"))
+    ]
+    for text, typed in cases:
+        assert as_typed(text) == typed
+        assert is_typed_command(user(text)) == text.startswith(("<command", "<bash"))
 
 
 def test_the_gist_of_a_summary_leaves_out_how_each_begins() -> None:
@@ -126,14 +117,13 @@ OUTPUTS: list[tuple[dict[str, Any], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("message", "expected"), OUTPUTS)
-def test_output_is_more_than_thoughts(message: dict[str, Any], expected: bool) -> None:
-    assert is_output({"role": "assistant", **message}) is expected
+def test_output_is_more_than_thoughts() -> None:
+    for message, expected in OUTPUTS:
+        assert is_output({"role": "assistant", **message}) is expected
 
 
-@pytest.mark.parametrize(
-    ("keys", "expected"),
-    [
+def test_only_the_mark_of_a_program_makes_an_entry_its_own() -> None:
+    cases: list[tuple[dict[str, Any], bool]] = [
         ({"metadata": {"isMeta": True}}, True),
         ({"metadata": {"isMeta": False}}, False),
         ({"metadata": {"isMeta": 1}}, False),
@@ -141,9 +131,6 @@ def test_output_is_more_than_thoughts(message: dict[str, Any], expected: bool) -
         ({"metadata": []}, False),
         ({"isMeta": True}, False),
         ({}, False),
-    ],
-)
-def test_only_the_mark_of_a_program_makes_an_entry_its_own(
-    keys: dict[str, Any], expected: bool
-) -> None:
-    assert is_generated(keys) is expected
+    ]
+    for keys, expected in cases:
+        assert is_generated(keys) is expected

@@ -73,16 +73,12 @@ def test_another_lane_is_not_what_the_older_program_saw_last() -> None:
     assert read(lines[-1]).parent_uuid == "c"
 
 
-@pytest.mark.parametrize(
-    ("index", "first_kept"),
-    [(2, "b"), (1, "a"), (0, "h"), (4, "c"), (3, "c")],
-    ids=["on the path", "below the header", "the header", "the leaf", "off the path: the next on"],
-)
-def test_the_index_of_a_compaction_becomes_the_entry_it_counts(index: int, first_kept: str) -> None:
-    line = old("compaction", summary="s", firstKeptEntryIndex=index, tokensBefore=1)
-    entry = read(adopted([*TREE, line])[0][-1])
-    assert entry["firstKeptEntryUuid"] == first_kept
-    assert "firstKeptEntryIndex" not in entry
+def test_the_index_of_a_compaction_becomes_the_entry_it_counts() -> None:
+    for index, first_kept in ((2, "b"), (1, "a"), (0, "h"), (4, "c"), (3, "c")):
+        line = old("compaction", summary="s", firstKeptEntryIndex=index, tokensBefore=1)
+        entry = read(adopted([*TREE, line])[0][-1])
+        assert entry["firstKeptEntryUuid"] == first_kept
+        assert "firstKeptEntryIndex" not in entry, index
 
 
 def test_an_index_counts_lines_that_take_no_part_in_the_tree() -> None:
@@ -93,12 +89,12 @@ def test_an_index_counts_lines_that_take_no_part_in_the_tree() -> None:
     assert read(lines[-1])["firstKeptEntryUuid"] == read(lines[-2]).uuid
 
 
-@pytest.mark.parametrize("index", [-1, 6, True, "2", None, 1.0])
-def test_an_index_of_nothing_keeps_nothing_and_stays(index: Any) -> None:
-    line = old("compaction", summary="s", firstKeptEntryIndex=index, tokensBefore=1)
-    entry = read(adopted([*TREE, line])[0][-1])
-    assert entry["firstKeptEntryUuid"] == entry.uuid
-    assert entry["firstKeptEntryIndex"] == index
+def test_an_index_of_nothing_keeps_nothing_and_stays() -> None:
+    for index in (-1, 6, True, "2", None, 1.0):
+        line = old("compaction", summary="s", firstKeptEntryIndex=index, tokensBefore=1)
+        entry = read(adopted([*TREE, line])[0][-1])
+        assert entry["firstKeptEntryUuid"] == entry.uuid, index
+        assert entry["firstKeptEntryIndex"] == index
 
 
 def test_a_pop_of_the_older_program_goes_back_as_it_meant() -> None:
@@ -113,16 +109,14 @@ def test_a_pop_to_a_line_outside_the_tree_goes_to_the_entry_above_it() -> None:
     assert entry.parent_uuid == "c"
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_what_no_older_program_meant_is_left_alone() -> None:
+    cases: list[bytes] = [
         *(b"no JSON", b"[1]", b'{"message":{}}', b'{"type":7}', HEADER),
         *(b'{"type":"message","uuid":7}', b'{"type":"message","uuid":""}'),
         *(b'{"type":"message","parentUuid":"a"}', b'{"type":"message","\\ud800":1}'),
-    ],
-)
-def test_what_no_older_program_meant_is_left_alone(line: bytes) -> None:
-    assert adopted([*TREE, line]) == ([*TREE, line], [])
+    ]
+    for line in cases:
+        assert adopted([*TREE, line]) == ([*TREE, line], [])
 
 
 def test_a_line_before_the_header_is_left_alone() -> None:

@@ -137,18 +137,17 @@ def test_foreign_spacing_and_key_order_make_no_difference() -> None:
     assert entry.line == line
 
 
-@pytest.mark.parametrize("key", ["(line)", "(body)", "(offset)"])
-@pytest.mark.parametrize("value", ["null", "5", '"x"', "{}", '{"uuid":"z"}', "[1]", "true"])
-def test_no_key_of_a_file_reaches_the_inside_of_an_entry(key: str, value: str) -> None:
-    line = f'{{"{key}":{value},"type":"t","uuid":"u","x":1,"{key}":{value}}}'.encode()
-    entry = taken(line, at=40)
-    assert (entry.line, entry.offset) == (line, 40)
-    assert (entry["x"], entry[key], entry["uuid"]) == (1, json.loads(value), "u")
+def test_no_key_of_a_file_reaches_the_inside_of_an_entry() -> None:
+    for key in ("(line)", "(body)", "(offset)"):
+        for value in ("null", "5", '"x"', "{}", '{"uuid":"z"}', "[1]", "true"):
+            line = f'{{"{key}":{value},"type":"t","uuid":"u","x":1,"{key}":{value}}}'.encode()
+            entry = taken(line, at=40)
+            assert (entry.line, entry.offset) == (line, 40), key
+            assert (entry["x"], entry[key], entry["uuid"]) == (1, json.loads(value), "u")
 
 
-@pytest.mark.parametrize(
-    ("line", "kinds"),
-    [
+def test_a_flawed_line_is_used_and_its_flaw_reported() -> None:
+    cases: list[tuple[bytes, list[str]]] = [
         (SOUND + b"\r", ["crlf"]),
         (b"\xef\xbb\xbf" + SOUND, ["bom"]),
         (b"\0\0" + SOUND + b"\0", ["nul"]),
@@ -156,29 +155,26 @@ def test_no_key_of_a_file_reaches_the_inside_of_an_entry(key: str, value: str) -
         (SOUND.replace(b"message", b"mess\xffge", 1), ["crc", "utf-8"]),
         (SOUND.replace(b'"l"', b'"k"'), ["crc"]),
         (SOUND.replace(b'"l"', b'"k"') + b"\r", ["crlf", "crc"]),
-    ],
-)
-def test_a_flawed_line_is_used_and_its_flaw_reported(line: bytes, kinds: list[str]) -> None:
-    entry = taken(line, kinds)
-    assert (entry.uuid, entry.parent_uuid) == ("u", "p")
-    assert entry.line == line
-    assert entry.body["message"] == {}
+    ]
+    for line, kinds in cases:
+        entry = taken(line, kinds)
+        assert (entry.uuid, entry.parent_uuid) == ("u", "p"), line
+        assert entry.line == line
+        assert entry.body["message"] == {}, line
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_checksum_of_another_shape_is_unverifiable_not_wrong() -> None:
+    cases: list[bytes] = [
         SOUND[:-10] + SOUND[-10:].upper().replace(b'"}', b'"}'),
         SOUND[:-18] + b"}",
         SOUND[:-10] + b'zzzzzzzz"}',
         SOUND[:-18] + b',"crc": "00000000"}',
         SOUND[:-18] + b',"crc":null}',
-    ],
-)
-def test_a_checksum_of_another_shape_is_unverifiable_not_wrong(line: bytes) -> None:
-    if line == SOUND:
-        pytest.fail("the checksum has no letters; choose another line")
-    taken(line)
+    ]
+    for line in cases:
+        if line == SOUND:
+            pytest.fail("the checksum has no letters; choose another line")
+        taken(line)
 
 
 def test_a_wrong_checksum_names_both_sums() -> None:
@@ -197,9 +193,8 @@ def test_check_seal_finds_what_decode_finds() -> None:
         assert findings.kinds == read(line)[1]
 
 
-@pytest.mark.parametrize(
-    ("line", "kinds"),
-    [
+def test_a_line_that_is_no_entry_is_reported_not_skipped() -> None:
+    cases: list[tuple[bytes, list[str]]] = [
         *((line, ["blank"]) for line in (b"", b" \t\r")),
         (b"\xef\xbb\xbf", ["bom", "blank"]),
         (b"\0\0\0", ["nul"]),
@@ -210,13 +205,12 @@ def test_check_seal_finds_what_decode_finds() -> None:
         *((b'{"uuid":"u"%b}' % type, ["object"]) for type in (b"", b',"type":null')),
         *((b'{"type":"t","uuid":%b}' % uuid, ["no uuid"]) for uuid in (b'""', b"7", b"null")),
         (b"{}", ["no uuid"]),
-    ],
-)
-def test_a_line_that_is_no_entry_is_reported_not_skipped(line: bytes, kinds: list[str]) -> None:
-    assert read(line) == (None, kinds)
-    findings = Findings()
-    assert head(line, 0, findings) is None
-    assert findings.kinds == kinds
+    ]
+    for line, kinds in cases:
+        assert read(line) == (None, kinds)
+        findings = Findings()
+        assert head(line, 0, findings) is None
+        assert findings.kinds == kinds
 
 
 def test_structural_keys_of_a_wrong_kind_cost_the_key_not_the_entry() -> None:
@@ -231,32 +225,30 @@ def test_a_lone_surrogate_as_node_writes_it_is_read() -> None:
     assert (entry["message"], entry["n"]) == ({"content": "\ud83d!"}, 1)
 
 
-@pytest.mark.parametrize(
-    ("lane", "taken_as"), [(b'"side"', "side"), (b'"main"', None), (b"7", None)]
-)
-def test_a_line_that_is_mended_is_on_its_lane(lane: bytes, taken_as: str | None) -> None:
-    line = b'{"type":"message","uuid":"u","lane":%b,"message":{"content":"\\ud83d!"}}' % lane
-    found = head(line, 0, ignore)
-    assert found is not None
-    assert found.lane == taken(line).lane == taken_as
+def test_a_line_that_is_mended_is_on_its_lane() -> None:
+    for lane, taken_as in ((b'"side"', "side"), (b'"main"', None), (b"7", None)):
+        line = b'{"type":"message","uuid":"u","lane":%b,"message":{"content":"\\ud83d!"}}' % lane
+        found = head(line, 0, ignore)
+        assert found is not None, lane
+        assert found.lane == taken(line).lane == taken_as
 
 
-@pytest.mark.parametrize("key", ["x", "message"])
-@pytest.mark.parametrize(("front", "kind"), [(b"", ""), (b"\0", "nul"), (b"\xef\xbb\xbf", "bom")])
-def test_big_integers_keep_every_digit(key: str, front: bytes, kind: str) -> None:
-    number = 123456789012345678901234567890
-    line = f'{{"type":"t","uuid":"u","{key}":{number}}}'.encode()
-    assert taken(front + line, kind.split())[key] == number
-
-
-@pytest.mark.parametrize("number", ["1e999", "-1e999", "9" * 5000])
-def test_a_number_too_large_to_hold_costs_no_entry(number: str) -> None:
+def test_big_integers_keep_every_digit() -> None:
     for key in ("x", "message"):
-        line = f'{{"type":"t","uuid":"u","{key}":[{number}],"y":2}}'.encode()
-        entry = taken(line)
-        assert abs(entry[key][0]) == float("inf")
-        assert entry["y"] == 2
-        assert head(line, 0, ignore) is not None
+        for front, kind in ((b"", ""), (b"\0", "nul"), (b"\xef\xbb\xbf", "bom")):
+            number = 123456789012345678901234567890
+            line = f'{{"type":"t","uuid":"u","{key}":{number}}}'.encode()
+            assert taken(front + line, kind.split())[key] == number
+
+
+def test_a_number_too_large_to_hold_costs_no_entry() -> None:
+    for number in ("1e999", "-1e999", "9" * 5000):
+        for key in ("x", "message"):
+            line = f'{{"type":"t","uuid":"u","{key}":[{number}],"y":2}}'.encode()
+            entry = taken(line)
+            assert abs(entry[key][0]) == float("inf"), number
+            assert entry["y"] == 2, number
+            assert head(line, 0, ignore) is not None, number
 
 
 @pytest.mark.parametrize("levels", [300, 900, 1000])
@@ -274,12 +266,12 @@ def test_deep_nesting_is_read_however_deep_the_caller_stands(levels: int, key: s
     assert below(300)
 
 
-@pytest.mark.parametrize("levels", [5_000, 1_000_000])
-def test_nesting_beyond_all_decoders_is_reported(levels: int) -> None:
-    for key in (b"x", b"message"):
-        line = b'{"type":"t","uuid":"u","%b":%b}' % (key, b"[" * levels + b"]" * levels)
-        assert read(line) == (None, ["json"])
-        assert head(line, 0, ignore) is None
+def test_nesting_beyond_all_decoders_is_reported() -> None:
+    for levels in (5_000, 1_000_000):
+        for key in (b"x", b"message"):
+            line = b'{"type":"t","uuid":"u","%b":%b}' % (key, b"[" * levels + b"]" * levels)
+            assert read(line) == (None, ["json"]), levels
+            assert head(line, 0, ignore) is None, levels
 
 
 def test_of_a_key_that_stands_twice_the_last_counts_for_every_reader() -> None:

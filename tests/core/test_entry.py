@@ -55,9 +55,9 @@ def test_a_million_entries_do_not_burden_the_garbage_collector() -> None:
     assert not gc.is_tracked(entry("message", message={"role": "user"}))
 
 
-@pytest.mark.parametrize("line", [b"", b"[1]", b"{", b"5"])
-def test_a_line_that_is_no_object_has_no_keys(line: bytes) -> None:
-    assert decode_object(line) == {}
+def test_a_line_that_is_no_object_has_no_keys() -> None:
+    for line in (b"", b"[1]", b"{", b"5"):
+        assert decode_object(line) == {}
 
 
 def test_every_damage_says_where_it_is_and_what_to_do() -> None:
@@ -66,11 +66,11 @@ def test_every_damage_says_where_it_is_and_what_to_do() -> None:
         assert told == f"f.jsonl, line 3 (byte 120): the cause; {step}"
 
 
-@pytest.mark.parametrize("text", [' {"a":1} ', "[1]", '"x"', "true", "false", "-1", '"\\ud800"'])
-def test_each_kind_of_value_is_decoded(text: str) -> None:
-    assert decode_leniently(text.encode()) == json.loads(text)
+def test_each_kind_of_value_is_decoded() -> None:
+    for text in (' {"a":1} ', "[1]", '"x"', "true", "false", "-1", '"\\ud800"'):
+        assert decode_leniently(text.encode()) == json.loads(text)
 
 
-@pytest.mark.parametrize("text", ["{", "x", "}", "1x", "[}", "truex", "\ufeff{}", ""])
-def test_what_does_not_end_as_it_begins_is_not_json(text: str) -> None:
-    assert decode_leniently(text.encode()) is None
+def test_what_does_not_end_as_it_begins_is_not_json() -> None:
+    for text in ("{", "x", "}", "1x", "[}", "truex", "\ufeff{}", ""):
+        assert decode_leniently(text.encode()) is None

@@ -36,11 +36,11 @@ def test_every_known_type_has_a_sound_example_here() -> None:
     assert SOUND.keys() == KNOWN - {"session"}
 
 
-@pytest.mark.parametrize("kind", SOUND)
-def test_what_is_sound_may_be_written_and_more_keys_with_it(kind: str) -> None:
-    check_fields(kind, SOUND[kind])
-    check_fields(kind, {**SOUND[kind], "own": object(), "metadata": {}})
-    check_fields(kind, {**SOUND[kind], "metadata": None})
+def test_what_is_sound_may_be_written_and_more_keys_with_it() -> None:
+    for kind in SOUND:
+        check_fields(kind, SOUND[kind])
+        check_fields(kind, {**SOUND[kind], "own": object(), "metadata": {}})
+        check_fields(kind, {**SOUND[kind], "metadata": None})
 
 
 @pytest.mark.parametrize(("kind", "key"), EACH)

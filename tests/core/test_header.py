@@ -34,19 +34,19 @@ def test_the_format_decides_whatever_another_program_made_of_the_version() -> No
         assert not is_version_1(keys)
 
 
-@pytest.mark.parametrize("keys", [{}, {"version": 1}])
-def test_a_header_without_version_or_format_is_version_1(keys: dict[str, Any]) -> None:
-    assert is_version_1(check(type="session", id="i", **keys))
+def test_a_header_without_version_or_format_is_version_1() -> None:
+    for keys in ({}, {"version": 1}):
+        assert is_version_1(check(type="session", id="i", **keys))
 
 
 def test_version_2_with_a_uuid_and_without_a_format_is_the_source_format() -> None:
     assert not is_version_1(check(type="session", version=2, uuid="u"))
 
 
-@pytest.mark.parametrize("around", [b"\xef\xbb\xbf%b", b"\0%b\0", b"%b\r", b" %b "])
-def test_bytes_around_a_header_do_not_hide_it(around: bytes) -> None:
-    keys = check_header(around % b'{"type":"session"}', "f", "line 1 (byte 0)")
-    assert keys == {"type": "session"}
+def test_bytes_around_a_header_do_not_hide_it() -> None:
+    for around in (b"\xef\xbb\xbf%b", b"\0%b\0", b"%b\r", b" %b "):
+        keys = check_header(around % b'{"type":"session"}', "f", "line 1 (byte 0)")
+        assert keys == {"type": "session"}, around
 
 
 @pytest.mark.parametrize(

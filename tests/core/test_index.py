@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
@@ -144,9 +143,8 @@ def test_ancestors_and_content_are_those_of_the_model(lines: list[Line]) -> None
     assert set(tree.lanes) == {None, *(line[3] for line in lines)}
 
 
-@pytest.mark.parametrize(
-    ("rest", "kinds"),
-    [
+def test_what_is_odd_is_reported() -> None:
+    cases: list[tuple[Any, list[str]]] = [
         ([("message", "a", "a", None)], ["cycle"]),
         ([("message", "a", "b", None), ("message", "b", "a", None)], ["cycle"]),
         ([("message", "a", "b", None), ("message", "b", "r", None)], ["late parent"]),
@@ -154,11 +152,10 @@ def test_ancestors_and_content_are_those_of_the_model(lines: list[Line]) -> None
         *(([("session", "s", parent, None)], ["second header"]) for parent in (None, "r")),
         ([("message", "r", "r", None)], ["duplicate"]),
         ([("message", "a", "gone", None)], []),
-    ],
-)
-def test_what_is_odd_is_reported(rest: list[Line], kinds: list[str]) -> None:
-    _, findings = grown(("session", "r", None, None), *rest)
-    assert findings.kinds == kinds
+    ]
+    for rest, kinds in cases:
+        _, findings = grown(("session", "r", None, None), *rest)
+        assert findings.kinds == kinds
 
 
 def test_a_missing_parent_is_known_until_it_comes() -> None:
@@ -213,13 +210,15 @@ def test_entries_in_reverse_order_are_the_same_tree() -> None:
     assert set(findings.kinds) == {"late parent"}
 
 
-@pytest.mark.parametrize("uuid", ["0", "other"])
-def test_a_second_header_is_not_in_the_tree(uuid: str) -> None:
-    below = ("message", "x", uuid, None)
-    tree, findings = grown(*chain("0", "1"), ("session", uuid, None, None), below)
-    assert tree.uuids == ["0", "1", "x"]
-    assert [tree.uuids[row] for row in tree.rows_up(2)] == (["x", "0"] if uuid == "0" else ["x"])
-    assert findings.kinds == ["second header"]
+def test_a_second_header_is_not_in_the_tree() -> None:
+    for uuid in ("0", "other"):
+        below = ("message", "x", uuid, None)
+        tree, findings = grown(*chain("0", "1"), ("session", uuid, None, None), below)
+        assert tree.uuids == ["0", "1", "x"], uuid
+        assert [tree.uuids[row] for row in tree.rows_up(2)] == (
+            ["x", "0"] if uuid == "0" else ["x"]
+        )
+        assert findings.kinds == ["second header"], uuid
 
 
 def lines_run(lines: list[Line]) -> int:
@@ -262,10 +261,10 @@ def alternating(size: int) -> list[Line]:
     return [whole[0], *(line for pair in pairs for line in pair)]
 
 
-@pytest.mark.parametrize("made", [late_below_a_deep_chain, late_one_below_the_other, alternating])
-def test_late_parents_cost_what_others_do_at_any_depth(made: Callable[[int], list[Line]]) -> None:
+def test_late_parents_cost_what_others_do_at_any_depth() -> None:
     """Each looked for itself above its parent, up to the root: hours for a large file."""
-    assert lines_run(made(800)) < 2.5 * lines_run(made(400))
+    for made in (late_below_a_deep_chain, late_one_below_the_other, alternating):
+        assert lines_run(made(800)) < 2.5 * lines_run(made(400))
 
 
 @given(st.lists(st.integers(0, 40), min_size=1, max_size=40))

@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import pytest
-
 from sessiontree.core.media import is_text, media_type_of, text_in
 
 TEXT = "text/plain"
 BYTES = "application/octet-stream"
 
 
-@pytest.mark.parametrize(
-    ("content", "media_type"),
-    [
+def test_the_media_type_is_that_of_the_content() -> None:
+    cases: list[tuple[bytes, str]] = [
         *((b"\x89PNG\r\n\x1a\n...", "image/png"), (b"\xff\xd8\xff\xe0", "image/jpeg")),
         *((b"GIF89a", "image/gif"), (b"RIFF\0\0\0\0WEBPVP8 ", "image/webp")),
         *((b"%PDF-1.7", "application/pdf"), (b"a\0b", BYTES), (b"\xff", BYTES), (b"", TEXT)),
@@ -20,15 +17,13 @@ BYTES = "application/octet-stream"
         (b"\x1f\x8b\x08 and words enough \xff", BYTES),
         ("caf\u00e9".encode(), TEXT),
         ("caf\u00e9".encode()[:-1], TEXT),  # the first block of a text, cut anywhere
-    ],
-)
-def test_the_media_type_is_that_of_the_content(content: bytes, media_type: str) -> None:
-    assert media_type_of(content) == media_type
+    ]
+    for content, media_type in cases:
+        assert media_type_of(content) == media_type
 
 
-@pytest.mark.parametrize(
-    ("content", "name", "found"),
-    [
+def test_a_name_tells_texts_apart_and_nothing_else() -> None:
+    cases: list[tuple[bytes, str, str]] = [
         (b"import x", "text/x-python", "text/x-python"),
         (b"{}", "application/json", "application/json"),
         (b"let x: number", "video/mp2t", TEXT),  # TypeScript, by its name
@@ -36,10 +31,9 @@ def test_the_media_type_is_that_of_the_content(content: bytes, media_type: str) 
         (b"<svg/>", "image/svg+xml", "image/svg+xml"),
         (b"\xff\xd8\xff\xe0", "image/png", "image/jpeg"),
         (b"PK\x03\x04\0", "application/zip", "application/zip"),
-    ],
-)
-def test_a_name_tells_texts_apart_and_nothing_else(content: bytes, name: str, found: str) -> None:
-    assert media_type_of(content, name) == found
+    ]
+    for content, name, found in cases:
+        assert media_type_of(content, name) == found
 
 
 def test_what_people_read_is_text() -> None:
@@ -47,9 +41,8 @@ def test_what_people_read_is_text() -> None:
     assert not any(map(is_text, ("image/png", "application/pdf", "application/jsonp")))
 
 
-@pytest.mark.parametrize(
-    ("content", "found"),
-    [
+def test_a_few_places_of_a_text_may_not_be_utf_8() -> None:
+    cases: list[tuple[bytes, object]] = [
         (b"", ("", 0)),
         ("caf\u00e9 \ufffd".encode(), ("caf\u00e9 \ufffd", 0)),
         (b"0123456789\xff", ("0123456789\ufffd", 1)),
@@ -58,7 +51,6 @@ def test_what_people_read_is_text() -> None:
             ("0123456789\ufffd 0123456789\ufffd\ufffd", 2),
         ),
         *((content, None) for content in (b"12345678\xff", b"\xff")),
-    ],
-)
-def test_a_few_places_of_a_text_may_not_be_utf_8(content: bytes, found: object) -> None:
-    assert text_in(content) == found
+    ]
+    for content, found in cases:
+        assert text_in(content) == found

@@ -32,20 +32,20 @@ from tests.support.histories import SHAPES, call, result, said
 from tests.support.lines import entry, path, segments, values
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_calls_and_results_are_understood_in_every_shape(shape: str) -> None:
-    [made] = calls_of(call(shape, "a"))
-    assert (made.id, made.name) == ("a", "ls")
-    assert made.arguments in ({}, "{}")
-    assert result_ids(result(shape, "a")) == ["a"]
-    assert calls_of(result(shape, "a")) == []
-    assert result_ids(call(shape, "a")) == []
+def test_calls_and_results_are_understood_in_every_shape() -> None:
+    for shape in SHAPES:
+        [made] = calls_of(call(shape, "a"))
+        assert (made.id, made.name) == ("a", "ls"), shape
+        assert made.arguments in ({}, "{}"), shape
+        assert result_ids(result(shape, "a")) == ["a"]
+        assert calls_of(result(shape, "a")) == []
+        assert result_ids(call(shape, "a")) == []
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-def test_a_result_is_a_tools_in_every_shape(shape: str) -> None:
-    assert speaker_of(result(shape, "a")) == "tool"
-    assert speaker_of(call(shape, "a")) == "assistant"
+def test_a_result_is_a_tools_in_every_shape() -> None:
+    for shape in SHAPES:
+        assert speaker_of(result(shape, "a")) == "tool"
+        assert speaker_of(call(shape, "a")) == "assistant"
 
 
 def test_a_message_with_a_result_and_a_text_is_the_users() -> None:
@@ -94,50 +94,42 @@ def _strings_in(annotation: Any) -> Iterator[str]:
             yield from _strings_in(found)
 
 
-@pytest.mark.parametrize(
-    "kind", ["web_search_call", "file_search_call", "mcp_call", "image_generation_call"]
-)
-def test_what_ran_at_the_provider_needs_no_result(kind: str) -> None:
-    item = {"type": kind, "id": "x", "call_id": "y", "status": "completed"}
-    assert pair([item]) == ([item], [])
+def test_what_ran_at_the_provider_needs_no_result() -> None:
+    for kind in ("web_search_call", "file_search_call", "mcp_call", "image_generation_call"):
+        item = {"type": kind, "id": "x", "call_id": "y", "status": "completed"}
+        assert pair([item]) == ([item], []), kind
 
 
-@pytest.mark.parametrize(
-    ("item", "role"),
-    [
+def test_an_item_without_a_role_plays_one() -> None:
+    cases: list[tuple[Message, str]] = [
         ({"role": "user"}, "user"),
         *(({"type": t}, "assistant") for t in ("function_call", "reasoning", "web_search_call")),
         ({"type": "function_call_output"}, "tool"),
         ({"type": "mcp_approval_response"}, "user"),
         ({"role": 5, "type": ["x"]}, "assistant"),
-    ],
-)
-def test_an_item_without_a_role_plays_one(item: Message, role: str) -> None:
-    assert role_of(item) == role
+    ]
+    for item, role in cases:
+        assert role_of(item) == role
 
 
-@pytest.mark.parametrize(
-    ("content", "answer"),
-    [
+def test_a_prompt_is_a_user_message_with_more_than_results() -> None:
+    cases: list[tuple[Any, bool]] = [
         *((content, True) for content in ("go", [said("go")], [{"type": "image"}])),
         *((content, False) for content in ("", None, result("anthropic", "a")["content"])),
         *(([], False), (result("anthropic", "a", then="and now?")["content"], True)),
-    ],
-)
-def test_a_prompt_is_a_user_message_with_more_than_results(content: Any, answer: bool) -> None:
-    assert is_prompt({"role": "user", "content": content}) is answer
-    assert not is_prompt({"role": "assistant", "content": content})
+    ]
+    for content, answer in cases:
+        assert is_prompt({"role": "user", "content": content}) is answer
+        assert not is_prompt({"role": "assistant", "content": content})
 
 
-@pytest.mark.parametrize(
-    "sound",
-    [
+def test_a_message_is_anything_with_a_role_and_any_item() -> None:
+    cases: list[Message] = [
         *({"role": "user"}, {"role": "custom role", "content": 5}),
         *({"type": "function_call", "call_id": "a"}, {"type": "reasoning"}),
-    ],
-)
-def test_a_message_is_anything_with_a_role_and_any_item(sound: Message) -> None:
-    check_message(sound)
+    ]
+    for sound in cases:
+        check_message(sound)
 
 
 @pytest.mark.parametrize(
@@ -164,9 +156,8 @@ def test_a_system_message_may_be_written_in_sections() -> None:
     assert system_text({"sections": 5}) == ""
 
 
-@pytest.mark.parametrize(
-    ("block", "shown"),
-    [
+def test_a_block_is_shown_in_a_few_words() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         (said("hi"), "hi"),
         ({"type": "toolCall", "name": "ls", "arguments": {"path": "a", "n": 1}}, "ls(path=a, n=1)"),
         ({"type": "toolCall", "name": "w", "arguments": {"t": "x" * 99}}, f"w(t={'x' * 59}…)"),
@@ -179,33 +170,33 @@ def test_a_system_message_may_be_written_in_sections() -> None:
         ({"type": "image", "data": "x"}, "[image]"),
         ({"type": "thinking", "thinking": "hm"}, "(thinking) hm"),
         *(({"type": "audio"}, "[audio]"), ({"type": ["audio"]}, ""), ({}, "")),
-    ],
-)
-def test_a_block_is_shown_in_a_few_words(block: dict[str, Any], shown: str) -> None:
-    assert block_preview(block) == shown
+    ]
+    for block, shown in cases:
+        assert block_preview(block) == shown
 
 
-@pytest.mark.parametrize(
-    ("whole", "shown"),
-    [
+def test_a_message_is_shown_by_what_it_says_or_does() -> None:
+    cases: list[tuple[Message, str]] = [
         ({"content": [said("a"), {"type": "image"}]}, "a [image]"),
         (call("chat", "a"), "ls({})"),
         ({"role": "bashExecution", "command": "ls", "output": "x"}, "$ ls"),
         ({"type": "function_call_output", "output": "done"}, "done"),
         ({"type": "function_call_output", "output": [1]}, ""),
         ({}, ""),
-    ],
-)
-def test_a_message_is_shown_by_what_it_says_or_does(whole: Message, shown: str) -> None:
-    assert preview_of(whole) == shown
+    ]
+    for whole, shown in cases:
+        assert preview_of(whole) == shown
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [({"a": [1]}, '{"a":[1]}'), ("\ud83d", '"\ud83d"'), (2**70, str(2**70)), (b"x", "\"b'x'\"")],
-)
-def test_any_value_has_a_text_to_look_at(value: Any, text: str) -> None:
-    assert json_text(value) == text
+def test_any_value_has_a_text_to_look_at() -> None:
+    cases: list[tuple[Any, str]] = [
+        ({"a": [1]}, '{"a":[1]}'),
+        ("\ud83d", '"\ud83d"'),
+        (2**70, str(2**70)),
+        (b"x", "\"b'x'\""),
+    ]
+    for value, text in cases:
+        assert json_text(value) == text
 
 
 def test_a_value_too_deep_to_write_still_has_a_text() -> None:
@@ -240,9 +231,8 @@ def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]
     assert len(fold.result()[0]) == len(fold.result()[1])
 
 
-@pytest.mark.parametrize(
-    ("text", "command"),
-    [
+def test_a_slash_command_stands_between_its_tags() -> None:
+    cases: list[tuple[str, str | None]] = [
         ("<command-name>/clear</command-name>", "/clear"),
         ("x <command-name>\n/re view </command-name> y </command-name>", "/re view"),
         ("<command-name>a<command-name>b</command-name>", "a<command-name>b"),
@@ -250,10 +240,9 @@ def test_no_message_of_a_file_makes_a_look_at_it_fail(found: list[dict[str, Any]
         ("<command-name>/clear", None),
         ("</command-name>/clear<command-name>", None),
         ("/clear", None),
-    ],
-)
-def test_a_slash_command_stands_between_its_tags(text: str, command: str | None) -> None:
-    assert slash_command(text) == command
+    ]
+    for text, command in cases:
+        assert slash_command(text) == command
 
 
 SCALARS = (

@@ -127,11 +127,11 @@ def test_uuids_are_of_version_5() -> None:
     assert uuid_of_line("\ud800", 1, b"{}") == uuid_of_line("?", 1, b"{}")
 
 
-@pytest.mark.parametrize("around", [b"%b", b"\0%b", b"\xef\xbb\xbf%b", b"%b\r", b" %b "])
-def test_values_are_carried_over_byte_for_byte(around: bytes) -> None:
-    message = b'{"n": 1.50e1,"u":"\\u0041\\ud83d","d":[ ]}'
-    line = b'{"type":"message", "message" : %b,"own":1E400}' % message
-    assert b'"message":%b,"own":1E400' % message in migrated(HEADER, around % line)[1]
+def test_values_are_carried_over_byte_for_byte() -> None:
+    for around in (b"%b", b"\0%b", b"\xef\xbb\xbf%b", b"%b\r", b" %b "):
+        message = b'{"n": 1.50e1,"u":"\\u0041\\ud83d","d":[ ]}'
+        line = b'{"type":"message", "message" : %b,"own":1E400}' % message
+        assert b'"message":%b,"own":1E400' % message in migrated(HEADER, around % line)[1]
 
 
 def test_private_characters_are_not_taken_for_surrogates() -> None:
@@ -176,29 +176,27 @@ def test_indices_become_uuids() -> None:
     assert header["type"] == "session"
 
 
-@pytest.mark.parametrize("index", ["-1", "99", "true", "null", '"1"', "1.0", "[]"])
-def test_an_index_that_counts_nothing_is_kept_and_never_guessed(index: str) -> None:
-    cut = f'{{"type":"compaction","summary":"s","firstKeptEntryIndex":{index}}}'.encode()
-    pop = f'{{"type":"stack_pop","summary":"s","backToIndex":{index}}}'.encode()
-    _, compaction, popped = map(json.loads, migrated(HEADER, cut, pop))
-    assert compaction["firstKeptEntryUuid"] == compaction["uuid"]
-    assert compaction["firstKeptEntryIndex"] == json.loads(index)
-    assert (popped["type"], popped["backToIndex"]) == ("stack_pop", json.loads(index))
-    assert popped["parentUuid"] == compaction["uuid"]
+def test_an_index_that_counts_nothing_is_kept_and_never_guessed() -> None:
+    for index in ("-1", "99", "true", "null", '"1"', "1.0", "[]"):
+        cut = f'{{"type":"compaction","summary":"s","firstKeptEntryIndex":{index}}}'.encode()
+        pop = f'{{"type":"stack_pop","summary":"s","backToIndex":{index}}}'.encode()
+        _, compaction, popped = map(json.loads, migrated(HEADER, cut, pop))
+        assert compaction["firstKeptEntryUuid"] == compaction["uuid"], index
+        assert compaction["firstKeptEntryIndex"] == json.loads(index)
+        assert (popped["type"], popped["backToIndex"]) == ("stack_pop", json.loads(index))
+        assert popped["parentUuid"] == compaction["uuid"], index
 
 
-@pytest.mark.parametrize(
-    "line",
-    [
+def test_a_line_that_cannot_take_part_is_kept_and_breaks_no_chain() -> None:
+    cases: list[bytes] = [
         *(b"{}", b'{"type":7,"x":1}', HEADER, b'{"type":"t","uuid":"\\ud800"}'),
         *(b'{"type":"t","\\ud800":1}', b"broken", b""),
-    ],
-)
-def test_a_line_that_cannot_take_part_is_kept_and_breaks_no_chain(line: bytes) -> None:
-    header, a, kept, b = migrated(HEADER, message("a"), line, message("b"))
-    assert kept == line
-    assert json.loads(b)["parentUuid"] == json.loads(a)["uuid"]
-    assert context_of([header, a, kept, b]) == ["a", "b"]
+    ]
+    for line in cases:
+        header, a, kept, b = migrated(HEADER, message("a"), line, message("b"))
+        assert kept == line
+        assert json.loads(b)["parentUuid"] == json.loads(a)["uuid"], line
+        assert context_of([header, a, kept, b]) == ["a", "b"], line
 
 
 def test_what_is_current_is_left_as_it_is() -> None:

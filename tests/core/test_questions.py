@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from sessiontree.core.activity import answers_in, questions_of
 from sessiontree.core.message import Call
 
@@ -22,9 +20,8 @@ def told(name: str, arguments: Any, result: str) -> list[tuple[str, str]]:
     return [(question, reply) for question, reply in answers_in(result, asked)]
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "result", "replies"),
-    [
+def test_the_replies_of_a_user_are_read() -> None:
+    cases: list[tuple[str, Any, str, list[tuple[str, str]]]] = [
         (
             "AskUserQuestion",
             {"questions": TWO},
@@ -63,9 +60,6 @@ def told(name: str, arguments: Any, result: str) -> list[tuple[str, str]]:
         ("Bash", {"question": "Why?"}, "x", []),
         ("question", "not JSON", "x", []),
         ("question", {"questions": [7, {"question": 7}]}, "x", []),
-    ],
-)
-def test_the_replies_of_a_user_are_read(
-    name: str, arguments: Any, result: str, replies: list[tuple[str, str]]
-) -> None:
-    assert told(name, arguments, result) == replies
+    ]
+    for name, arguments, result, replies in cases:
+        assert told(name, arguments, result) == replies

@@ -15,9 +15,8 @@ ENTRY = encode({"type": "message", "uuid": "a", "message": {"role": "user", "con
 FOREIGN = b'{ "uuid": "b", "type": "message", "text": "x" }'
 
 
-@pytest.mark.parametrize(
-    ("line", "parts"),
-    [
+def test_a_line_comes_apart_into_entries_fragments_and_the_rest() -> None:
+    cases: list[tuple[bytes, Parts]] = [
         (ENTRY[:9], Parts([], 0, 9)),
         (ENTRY[:-1], Parts([], 0, len(ENTRY) - 1)),
         (ENTRY[:-2] + b"#}", Parts([ENTRY[:-2] + b"#}"], 0, 0)),
@@ -42,10 +41,9 @@ FOREIGN = b'{ "uuid": "b", "type": "message", "text": "x" }'
             for torn in (b'{"a":"', b'{"a":"\\', b'{"a":"\\u12', b'{"a":tru', b'{"a":-', b'{"a":1.')
         ),
         (b'{"a":{"type":"x","uuid":"y"}} x', Parts([b'{"a":{"type":"x","uuid":"y"}}', b"x"], 1, 0)),
-    ],
-)
-def test_a_line_comes_apart_into_entries_fragments_and_the_rest(line: bytes, parts: Parts) -> None:
-    assert take_apart(line) == parts
+    ]
+    for line, parts in cases:
+        assert take_apart(line) == parts
 
 
 def test_an_entry_quoted_by_a_fragment_does_not_come_to_life() -> None:

@@ -191,23 +191,20 @@ def test_the_shapes_of_all_providers_keep_their_ids_and_names() -> None:
     assert places(spilled({"message": OUTPUT})[0]) == [["output"]]
 
 
-@pytest.mark.parametrize(
-    "fields",
-    [
+def test_entries_that_are_all_structure_never_spill() -> None:
+    cases: list[dict[str, Any]] = [
         *({"targetUuid": "u", "label": "a label"}, {"provider": "p", "modelId": "m"}),
         *({"thinkingLevel": "high"}, {"note": "a note"}, {"name": "a name"}),
         {"handle": f"blob@1.0.0::sha256:{HASH}:5:image/png", "kind": "binary", "preview": "p"},
         {"messageUuid": "u", "role": "assistant", "stopReason": "stop", "usage": {"tier": "x"}},
         {"mergedUuid": "m", "baseUuid": "b", "fromUuid": "f", "firstKeptEntryUuid": "k"},
-    ],
-)
-def test_entries_that_are_all_structure_never_spill(fields: dict[str, Any]) -> None:
-    assert spilled(fields)[0] is fields
+    ]
+    for fields in cases:
+        assert spilled(fields)[0] is fields
 
 
-@pytest.mark.parametrize(
-    ("block", "media_type"),
-    [
+def test_a_blob_says_what_it_is() -> None:
+    cases: list[tuple[dict[str, Any], str]] = [
         ({"data": "x", "mimeType": "image/png"}, "image/png;base64"),
         ({"data": "x", "media_type": "application/pdf"}, "application/pdf;base64"),
         ({"data": "x", "media_type": "text/csv"}, "text/csv"),
@@ -216,12 +213,11 @@ def test_entries_that_are_all_structure_never_spill(fields: dict[str, Any]) -> N
             for odd in ("no type: at all", "a" * 500 + "/b", 5)
         ),
         *(({"data": "x"}, "text/plain"), ({"text": "x", "mimeType": "image/png"}, "text/plain")),
-    ],
-)
-def test_a_blob_says_what_it_is(block: dict[str, Any], media_type: str) -> None:
-    _, shelf = spilled({"content": [block]})
-    assert media_types(shelf) == [media_type]
-    assert list(shelf.contents.values()) == [b"x"]
+    ]
+    for block, media_type in cases:
+        _, shelf = spilled({"content": [block]})
+        assert media_types(shelf) == [media_type]
+        assert list(shelf.contents.values()) == [b"x"], block
 
 
 def test_what_json_cannot_carry_is_left_for_the_codec_to_refuse() -> None:
@@ -315,9 +311,9 @@ def test_what_begins_wrong_in_the_line_is_right_when_it_is_read() -> None:
     assert restore(stored, shelf.fetch)["content"] == "words " * 500
 
 
-@pytest.mark.parametrize("wrong", [None, 5, "x", [5], [[["content"], HANDLE, 1]], [[[], HANDLE]]])
-def test_beginnings_are_asked_for_in_vain_where_spilled_is_wrong(wrong: Any) -> None:
-    assert beginnings({"content": HANDLE, "spilled": wrong}) == {}
+def test_beginnings_are_asked_for_in_vain_where_spilled_is_wrong() -> None:
+    for wrong in (None, 5, "x", [5], [[["content"], HANDLE, 1]], [[[], HANDLE]]):
+        assert beginnings({"content": HANDLE, "spilled": wrong}) == {}
 
 
 def test_what_cannot_be_fetched_is_the_error_of_who_fetches() -> None:
@@ -347,16 +343,14 @@ def test_the_blobs_an_entry_needs_and_those_a_line_names() -> None:
     assert hashes_named(b"sha256:abc") == set()
 
 
-@pytest.mark.parametrize(
-    "handle",
-    [
+def test_what_is_no_handle_of_a_blob_is_none() -> None:
+    cases: list[Any] = [
         *(None, 5, "", "text", f"file@1.0.0::sha256:{HASH}:5", f"blob@1.0.0::md5:{HASH}:5"),
         *(f"blob@1.0.0::sha256:{HASH}", f"blob@1.0.0::sha256:{HASH}:-1:a/b"),
         *(f"blob@1.0.0::sha256:{HASH}:05:a/b", f"blob@1.0.0::sha256:{HASH.upper()}:5:a/b"),
         *(f"blob@1.0.0::sha256:..%2F{HASH}:5:a/b", f"blob@1.0.0::sha256:{HASH}:{'9' * 30}:a/b"),
         *(f"blob@1.0.0::sha256:{HASH}%0A:5:a/b", f"blob@1.0.0::sha256:{HASH}:5%0A:a/b"),
         f"blob@1.0.0::sha256:{HASH}:٥:a/b",
-    ],
-)
-def test_what_is_no_handle_of_a_blob_is_none(handle: Any) -> None:
-    assert blob_of(handle) is None
+    ]
+    for handle in cases:
+        assert blob_of(handle) is None

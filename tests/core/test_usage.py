@@ -31,9 +31,8 @@ CODEX = {
 }
 
 
-@pytest.mark.parametrize(
-    ("reported", "usage"),
-    [
+def test_each_shape_is_read() -> None:
+    cases: list[tuple[Any, Usage]] = [
         (PI, Usage(7, 2, 3, 1, 0.5)),
         (ANTHROPIC, Usage(7, 2, 3, 1)),
         (CHAT, Usage(7, 2, 3)),
@@ -41,23 +40,20 @@ CODEX = {
         (CODEX, Usage(7, 2, 3)),
         ({**CODEX, "cache_write_input_tokens": 2}, Usage(5, 2, 3, 2)),
         ({"input": 1, "cost": 0.25}, Usage(input=1, cost=0.25)),
-    ],
-)
-def test_each_shape_is_read(reported: Any, usage: Usage) -> None:
-    assert usage_of(reported) == usage
+    ]
+    for reported, usage in cases:
+        assert usage_of(reported) == usage
 
 
-@pytest.mark.parametrize(
-    "nonsense",
-    [
+def test_nonsense_counts_as_nothing() -> None:
+    cases: list[Any] = [
         *(None, [], "12", {}, {"input": "7"}, {"input": True}, {"input": -1}, {"input": 1.5}),
         *({"cost": -1}, {"cost": {"total": "1"}}, {"cost": float("inf")}),
         *({"input": 10**400}, {"cost": 10**400}, {"cost": float("nan")}, {"input": LARGEST + 1}),
         {"prompt_tokens_details": {"cached_tokens": None}},
-    ],
-)
-def test_nonsense_counts_as_nothing(nonsense: Any) -> None:
-    assert usage_of(nonsense) == Usage()
+    ]
+    for nonsense in cases:
+        assert usage_of(nonsense) == Usage()
 
 
 @pytest.mark.parametrize(
@@ -70,19 +66,15 @@ def test_a_cost_of_0_is_reported_too(reported: Any, is_reported: bool) -> None:
     assert reports_cost(reported) == is_reported
 
 
-@pytest.mark.parametrize(
-    ("reported", "tokens"),
-    [
+def test_what_a_cache_keeps_for_an_hour_is_part_of_what_is_written() -> None:
+    cases: list[tuple[Any, int]] = [
         ({**ANTHROPIC, "cache_creation": {"ephemeral_1h_input_tokens": 1}}, 1),
         ({**ANTHROPIC, "cache_creation": {"ephemeral_1h_input_tokens": 9}}, 1),  # of 1 written
         ({**ANTHROPIC, "cache_creation": None}, 0),
         (None, 0),
-    ],
-)
-def test_what_a_cache_keeps_for_an_hour_is_part_of_what_is_written(
-    reported: Any, tokens: int
-) -> None:
-    assert written_for_an_hour(reported) == tokens
+    ]
+    for reported, tokens in cases:
+        assert written_for_an_hour(reported) == tokens
 
 
 def test_usage_adds_up() -> None:

@@ -41,9 +41,8 @@ def merge(merged: Any, base: Any) -> bytes:
     return line("merge", "x", "b", mergedUuid=merged, baseUuid=base)
 
 
-@pytest.mark.parametrize(
-    "added",
-    [
+def test_sound_references_and_lines_are_passed_over() -> None:
+    cases: list[list[bytes]] = [
         *([compaction("a")], [compaction("x")], [compaction("h")], [merge("side", "a")]),
         [line("label", "x", "b", targetUuid="side", label="n")],
         [line("context_edit", "x", "b", targetUuid="side", replacement=None)],
@@ -52,15 +51,13 @@ def merge(merged: Any, base: Any) -> bytes:
         [line("stack_summary", "x", "a", summary="s", fromUuid="b", spilled=[-1])],
         [line("label", "x", "b", targetUuid="late"), line("message", "late", "x", message={})],
         [b'{"type":"message","uuid":"f","parentUuid":"b"}'],  # never sealed, and so not wrong
-    ],
-)
-def test_sound_references_and_lines_are_passed_over(added: list[bytes]) -> None:
-    assert found_in([*TREE, *added]).told == []
+    ]
+    for added in cases:
+        assert found_in([*TREE, *added]).told == []
 
 
-@pytest.mark.parametrize(
-    ("entry", "cause"),
-    [
+def test_a_reference_that_leads_nowhere_is_named() -> None:
+    cases: list[tuple[bytes, str]] = [
         (compaction("gone"), "x: its firstKeptEntryUuid gone is not in the file"),
         (compaction("side"), "x: its firstKeptEntryUuid side is not on its path"),
         (compaction(7), "x: the compaction has no firstKeptEntryUuid"),
@@ -74,27 +71,25 @@ def test_sound_references_and_lines_are_passed_over(added: list[bytes]) -> None:
         (line("label", "x", "b", targetUuid="gone"), "x: its targetUuid gone is not in the file"),
         (line("context_edit", "x", "b"), "x: the context_edit has no targetUuid"),
         (line("branch_summary", "x", "b", fromUuid="q"), "x: its fromUuid q is not in the file"),
-    ],
-)
-def test_a_reference_that_leads_nowhere_is_named(entry: bytes, cause: str) -> None:
-    offset = sum(len(each) + 1 for each in TREE)
-    assert found_in([*TREE, entry]).told == [("reference", offset, cause)]
+    ]
+    for entry, cause in cases:
+        offset = sum(len(each) + 1 for each in TREE)
+        assert found_in([*TREE, entry]).told == [("reference", offset, cause)]
 
 
-@pytest.mark.parametrize("kind", ["branch_summary", "stack_summary"])
-def test_a_summary_need_not_name_the_leaf_that_was_left(kind: str) -> None:
-    for fields in ({}, {"fromUuid": None}):
-        assert found_in([*TREE, line(kind, "x", "b", summary="S", **fields)]).told == []
-    odd = found_in([*TREE, line(kind, "x", "b", summary="S", fromUuid=7)]).told
-    assert [cause for _, _, cause in odd] == [f"x: the fromUuid of the {kind} is not a uuid"]
+def test_a_summary_need_not_name_the_leaf_that_was_left() -> None:
+    for kind in ("branch_summary", "stack_summary"):
+        for fields in ({}, {"fromUuid": None}):
+            assert found_in([*TREE, line(kind, "x", "b", summary="S", **fields)]).told == []
+        odd = found_in([*TREE, line(kind, "x", "b", summary="S", fromUuid=7)]).told
+        assert [cause for _, _, cause in odd] == [f"x: the fromUuid of the {kind} is not a uuid"]
 
 
 HEX = "0" * 64
 
 
-@pytest.mark.parametrize(
-    ("handle", "cause"),
-    [
+def test_a_handle_that_is_not_valid_is_named() -> None:
+    cases: list[tuple[Any, str]] = [
         (None, "must be text or an object, not None"),
         (7, "must be text or an object, not 7"),
         ("notes.md", "'notes.md' is not a handle"),
@@ -109,42 +104,36 @@ HEX = "0" * 64
         ("file@1.0.0::path:../secret", "is not a path below a root"),
         ("session@2.0.0::block:abc:u1:first", "must be a whole number"),
         ("session@2.0.0::entry:abc", "has 1 part of meta, and needs 2"),
-    ],
-)
-def test_a_handle_that_is_not_valid_is_named(handle: Any, cause: str) -> None:
-    fields = {} if handle is None else {"handle": handle}
-    entry = line("handle", "x", "b", kind="binary", **fields)
-    ((kind, offset, told),) = found_in([*TREE, entry]).told
-    assert (kind, offset) == ("handle", sum(len(each) + 1 for each in TREE))
-    assert told.startswith("x: ")
-    assert cause in told
+    ]
+    for handle, cause in cases:
+        fields = {} if handle is None else {"handle": handle}
+        entry = line("handle", "x", "b", kind="binary", **fields)
+        ((kind, offset, told),) = found_in([*TREE, entry]).told
+        assert (kind, offset) == ("handle", sum(len(each) + 1 for each in TREE)), handle
+        assert told.startswith("x: "), handle
+        assert cause in told
 
 
-@pytest.mark.parametrize(
-    "handle",
-    [
+def test_a_valid_handle_is_no_damage_whatever_it_points_to() -> None:
+    cases: list[Any] = [
         *("acme@1.0.0::chat:msg-123:user:bob", "blob@2.0.0::sha256:other", "blob@1.0.0::new:x"),
         *(f"blob@1.4.0::sha256:{HEX}:1:text/plain", "file@1.0.0::path:a/b.md"),
         {"plugin": "session", "version": "2.0.0", "method": "block", "meta": ["abc", "u1", "0"]},
         {"source": "file", "source_version": "1.0.0", "identifier": "notes.md"},
-    ],
-)
-def test_a_valid_handle_is_no_damage_whatever_it_points_to(handle: Any) -> None:
-    assert found_in([*TREE, line("handle", "x", "b", kind="message", handle=handle)]).told == []
+    ]
+    for handle in cases:
+        assert found_in([*TREE, line("handle", "x", "b", kind="message", handle=handle)]).told == []
 
 
-@pytest.mark.parametrize(
-    ("lines", "kind"),
-    [
+def test_an_oddity_is_one_finding_and_makes_no_second_one() -> None:
+    cases: list[tuple[list[bytes], str]] = [
         ([*TREE, compaction("a"), A], "duplicate"),  # joined from two copies
         ([HEADER, B, compaction("a"), A], "late parent"),
         ([HEADER, A, B.replace(b":", b"", 1)], "json"),
         ([HEADER, seal(b'{"type":"custom","uuid":"x","parentUuid":"h","data":"\xe9"}')], "utf-8"),
-    ],
-    ids=["first kept twice", "first kept above a late parent", "no entry, sealed", "sealed bytes"],
-)
-def test_an_oddity_is_one_finding_and_makes_no_second_one(lines: list[bytes], kind: str) -> None:
-    assert found_in(lines).kinds == [kind]
+    ]
+    for lines, kind in cases:
+        assert found_in(lines).kinds == [kind]
 
 
 def test_a_copy_may_name_what_it_left_behind() -> None:
@@ -158,9 +147,9 @@ def test_a_copy_may_name_what_it_left_behind() -> None:
     assert found_in([HEADER, A, label]).kinds == ["missing parent"]
 
 
-@pytest.mark.parametrize("around", [b"\0\0%b", b"\xef\xbb\xbf%b", b"%b\r", b"%b\0"])
-def test_what_stands_around_a_sealed_line_does_not_make_its_checksum_wrong(around: bytes) -> None:
-    assert "crc" not in found_in([HEADER, A, around % B]).kinds
+def test_what_stands_around_a_sealed_line_does_not_make_its_checksum_wrong() -> None:
+    for around in (b"\0\0%b", b"\xef\xbb\xbf%b", b"%b\r", b"%b\0"):
+        assert "crc" not in found_in([HEADER, A, around % B]).kinds
 
 
 ids = st.sampled_from("abcdefgh")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-import pytest
-
 from sessiontree.edits.shell import Commit, commits_told
 
 
@@ -25,9 +23,8 @@ def test_what_git_prints_is_told(tmp_path: Path) -> None:
         assert made.subject == subject
 
 
-@pytest.mark.parametrize(
-    ("script", "output", "told"),
-    [
+def test_what_git_did_not_say_is_not_told() -> None:
+    cases: list[tuple[str, str, list[Commit]]] = [
         ("git commit -qm x", "", []),
         ("cat log", "[main 1a2b3c4] x", []),
         ("git log", "[main 1a2b3c4] x", []),
@@ -35,7 +32,6 @@ def test_what_git_prints_is_told(tmp_path: Path) -> None:
         ("git revert HEAD", "[detached HEAD 1a2b3c4] y", [Commit("1a2b3c4", "y")]),
         ("git commit", "[main nothex1] x", []),
         ("git status; echo commit", "[main 1a2b3c4] x", []),
-    ],
-)
-def test_what_git_did_not_say_is_not_told(script: str, output: str, told: list[Commit]) -> None:
-    assert list(commits_told(script, output)) == told
+    ]
+    for script, output, told in cases:
+        assert list(commits_told(script, output)) == told

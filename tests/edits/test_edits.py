@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pytest
-
 from sessiontree.core.message import Call
 from sessiontree.edits.patch import Hunk
 from sessiontree.edits.tools import Edit, Swap, after, edits_of, paths_in
@@ -85,23 +83,20 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", TOOLS)
-def test_the_edits_of_a_call_are_found(name: str) -> None:
-    tool, arguments, expected = TOOLS[name]
-    assert edits_of(Call("c", tool, arguments, "tool_use"), {}) == expected
+def test_the_edits_of_a_call_are_found() -> None:
+    for name, (tool, arguments, expected) in TOOLS.items():
+        assert edits_of(Call("c", tool, arguments, "tool_use"), {}) == expected, name
 
 
-@pytest.mark.parametrize(
-    ("operation", "expected"),
-    [
+def test_the_operations_of_openai_are_edits() -> None:
+    cases: list[tuple[dict[str, Any], Edit]] = [
         ({"type": "create_file", "diff": "+a"}, Edit("f", "write", content="a\n", is_new=True)),
         ({"type": "update_file", "diff": "@@\n-a\n+b"}, HUNK),
         ({"type": "delete_file"}, Edit("f", "delete")),
-    ],
-)
-def test_the_operations_of_openai_are_edits(operation: dict[str, Any], expected: Edit) -> None:
-    call = Call("c", "apply_patch", {"path": "f", **operation}, "apply_patch_call")
-    assert edits_of(call, {}) == [expected]
+    ]
+    for operation, expected in cases:
+        call = Call("c", "apply_patch", {"path": "f", **operation}, "apply_patch_call")
+        assert edits_of(call, {}) == [expected]
 
 
 def test_what_an_agent_keeps_of_an_edit_comes_before_the_arguments() -> None:
@@ -125,8 +120,8 @@ def test_an_edit_that_multiplies_a_text_is_not_applied() -> None:
     assert after(edit, "a" * 10_000, ENOUGH) is None
 
 
-@pytest.mark.parametrize("deep", ['{"edits":' + "[" * 200_000, "[" * 200_000 + "]" * 200_000])
-def test_arguments_that_are_nested_too_deep_are_no_edit_that_is_told(deep: str) -> None:
-    for arguments in (deep, {"file_path": "a", "edits": deep}):
-        assert edits_of(Call("1", "multiedit", arguments, "chat"), {}) == []
-    assert list(paths_in(Call("1", "multiedit", deep, "chat"))) == [deep]
+def test_arguments_that_are_nested_too_deep_are_no_edit_that_is_told() -> None:
+    for deep in ('{"edits":' + "[" * 200_000, "[" * 200_000 + "]" * 200_000):
+        for arguments in (deep, {"file_path": "a", "edits": deep}):
+            assert edits_of(Call("1", "multiedit", arguments, "chat"), {}) == [], deep
+        assert list(paths_in(Call("1", "multiedit", deep, "chat"))) == [deep]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from difflib import SequenceMatcher, unified_diff
 from typing import Any
 
-import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -168,16 +167,14 @@ def test_a_hunk_that_does_not_fit_makes_nothing() -> None:
     assert applied([Hunk(("a",), ("b",), above=("class A",))], ["a"], ENOUGH) is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_diff_that_is_cut_has_no_hunks() -> None:
+    cases: list[str] = [
         "no diff",
         "@@ -1,3 +1,3 @@\n a\n-b\n+c\n",  # a line is missing
         "@@ -1,1 +1,1 @@\n a\n@@ -9,2 +9,1 @@\n-b\n",
-    ],
-)
-def test_a_diff_that_is_cut_has_no_hunks(text: str) -> None:
-    assert parse_unified(text) == ()
+    ]
+    for text in cases:
+        assert parse_unified(text) == ()
 
 
 def test_a_diff_ends_where_its_numbers_say() -> None:
@@ -187,9 +184,9 @@ def test_a_diff_ends_where_its_numbers_say() -> None:
     assert parse_unified(text) == (Hunk(("", "old"), ("", "new"), 1),)
 
 
-@pytest.mark.parametrize("value", [None, "x", [None], [{"lines": "x"}], [{"lines": ["-a"]}]])
-def test_what_is_no_list_of_hunks_has_none(value: Any) -> None:
-    assert structured_hunks(value) == ()
+def test_what_is_no_list_of_hunks_has_none() -> None:
+    for value in (None, "x", [None], [{"lines": "x"}], [{"lines": ["-a"]}]):
+        assert structured_hunks(value) == ()
 
 
 def test_a_diff_with_numbers_is_read_as_pi_shows_it() -> None:

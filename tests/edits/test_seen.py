@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any, Final
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -125,10 +124,9 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", READ)
-def test_a_result_shows_what_is_certain_of_a_file(name: str) -> None:
-    tool, arguments, result, expected = READ[name]
-    assert seen_in(Call("c", tool, arguments, "tool_use"), {}, result) == expected
+def test_a_result_shows_what_is_certain_of_a_file() -> None:
+    for name, (tool, arguments, result, expected) in READ.items():
+        assert seen_in(Call("c", tool, arguments, "tool_use"), {}, result) == expected, name
 
 
 def kept(content: Any, first: Any, count: Any, total: Any, path: Any = "f") -> Fields:
@@ -154,25 +152,22 @@ KEPT: Final[dict[str, tuple[Fields, list[Seen]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", KEPT)
-def test_what_claude_code_keeps_of_a_read_comes_before_the_text(name: str) -> None:
-    told, expected = KEPT[name]
-    call = Call("c", "Read", {"file_path": "f"}, "tool_use")
-    assert seen_in(call, told, "1→other") == expected
+def test_what_claude_code_keeps_of_a_read_comes_before_the_text() -> None:
+    for name, (told, expected) in KEPT.items():
+        call = Call("c", "Read", {"file_path": "f"}, "tool_use")
+        assert seen_in(call, told, "1→other") == expected, name
 
 
-@pytest.mark.parametrize(
-    ("seen", "has_all"),
-    [
+def test_all_lines_are_shown_if_the_number_of_lines_says_so() -> None:
+    cases: list[tuple[Seen, bool]] = [
         (Seen("f", "a\nb", total=2), True),
         (Seen("f", "a\nb\n", total=2), True),
         (Seen("f", "a\nb", 2, total=3), False),
         (Seen("f", "a\nb", total=3), False),
         (Seen("f", "a\nb"), False),
-    ],
-)
-def test_all_lines_are_shown_if_the_number_of_lines_says_so(seen: Seen, has_all: bool) -> None:
-    assert seen.has_all_lines is has_all
+    ]
+    for seen, has_all in cases:
+        assert seen.has_all_lines is has_all
 
 
 SWAPPED: Final = Edit("f", "edit", swaps=(Swap("a", "b"),))
@@ -235,13 +230,12 @@ BESIDE: Final[dict[str, tuple[str, Fields, Edit]]] = {
 }
 
 
-@pytest.mark.parametrize("name", BESIDE)
-def test_an_edit_has_what_its_agent_keeps_beside_the_result(name: str) -> None:
-    tool, told, expected = BESIDE[name]
-    arguments = {"file_path": "f", "old_string": "a", "new_string": "b"}
-    if tool == "Write":
-        arguments = {"file_path": "f", "content": "a"}
-    assert edits_of(Call("c", tool, arguments, "tool_use"), told) == [expected]
+def test_an_edit_has_what_its_agent_keeps_beside_the_result() -> None:
+    for name, (tool, told, expected) in BESIDE.items():
+        arguments = {"file_path": "f", "old_string": "a", "new_string": "b"}
+        if tool == "Write":
+            arguments = {"file_path": "f", "content": "a"}
+        assert edits_of(Call("c", tool, arguments, "tool_use"), told) == [expected], name
 
 
 DISPLAYS: Final = {"toolCalls": [{"id": "c", "resultDisplay": {"fileDiff": "x"}}, {"id": "d"}]}
@@ -259,12 +253,11 @@ LINES: Final[dict[str, tuple[Fields, Fields, Fields]]] = {
 }
 
 
-@pytest.mark.parametrize("name", LINES)
-def test_what_is_kept_beside_a_result_is_found_in_each_agents_lines(name: str) -> None:
-    line, keys, expected = LINES[name]
-    told = Told(line)
-    assert told.of(keys, "c") == expected
-    assert told.of(keys, "c") == expected  # from what was found the first time
+def test_what_is_kept_beside_a_result_is_found_in_each_agents_lines() -> None:
+    for name, (line, keys, expected) in LINES.items():
+        told = Told(line)
+        assert told.of(keys, "c") == expected, name
+        assert told.of(keys, "c") == expected, name  # from what was found the first time
 
 
 def test_what_is_kept_of_one_call_is_not_told_of_another() -> None:

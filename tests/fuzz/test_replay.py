@@ -26,9 +26,9 @@ PIECES = [
 ]
 
 
-@pytest.mark.parametrize("file", CORPUS, ids=lambda file: file.stem)
-def test_the_corpus_holds_up(file: Path) -> None:
-    check(file.read_bytes())
+def test_the_corpus_holds_up() -> None:
+    for file in CORPUS:
+        check(file.read_bytes())
 
 
 @pytest.mark.slow

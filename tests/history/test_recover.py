@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -165,12 +164,12 @@ def test_a_look_at_what_was_changed_elsewhere_leaves_only_what_it_shows() -> Non
     assert content.gaps() == [Gap(1, 4), Gap(6, None)]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_the_hunks_of_a_file_that_is_known_keep_its_line_ends(end: str) -> None:
-    content = Content()
-    content.take(Edit("f", "write", content=f"one{end}two{end}"), ENOUGH)
-    content.take(Edit("f", "edit", hunks=(Hunk(("two",), ("2", "3"), 2),)), ENOUGH)
-    assert content.text == f"one{end}2{end}3{end}"
+def test_the_hunks_of_a_file_that_is_known_keep_its_line_ends() -> None:
+    for end in ("\n", "\r\n"):
+        content = Content()
+        content.take(Edit("f", "write", content=f"one{end}two{end}"), ENOUGH)
+        content.take(Edit("f", "edit", hunks=(Hunk(("two",), ("2", "3"), 2),)), ENOUGH)
+        assert content.text == f"one{end}2{end}3{end}"
 
 
 def test_a_file_that_was_deleted_is_not_there_until_it_is_written() -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
-
-import pytest
+from typing import Final
 
 from sessiontree.edits.patch import Hunk
 from sessiontree.edits.tools import Edit, Seen, Swap
@@ -90,16 +88,15 @@ def after_all(events: list[Event]) -> Content:
     return content
 
 
-@pytest.mark.parametrize("name", WHOLE)
-def test_the_whole_content_is_known(name: str) -> None:
-    events, text, contradicted = WHOLE[name]
-    content = after_all(events)
-    assert content.text == text
-    assert content.contradicted is contradicted
-    assert content.is_there
-    assert content.is_known()
-    assert content.gaps() == []
-    assert content.known() == len(text.splitlines())
+def test_the_whole_content_is_known() -> None:
+    for name, (events, text, contradicted) in WHOLE.items():
+        content = after_all(events)
+        assert content.text == text, name
+        assert content.contradicted is contradicted, name
+        assert content.is_there, name
+        assert content.is_known(), name
+        assert content.gaps() == [], name
+        assert content.known() == len(text.splitlines()), name
 
 
 PARTS: Final[dict[str, tuple[list[Event], list[str | None], bool]]] = {
@@ -179,21 +176,19 @@ PARTS: Final[dict[str, tuple[list[Event], list[str | None], bool]]] = {
 }
 
 
-@pytest.mark.parametrize("name", PARTS)
-def test_the_lines_that_were_told_are_known_and_no_others(name: str) -> None:
-    events, lines, is_end_known = PARTS[name]
-    content = after_all(events)
-    assert (content.text, content.lines) == (None, lines)
-    assert content.is_end_known is is_end_known
-    assert content.is_there
-    known = [line for line in lines if line is not None]
-    assert content.known() == len(known)
-    assert content.is_known() is bool(known)
+def test_the_lines_that_were_told_are_known_and_no_others() -> None:
+    for name, (events, lines, is_end_known) in PARTS.items():
+        content = after_all(events)
+        assert (content.text, content.lines) == (None, lines), name
+        assert content.is_end_known is is_end_known, name
+        assert content.is_there, name
+        known = [line for line in lines if line is not None]
+        assert content.known() == len(known), name
+        assert content.is_known() is bool(known), name
 
 
-@pytest.mark.parametrize(
-    ("events", "contradicted"),
-    [
+def test_a_change_by_something_else_is_told_with_what_showed_it() -> None:
+    cases: list[tuple[list[Event], bool]] = [
         ([part(1, "a"), part(1, "b")], True),
         ([part(1, "a", total=1), part(2, "b")], True),
         ([write("a\n"), part(1, "b")], True),
@@ -204,12 +199,9 @@ def test_the_lines_that_were_told_are_known_and_no_others(name: str) -> None:
         ([part(1, "a"), part(1, "b"), part(1, "b")], False),
         ([DELETED, part(1, "a")], False),
         ([write("a\n"), DELETED], False),
-    ],
-)
-def test_a_change_by_something_else_is_told_with_what_showed_it(
-    events: list[Event], contradicted: bool
-) -> None:
-    assert after_all(events).contradicted is contradicted
+    ]
+    for events, contradicted in cases:
+        assert after_all(events).contradicted is contradicted
 
 
 def test_a_file_that_is_deleted_has_no_line_and_no_gap() -> None:
@@ -230,10 +222,8 @@ GAPS: Final[list[tuple[list[str | None], bool, list[Gap], list[str]]]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "is_end_known", "gaps", "words"), GAPS)
-def test_lines_that_are_not_known_are_named_by_their_numbers(
-    lines: list[Any], is_end_known: bool, gaps: list[Gap], words: list[str]
-) -> None:
-    found = Content(lines=lines, is_end_known=is_end_known).gaps()
-    assert found == gaps
-    assert [gap.as_text() for gap in found] == words
+def test_lines_that_are_not_known_are_named_by_their_numbers() -> None:
+    for lines, is_end_known, gaps, words in GAPS:
+        found = Content(lines=lines, is_end_known=is_end_known).gaps()
+        assert found == gaps
+        assert [gap.as_text() for gap in found] == words

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.library.told import EXPECTED, SEEDS, told
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_what_is_told_of_files_is_what_is_expected(seed: int) -> None:
+def test_what_is_told_of_files_is_what_is_expected() -> None:
     """`python -m tests.library.told` writes the expectations again, after a change on purpose."""
-    expected = (EXPECTED / f"{seed}.txt").read_text(encoding="utf-8")
-    assert told(seed).split("\n$ ") == expected.split("\n$ ")
+    for seed in SEEDS:
+        expected = (EXPECTED / f"{seed}.txt").read_text(encoding="utf-8")
+        assert told(seed).split("\n$ ") == expected.split("\n$ ")

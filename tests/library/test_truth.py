@@ -15,10 +15,10 @@ LEAST_SHARE = 0.98
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", SEEDS)
-def test_blame_names_the_call_that_wrote_a_line(seed: int) -> None:
+def test_blame_names_the_call_that_wrote_a_line() -> None:
     """98% of agents' lines have their call; none of the person's is an agent's."""
-    made = score(seed)
-    assert not made.forbidden, "\n".join([str(made), "never to be:", *made.forbidden])
-    assert made.share >= LEAST_SHARE, str(made)
-    assert made.counts["other prompt"] == 0, str(made)
+    for seed in SEEDS:
+        made = score(seed)
+        assert not made.forbidden, "\n".join([str(made), "never to be:", *made.forbidden])
+        assert made.share >= LEAST_SHARE, str(made)
+        assert made.counts["other prompt"] == 0, str(made)

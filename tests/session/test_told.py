@@ -56,32 +56,26 @@ def requests(session: Session) -> list[tuple[str, str, list[str]]]:
     ]
 
 
-@pytest.mark.parametrize(
-    ("blocks", "told"), [([HALF], [LEFT_OUT]), ([THOUGHT], [LEFT_OUT]), ([CALL, HALF], [SENT])]
-)
-def test_a_request_never_ends_with_an_answer_that_broke_off(
-    blocks: list[dict[str, Any]], told: list[str]
-) -> None:
-    with in_memory() as session:
-        talk(session, "hi")
-        killed(session, *blocks)
-        assert session.context().messages[1]["partial"] is True
-        for text, last, found in requests(session):
-            assert last in ("user", "tool", "function_call_output")
-            assert found == told
-            assert ("I'll" in text) == (told == [SENT])
+def test_a_request_never_ends_with_an_answer_that_broke_off() -> None:
+    for blocks, told in (([HALF], [LEFT_OUT]), ([THOUGHT], [LEFT_OUT]), ([CALL, HALF], [SENT])):
+        with in_memory() as session:
+            talk(session, "hi")
+            killed(session, *blocks)
+            assert session.context().messages[1]["partial"] is True, blocks
+            for text, last, found in requests(session):
+                assert last in ("user", "tool", "function_call_output"), blocks
+                assert found == told
+                assert ("I'll" in text) == (told == [SENT])
 
 
-@pytest.mark.parametrize(("block", "told"), [(HALF, [SENT]), (THOUGHT, [])])
-def test_an_answer_that_broke_off_is_sent_in_the_middle_of_a_request(
-    block: dict[str, Any], told: list[str]
-) -> None:
-    with in_memory() as session:
-        talk(session, "hi")
-        killed(session, block)
-        session.append_message(user("go on"))
-        for text, last, found in requests(session):
-            assert ("I'll" in text, last, found) == (told == [SENT], "user", told)
+def test_an_answer_that_broke_off_is_sent_in_the_middle_of_a_request() -> None:
+    for block, told in ((HALF, [SENT]), (THOUGHT, [])):
+        with in_memory() as session:
+            talk(session, "hi")
+            killed(session, block)
+            session.append_message(user("go on"))
+            for text, last, found in requests(session):
+                assert ("I'll" in text, last, found) == (told == [SENT], "user", told)
 
 
 @pytest.mark.parametrize("shape", ["pieces", "aborted", "before an empty one"])
@@ -110,14 +104,14 @@ def test_what_is_not_sent_does_not_hide_an_answer_that_broke_off() -> None:
             assert ("I'll" in text, last, found) == (False, "user", [LEFT_OUT])
 
 
-@pytest.mark.parametrize("key", ["stopReason", "stop_reason"])
-def test_a_request_that_ends_with_an_answer_says_so(key: str) -> None:
-    with in_memory() as session:
-        talk(session, "hi", "hello")
-        assert [found for _, _, found in requests(session)] == [[ENDS], [ENDS], []]
-        session.append_message(user("search"))
-        session.append_message({"role": "assistant", "content": [HALF], key: "pause_turn"})
-        assert [found for _, _, found in requests(session)] == [[], [], []]
+def test_a_request_that_ends_with_an_answer_says_so() -> None:
+    for key in ("stopReason", "stop_reason"):
+        with in_memory() as session:
+            talk(session, "hi", "hello")
+            assert [found for _, _, found in requests(session)] == [[ENDS], [ENDS], []], key
+            session.append_message(user("search"))
+            session.append_message({"role": "assistant", "content": [HALF], key: "pause_turn"})
+            assert [found for _, _, found in requests(session)] == [[], [], []], key
 
 
 def test_a_turn_that_broke_off_is_asked_again() -> None:

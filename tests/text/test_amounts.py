@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import pytest
-
 from sessiontree.text.amounts import ago, briefly_ago, counted, dollars, in_short, lasting
 
 
-@pytest.mark.parametrize(
-    ("count", "text"),
-    [
+def test_a_number_is_short() -> None:
+    cases: list[tuple[int, str]] = [
         (0, "0"),
         (999, "999"),
         (1000, "1k"),
@@ -24,15 +21,13 @@ from sessiontree.text.amounts import ago, briefly_ago, counted, dollars, in_shor
         (999_500_000, "1.0G"),
         (10**9, "1.0G"),
         (10**12 + 10**8, "1,000.1G"),
-    ],
-)
-def test_a_number_is_short(count: int, text: str) -> None:
-    assert in_short(count) == text
+    ]
+    for count, text in cases:
+        assert in_short(count) == text
 
 
-@pytest.mark.parametrize(
-    ("cost", "text"),
-    [
+def test_a_cost_is_in_dollars() -> None:
+    cases: list[tuple[float, str]] = [
         (0.376, "$0.38"),
         (1234.5, "$1,234.50"),
         (0.01, "$0.01"),
@@ -40,15 +35,13 @@ def test_a_number_is_short(count: int, text: str) -> None:
         (0.0021, "$0.0021"),
         (0.0001, "$0.0001"),
         (0.00009, "<$0.0001"),
-    ],
-)
-def test_a_cost_is_in_dollars(cost: float, text: str) -> None:
-    assert dollars(cost) == text
+    ]
+    for cost, text in cases:
+        assert dollars(cost) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_a_length_of_time_has_its_unit() -> None:
+    cases: list[tuple[float, str]] = [
         (0, "0 s"),
         (59.4, "59 s"),
         (59.6, "1 min"),
@@ -63,15 +56,13 @@ def test_a_cost_is_in_dollars(cost: float, text: str) -> None:
         (172_800, "2 days"),
         (90_000, "25 h"),
         (180_000, "2 days"),
-    ],
-)
-def test_a_length_of_time_has_its_unit(seconds: float, text: str) -> None:
-    assert lasting(seconds) == text
+    ]
+    for seconds, text in cases:
+        assert lasting(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_a_moment_is_told_by_how_long_ago_it_was() -> None:
+    cases: list[tuple[float, str]] = [
         (5, "just now"),
         (-5, "just now"),
         (-3_600, "in the future"),
@@ -93,15 +84,13 @@ def test_a_length_of_time_has_its_unit(seconds: float, text: str) -> None:
         (86_400 * 61, "2 months ago"),
         (86_400 * 366, "1 year ago"),
         (86_400 * 900, "2 years ago"),
-    ],
-)
-def test_a_moment_is_told_by_how_long_ago_it_was(seconds: float, text: str) -> None:
-    assert ago(seconds) == text
+    ]
+    for seconds, text in cases:
+        assert ago(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
+def test_how_long_ago_something_was_fits_four_characters() -> None:
+    cases: list[tuple[float, str]] = [
         (-5, "now"),
         (59.9, "now"),
         (60, "1m"),
@@ -115,21 +104,18 @@ def test_a_moment_is_told_by_how_long_ago_it_was(seconds: float, text: str) -> N
         (86_400 * 30, "1mo"),
         (86_400 * 364.9, "12mo"),
         (86_400 * 365, "1y"),
-    ],
-)
-def test_how_long_ago_something_was_fits_four_characters(seconds: float, text: str) -> None:
-    assert briefly_ago(seconds) == text
+    ]
+    for seconds, text in cases:
+        assert briefly_ago(seconds) == text
 
 
-@pytest.mark.parametrize(
-    ("found", "text"),
-    [
+def test_things_are_counted_in_their_number() -> None:
+    cases: list[tuple[str, str]] = [
         (counted(0, "file"), "0 files"),
         (counted(1, "file"), "1 file"),
         (counted(2300, "file"), "2,300 files"),
         (counted(1, "reply", "replies"), "1 reply"),
         (counted(2, "reply", "replies"), "2 replies"),
-    ],
-)
-def test_things_are_counted_in_their_number(found: str, text: str) -> None:
-    assert found == text
+    ]
+    for found, text in cases:
+        assert found == text

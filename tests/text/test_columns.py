@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,9 +10,8 @@ from sessiontree.text.columns import columns_of, cut, cut_start, filled
 TEXTS = st.text(alphabet="ab é漢🍰", max_size=12)
 
 
-@pytest.mark.parametrize(
-    ("text", "width", "start", "end"),
-    [
+def test_a_text_is_cut_at_its_end_or_at_its_start() -> None:
+    cases: list[tuple[str, int, str, str]] = [
         ("abc", 3, "abc", "abc"),
         ("abcd", 3, "ab…", "…cd"),
         ("abcd", 1, "…", "…"),
@@ -25,12 +23,9 @@ TEXTS = st.text(alphabet="ab é漢🍰", max_size=12)
         ("漢字", 2, "…", "…"),
         ("a漢字", 4, "a漢…", "…字"),
         ("a\x1bb", 9, "ab", "ab"),
-    ],
-)
-def test_a_text_is_cut_at_its_end_or_at_its_start(
-    text: str, width: int, start: str, end: str
-) -> None:
-    assert (cut(text, width), cut_start(text, width)) == (start, end)
+    ]
+    for text, width, start, end in cases:
+        assert (cut(text, width), cut_start(text, width)) == (start, end)
 
 
 @given(TEXTS, st.integers(0, 12))

@@ -89,9 +89,8 @@ def test_nothing_drives_a_terminal(text: str) -> None:
         assert driving(made) <= {"\t"}
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_ordinary_markdown_stays_readable() -> None:
+    cases: list[tuple[str, str]] = [
         ("# Plan\n\n1. `a`\n2. **b**", "### Plan\n\n1. `a`\n2. **b**"),
         ("```python\n# no heading\n```", "```python\n# no heading\n```"),
         ("Use `<b>` or Vec<u8>", "Use `<b>` or Vec\\<u8>"),
@@ -102,15 +101,13 @@ def test_nothing_drives_a_terminal(text: str) -> None:
         ("![](http://x/i.png)", "[image](http://x/i.png)"),
         ("![][r] ![r]\n\n[r]: http://x/i.png", "[image][r] [r]\n\n[r]: http://x/i.png"),
         ("`![a](u)`, \\![a](u)", "`![a](u)`, \\![a](u)"),
-    ],
-)
-def test_ordinary_markdown_stays_readable(text: str, shown: str) -> None:
-    assert markdown.prose(text) == shown
+    ]
+    for text, shown in cases:
+        assert markdown.prose(text) == shown
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
+def test_images_stay_when_asked_and_tags_do_not() -> None:
+    cases: list[tuple[str, str]] = [
         ("see ![the plan](http://x/i.png)", "see ![the plan](http://x/i.png)"),
         (
             "# A\n\n![][r] <b>\n\n[r]: http://x/i.png",
@@ -118,10 +115,9 @@ def test_ordinary_markdown_stays_readable(text: str, shown: str) -> None:
         ),
         ("![a](u) <!--", "![a](u) \\<!--"),
         ("cut short:\n```\n![a](u)", "cut short:\n```\n![a](u)\n```"),
-    ],
-)
-def test_images_stay_when_asked_and_tags_do_not(text: str, shown: str) -> None:
-    assert markdown.prose(text, images=True) == shown
+    ]
+    for text, shown in cases:
+        assert markdown.prose(text, images=True) == shown
 
 
 def test_typed_line_breaks_are_kept_but_not_within_code() -> None:
