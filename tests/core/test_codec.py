@@ -13,9 +13,21 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.codec import check_seal, decode, encode, head, is_sealed, lines_in, raw_values
-from sessiontree.core.damage import ignore
+from sessiontree.core.codec import (
+    SHORTEST_ENTRY,
+    check_seal,
+    decode,
+    encode,
+    head,
+    is_sealed,
+    lines_in,
+    parts,
+    raw_values,
+)
+from sessiontree.core.damage import MOST_FINDINGS, ignore
+from sessiontree.core.damage import Findings as Kept
 from sessiontree.core.entry import Entry
+from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 from tests.support.lines import Findings, read, values
@@ -324,3 +336,46 @@ def test_the_index_and_the_decoder_agree_on_what_is_an_entry(line: bytes) -> Non
 @given(st.lists(st.binary(max_size=20).map(lambda line: line.replace(b"\n", b"\r"))))
 def test_a_block_comes_apart_into_the_lines_it_was_made_of(lines: list[bytes]) -> None:
     assert lines_in(b"".join(line + b"\n" for line in lines)) == lines
+
+
+ENTRY = b'{"type":"message","uuid":"a","parentUuid":null}\n'
+
+
+@given(st.lists(st.tuples(st.sampled_from([b"\n", b"\0\n", b"x\n", b"xx\n"]), st.integers(1, 30))))
+def test_the_parts_are_the_block(runs: list[tuple[bytes, int]]) -> None:
+    block = b"".join(line * count for line, count in runs)
+    assert b"".join(b"".join(lines) * count for lines, count in parts(block)) == block
+
+
+def test_a_run_is_reported_once_with_its_lines_and_the_next_entry_is_found() -> None:
+    for line, count in ((b"\n", 8), (b"x" * (SHORTEST_ENTRY - 1) + b"\n", 9)):
+        tree, findings = TreeIndex(), Findings()
+        tree.extend(ENTRY + line * count + ENTRY.replace(b'"a"', b'"b"'), 0, findings)
+        assert (tree.uuids, tree.offsets[1]) == (["a", "b"], len(ENTRY) + count * len(line))
+        ((_, offset, cause), *_) = findings.told
+        assert offset == len(ENTRY), line
+        assert cause.endswith(f", and {count - 1} more lines like it follow")
+
+
+def test_few_lines_long_lines_and_lines_that_differ_are_no_run() -> None:
+    for block in (b"\n" * 7, b"x" * SHORTEST_ENTRY + b"\n", b"a\nb\n" * 9):
+        assert all(count == 1 for _, count in parts(block))
+
+
+def test_of_very_many_findings_the_rest_are_one_with_their_number() -> None:
+    findings, most = Kept(), MOST_FINDINGS + 5
+    for offset in (*range(most), *range(most)):  # read twice
+        findings.note("blank", offset, "a blank line")
+    found = findings.found()
+    assert len(found) == MOST_FINDINGS + 1
+    assert found[MOST_FINDINGS, "blank"] == "a blank line, and 4 more findings of this kind"
+
+
+def test_the_first_in_the_file_stands_for_the_others_in_any_order() -> None:
+    for more in ((7, 8, 9), (9, 8, 7), (8, 9, 7), (9, 7, 8), (8, 7, 9, 8)):
+        findings = Kept()
+        for offset in (*range(-MOST_FINDINGS, 0), *more):
+            findings.note("crc", offset, f"cause of {offset}")
+        found = findings.found()
+        assert len(found) == MOST_FINDINGS + 1, more
+        assert found[7, "crc"] == "cause of 7, and 2 more findings of this kind", more

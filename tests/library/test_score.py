@@ -68,3 +68,17 @@ def test_another_call_of_the_right_session_is_wrong() -> None:
     made = score(SEED, other)
     assert made.share == 0
     assert made.counts["wrong exact"] == 0
+
+
+SEEDS = (1, 2, 3, 4)
+LEAST_SHARE = 0.98
+
+
+@pytest.mark.slow
+def test_blame_names_the_call_that_wrote_a_line() -> None:
+    """98% of agents' lines have their call; none of the person's is an agent's."""
+    for seed in SEEDS:
+        made = score(seed)
+        assert not made.forbidden, "\n".join([str(made), "never to be:", *made.forbidden])
+        assert made.share >= LEAST_SHARE, str(made)
+        assert made.counts["other prompt"] == 0, str(made)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +15,24 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree import Entry, FileReplacedError, RefError, Session, UsageError
+from sessiontree import (
+    BlobMissingError,
+    ContentLostWarning,
+    Entry,
+    FileReplacedError,
+    RefError,
+    Session,
+    SessionTreeWarning,
+    StorageError,
+    Store,
+    UsageError,
+)
+from sessiontree.core.handle import Handle
+from sessiontree.storage import blobs as storage
+from sessiontree.storage.fs import Disk
 from tests.support.conversation import (
     HEADER,
+    assistant,
     chain,
     in_memory,
     line,
@@ -21,12 +40,14 @@ from tests.support.conversation import (
     opened,
     said,
     said_in,
+    scratch,
     talk,
     user,
     write,
 )
 from tests.support.files import uuids_at
 from tests.support.started import Reading
+from tests.support.terminal import done
 
 
 def _lines(file: Path) -> list[bytes]:
@@ -378,3 +399,264 @@ def test_a_fork_of_an_exported_subtree_keeps_what_its_compaction_kept(
         with Session.open(tmp_path / "fork.jsonl", readonly=True) as fork:
             assert fork.header["parentSession"]["cutAbove"] is True
             assert fork.context().messages == cut.context().messages
+
+
+STAYED_BEHIND = "of scratch lanes that were never kept were not copied"
+
+
+def says(file: Path) -> set[str]:
+    with Session.open(file, readonly=True) as session:
+        assert session.verify() == []
+        return {row.preview for row in session.tree() if row.type == "message"}
+
+
+def test_an_export_leaves_behind_what_was_tried_below_it_and_its_blobs(
+    file: Path, copy: Path
+) -> None:
+    with Session.create(file, spill_over=100) as main:
+        first = main.append_message(user("p1"))
+        with scratch(main, "tried") as trial:
+            trial.append_message(user("x" * 1000))
+        talk(main, "p2")
+        with pytest.warns(SessionTreeWarning, match=f"^2 entries {STAYED_BEHIND}"):
+            main.export_branch(first, copy)
+    assert says(copy) == {"p1", "p2"}
+    assert not copy.with_name("copy.jsonl.blobs").exists()
+
+
+@pytest.mark.parametrize(
+    "reach",
+    [
+        lambda main, tried: main.keep(str(tried.lane)),
+        lambda main, tried: main.merge(tried),
+        lambda main, tried: main.label(tried, "good-idea"),
+        lambda main, tried: main.branch(tried),
+        lambda main, tried: main.append(
+            "handle", handle=str(Handle.entry(main.id, tried.uuid)), kind="message"
+        ),
+    ],
+    ids=["a keep", "a merge", "a label", "a branch", "a handle"],
+)
+def test_an_export_takes_along_what_something_lasting_reaches(
+    copy: Path, main: Session, reach: Callable[[Session, Entry], object]
+) -> None:
+    first = main.leaf
+    with scratch(main, "tried") as trial:
+        tried = trial.leaf
+    main.refresh()
+    reach(main, tried)
+    talk(main, "p2")
+    main.export_branch(first, copy)
+    assert says(copy) == {"p1", "tried", "p2"}
+
+
+@pytest.mark.parametrize("place", [0, 1])
+def test_an_export_from_a_scratch_lane_takes_that_lane_and_no_other(
+    copy: Path, place: int, main: Session
+) -> None:
+    with main.scratch() as trial:
+        tried = [trial.append_message(user(f"t{n}")) for n in range(3)]
+        with trial.scratch(at=tried[1]) as inner:
+            talk(inner, "inner")
+    with pytest.warns(SessionTreeWarning, match=f"^1 entry {STAYED_BEHIND}"):
+        main.export_branch(tried[place], copy)
+    assert says(copy) == {f"t{n}" for n in range(place, 3)}
+    assert said_in(copy) == [f"t{n}" for n in range(place, 3)]
+
+
+def test_an_export_from_a_session_on_a_scratch_lane_takes_where_it_stands(
+    copy: Path, main: Session
+) -> None:
+    with scratch(main, "tried") as trial:
+        trial.export_branch(main.leaf, copy)
+    assert says(copy) == {"p1", "tried"}
+    assert said_in(copy) == ["p1", "tried"]
+
+
+def test_a_lasting_lane_comes_along(copy: Path, main: Session) -> None:
+    with main.lane("agent-2") as agent:
+        talk(agent, "report")
+    main.export_branch(main.header, copy)
+    assert says(copy) == {"report", "p1"}
+
+
+def test_a_fork_takes_a_path_and_so_nothing_that_was_tried_beside_it(
+    copy: Path, tmp_path: Path, main: Session
+) -> None:
+    with scratch(main, "tried") as trial:
+        tip = trial.leaf
+    talk(main, "p2")
+    main.fork(copy)
+    main.fork(tmp_path / "tried.jsonl", tip)
+    assert says(copy) == {"p1", "p2"}
+    assert says(tmp_path / "tried.jsonl") == {"p1", "tried"}
+    assert said_in(tmp_path / "tried.jsonl") == ["p1", "tried"]
+
+
+CONTENT = b"a screenshot" * 100
+
+
+def flip(path: Path) -> None:
+    path.chmod(0o600)
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+
+
+def test_a_folder_of_blobs_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    class Full(Disk):
+        def make_folder(self, path: str) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), path)
+
+    with Session.create(tmp_path / "chat.jsonl") as session:
+        session.attach(BytesIO(CONTENT), "text/plain")
+    with (
+        Session.open(tmp_path / "chat.jsonl", readonly=True, fs=Full()) as session,
+        pytest.raises(StorageError, match=r"make \S*/copy\.jsonl\.blobs/\w{64}"),
+    ):
+        session.fork(tmp_path / "copy.jsonl")
+
+
+@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
+@pytest.mark.parametrize("copy", [Session.fork, Session.export_branch])
+def test_a_copy_does_not_take_over_a_damaged_blob(
+    tmp_path: Path,
+    copy: Callable[..., object],
+    links: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    if not links:
+        monkeypatch.setattr(storage, "link", lambda *given: False)
+    file, made = tmp_path / "chat.jsonl", tmp_path / "copy.jsonl"
+    with Session.create(file) as session:
+        whole = session.attach(BytesIO(CONTENT), "text/plain")
+        broken = session.attach(BytesIO(CONTENT + b"!"), "text/plain")
+        (sha256,) = (name for name in os.listdir(f"{file}.blobs") if name in broken.line.decode())
+        flip(Path(f"{file}.blobs") / sha256)
+        arguments = [made] if copy is Session.fork else [whole, made]
+        with pytest.warns(ContentLostWarning, match=f"lacks a blob.*damaged.*{sha256}"):
+            copy(session, *arguments)
+    names = os.listdir(f"{made}.blobs")
+    assert len(names) == 1
+    assert names[0] in whole.line.decode()
+    with Session.open(made, readonly=True) as copied:
+        assert [each.kind for each in copied.verify()] == ["blob"]
+        with pytest.raises(BlobMissingError, match="is missing"):
+            copied.blobs.read(sha256, len(CONTENT) + 1)
+
+
+def test_a_copy_into_a_linked_folder_of_blobs_is_refused(tmp_path: Path) -> None:
+    file, made, elsewhere = (tmp_path / name for name in ("chat.jsonl", "copy.jsonl", "elsewhere"))
+    elsewhere.mkdir()
+    Path(f"{made}.blobs").symlink_to(elsewhere)
+    with Session.create(file) as session:
+        session.attach(BytesIO(CONTENT), "text/plain")
+        with pytest.raises(StorageError, match="is a link"):
+            session.fork(made)
+    assert os.listdir(elsewhere) == []
+    assert not made.exists()
+
+
+def spent(session: Session, tokens: int) -> Entry:
+    return session.append_usage({"input": tokens})
+
+
+def costs(file: str | Path) -> int:
+    with Session.open(file, readonly=True) as session:
+        assert session.verify() == []
+        return session.stats().usage.input
+
+
+@pytest.fixture
+def original(file: Path) -> Path:
+    """A session that spent 1 on its title, 2 + 4 on the answer, 8 and 16 on two branches."""
+    with Session.create(file) as session:
+        spent(session, 1)
+        prompt = session.append_message(user("prompt"))
+        answer = session.append_message(assistant("answer"))
+        spent(session, 2)
+        session.label(prompt, "prompt")
+        session.rename("chat")
+        spent(session, 4)
+        session.label(answer, "answer")
+        session.append_message(user("one"))
+        spent(session, 8)
+        session.label("@", "one")
+        session.switch(answer)
+        session.append_message(user("two"))
+        spent(session, 16)
+        session.label("@", "two")
+    return file
+
+
+@pytest.mark.parametrize(
+    ("ref", "costing"), [("prompt", 1), ("answer", 7), ("one", 15), ("two", 23)]
+)
+def test_each_way_to_copy_a_path_takes_its_costs_along(
+    original: Path, tmp_path: Path, ref: str, costing: int
+) -> None:
+    forked, exported, by_command = (tmp_path / f"{number}.jsonl" for number in range(3))
+    with Session.open(original) as session:
+        origin = session.entry(ref)
+        session.fork(forked, ref)
+        if ref in ("one", "two"):  # nothing hangs below these that a fork would leave out
+            session.export_branch(ref, exported, with_path=True)
+            assert costs(exported) == costing
+    done("fork", original, by_command, "--at", ref)
+    stored = Store(tmp_path / "store").fork(str(original), ref)
+    in_order = original.read_bytes().splitlines()
+    for copy in (forked, by_command, stored):
+        assert costs(copy) == costing
+        with Session.open(copy, readonly=True) as session:
+            assert session.reader.skip_markers(session.leaf) == origin
+            lines = [entry.line for entry in session.entries() if entry.line in in_order]
+        assert lines == [line for line in in_order if line in lines]
+
+
+def test_a_copy_of_a_copy_costs_the_same(original: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    with Session.open(original) as session:
+        session.fork(first, "answer")
+    with Session.open(first) as session:
+        session.fork(second)
+    assert costs(first) == costs(second) == 7
+
+
+def test_a_merged_branch_brings_its_costs(original: Path, tmp_path: Path) -> None:
+    with Session.open(original) as session:
+        session.merge("one")
+        spent(session, 32)
+        session.fork(tmp_path / "copy.jsonl")
+    assert costs(tmp_path / "copy.jsonl") == costs(original) == 63
+
+
+def test_lanes_have_costs_of_their_own(file: Path, tmp_path: Path) -> None:
+    with Session.create(file) as session:
+        prompt = session.append_message(user("prompt"))
+        with session.lane("agent") as agent, session.lane("scratch/try") as trial:
+            for number, lane in enumerate((agent, trial, session)):
+                lane.append_message(user("more"))
+                spent(lane, 10**number)
+            lane_tip, leaf = agent.leaf, session.leaf
+        for entry, costing in ((prompt, 0), (lane_tip, 1), (leaf, 100)):
+            copy = tmp_path / f"{costing}.jsonl"
+            session.fork(copy, entry)
+            assert costs(copy) == costing
+
+
+def test_usage_counts_where_its_lane_stood(file: Path, tmp_path: Path) -> None:
+    """Also where it hangs below an entry that a copy leaves out, or below an earlier one."""
+    usage = {"usage": {"input": 1}, "kind": "x", "provider": None, "model": None}
+    lines = (
+        *chain("a"),
+        line("session_info", "info", "a", name="chat"),
+        line("usage", "u1", "info", **usage),
+        message("far", "a", "on a lane") | {"lane": "agent"},
+        line("usage", "u2", "u1", **usage),
+        message("b", "a", "b"),
+        line("usage", "u3", "a", **usage),
+    )
+    with opened(file, *lines, readonly=True) as session:
+        for ref, costing in (("a", 2), ("b", 3)):
+            session.fork(tmp_path / f"{ref}.jsonl", ref)
+            assert costs(tmp_path / f"{ref}.jsonl") == costing

@@ -10,11 +10,14 @@ from typing import Any
 
 import pytest
 
+import sessiontree
 from sessiontree import NothingToDoError, Session
 from sessiontree.core.entry import Entry
+from sessiontree.handles.registry import Registry
 from sessiontree.operations.moves import open_push
 from tests.support.conversation import talk, user
 from tests.support.files import Counting
+from tests.support.plugins import Plugin, handle, said
 
 KEPT: list[dict[str, Any]] = [{"keep": 0}, {"first_kept": "@"}]
 
@@ -87,3 +90,18 @@ def test_a_push_far_above_is_found_without_a_compaction(file: Path) -> None:
         assert session.pop(summary="popped").parent_uuid == push.uuid
         with pytest.raises(NothingToDoError):
             session.pop(summary="again")
+
+
+def test_a_pop_asks_once_for_a_handle_that_cannot_be_resolved() -> None:
+    def lost(*_: Any) -> Any:
+        raise ValueError("it is gone")
+
+    plugin = Plugin("p", resolve=lost)
+    session = sessiontree.Session.create(registry=Registry([plugin]))
+    session.append_message(said("do it"))
+    for key in range(3):
+        session.append_handle(handle(key))
+    plugin.asked.clear()
+    with pytest.warns(sessiontree.SessionTreeWarning):
+        session.pop()
+    assert len(plugin.asked) == len(set(plugin.asked))

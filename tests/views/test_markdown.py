@@ -131,14 +131,14 @@ def test_a_redaction_looks_through_all_that_a_transcript_leaves_out() -> None:
             assert not seen(c), hex(number)
 
 
-PARSED = (
+_PIECES = (
     *("a", "b c", " ", "    ", "\t", "\n", "\n\n", "* ", "+ ", "1. ", "[a]:", " /u", '"t', "|"),
     *("|a|b|\n|:-:|-|", "_", "**", "![", "](", ")", "\\", "&amp;", "--- ", "- ", "* * *", "___"),
 )
 
 
 @settings(deadline=None, max_examples=300)
-@given(st.lists(st.sampled_from(PARSED), max_size=9).map("".join))
+@given(st.lists(st.sampled_from(_PIECES), max_size=9).map("".join))
 def test_a_text_without_marks_is_what_parsing_makes_of_it(text: str) -> None:
     fast = markdown.prose(text)
     with pytest.MonkeyPatch.context() as patch:
