@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 284,
-    "lines of sessiontree": 93_404,
-    "lines of tests": 99_496,
+    "lines of sessiontree": 92_802,
+    "lines of tests": 99_205,
 }
 
 

@@ -26,9 +26,8 @@ BASE64 = "Zk3x9QmB2vT7pLw8Rc5Yd1Hf6Jg0NsAe4UiKoX+qbMz/VhStDnCr1GyEaFuWjP5l"
 @pytest.mark.parametrize("secret", [RANDOM, HEX])
 def test_any_key_with_a_random_value_is_masked(text: str, secret: str) -> None:
     masked = Redaction().text(text.replace("SECRET", secret))
-    assert masked == text.replace("SECRET", "[redacted:assigned-secret:1]") or (
-        masked == text.replace("SECRET", "[redacted:named-secret:1]")
-    )
+    masks = [f"[redacted:{rule}-secret:1]" for rule in ("assigned", "named")]
+    assert masked in [text.replace("SECRET", mask) for mask in masks]
 
 
 @pytest.mark.parametrize(
@@ -169,6 +168,5 @@ def test_a_password_of_terraform_is_masked_in_its_state() -> None:
 
 def test_a_table_ends_where_its_rows_end() -> None:
     text = "user,password\njoe,swordfish\n\nann,bluemonday\n"
-    assert (
-        Redaction().text(text) == "user,password\njoe,[redacted:table-secret:1]\n\nann,bluemonday\n"
-    )
+    masked = Redaction().text(text)
+    assert masked == "user,password\njoe,[redacted:table-secret:1]\n\nann,bluemonday\n"
