@@ -40,7 +40,6 @@ _LOCK: Final = ".lock"
 """The name of the log that is held where a folder has a lock; no list has it."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
-_MOST_WORDS: Final = 60
 
 
 class Place:
@@ -125,7 +124,7 @@ def _name_of(id: str) -> str:
     if not isinstance(id, str):
         raise UsageError(f"an id is a text, not {id!r:.60} of type {type(id).__name__}")
     digest = blake2b(id.encode("utf-8", "surrogatepass"), digest_size=10).hexdigest()
-    words = _UNSAFE.sub("-", id[:_MOST_WORDS]).strip("-.").lower()
+    words = _UNSAFE.sub("-", id[:60]).strip("-.").lower()
     return f"{words or 'session'}-{digest}"
 
 

@@ -79,11 +79,8 @@ FOLDER: Final = "claude-agent-sdk"
 
 _KEY: Final = "claudeAgentSdk"
 _PROJECT: Final = "projectKey"
-_ATTEMPTS: Final = 5
-_MOST_INDEXES: Final = 8
 _CHECKED: Final = 64
 _DELETED: Final = "claude-agent-sdk:deleted"
-_MOST_IN_LANE: Final = 60
 
 T = TypeVar("T")
 
@@ -227,7 +224,7 @@ class SessionTreeStore(SessionStore):
 
     def _append(self, wanted: _Wanted, entries: list[Any]) -> None:
         lines = [Given.of(entry) for entry in entries]
-        for _ in range(_ATTEMPTS):
+        for _ in range(5):
             with suppress(SessionNotFoundError), self._made(wanted, entries) as session:
                 with session.locked():
                     session.writer.check_log_is_there()  # it may be in the trash meanwhile
@@ -339,7 +336,7 @@ class _Indexes:
                 kept.tree.extend(block, offset, report)
             end = read(max(0, view.size - _CHECKED), _CHECKED)
             self._kept[file] = _Index(kept.tree, end, kept.lost + lost)
-            while len(self._kept) > _MOST_INDEXES:
+            while len(self._kept) > 8:
                 self._kept.popitem(last=False)
             return self._kept[file]
 
@@ -387,7 +384,7 @@ def _start(session: Session, tree: TreeIndex, subpath: str, lines: list[Given]) 
     caller = _caller(session, known.get("toolUseId"))
     data = {"agentId": agent, **known, **({"calledBy": caller} if caller else {})}
     uuid = next(start for start in _starts_of(session, subpath) if tree.row(start) == NO_ROW)
-    name = lane_name(agent[:_MOST_IN_LANE])
+    name = lane_name(agent[:60])
     names = (name if number == 1 else f"{name}.{number}" for number in count(1))
     lane = next(name for name in names if name not in tree.lanes)
     fields = {

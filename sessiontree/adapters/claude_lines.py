@@ -48,7 +48,6 @@ STARTS: Final = "claude-code:subagent"
 """The `customType` of the entry that starts the lane of a subagent."""
 
 _KIND: Final = "claude-code:"
-_HELD: Final[tuple[str, ...]] = ("uuid", "parentUuid", "timestamp", "message")
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]{1,100}")
 _NOTHING: Final = object()
 _FARTHEST: Final = 1000
@@ -448,7 +447,7 @@ def restored(body: Mapping[str, Any], session_id: str) -> dict[str, Any] | None:
     original = body.get(ORIGINAL)
     if not isinstance(original, dict) or "type" not in original:
         return None
-    held = {key: body[key] for key in _HELD if key in body}
+    held = {key: body[key] for key in ("uuid", "parentUuid", "timestamp", "message") if key in body}
     held["sessionId"] = session_id
     for key in body.get(LACKS, ()):
         held.pop(key, None)

@@ -203,7 +203,6 @@ FOLDER: Final = "google-adk"
 
 _KEY: Final = "googleAdk"
 _EVENT: Final = "google-adk:event"
-_CHANGE: Final = "google-adk:state"
 _STATE: Final = "googleAdkState"
 
 
@@ -404,7 +403,7 @@ class SessionTreeSessionService(BaseSessionService):
             with suppress(SessionExistsError):
                 Session.create(file, metadata={"agent": FOLDER}).close()
             with Session.open(file) as shared, shared.locked():
-                state = {"customType": _CHANGE, _STATE: {**_state(shared), **delta}}
+                state = {"customType": "google-adk:state", _STATE: {**_state(shared), **delta}}
                 shared.writer.append("custom", state)
 
     def _loaded(

@@ -64,10 +64,6 @@ except ImportError as error:
 FOLDER: Final = "langgraph"
 """The folder of a store that has the sessions."""
 
-_MESSAGES: Final = "messages"
-_REPLACED: Final = "The graph replaced its messages."
-_FEW: Final = 8
-_MOST_KNOWN: Final = 8
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
 
 Json = dict[str, Any]
@@ -428,13 +424,13 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         same = sum(1 for _ in takewhile(lambda pair: pair[1].is_of(pair[0], self.serde), pairs))
         new = value[same:]
         draft.snapshots[channel] = [*base[:same], *(Snapshot.of(item, self.serde) for item in new)]
-        if channel == _MESSAGES and kept.are_messages(value, self.serde):
+        if channel == "messages" and kept.are_messages(value, self.serde):
             shown = draft.about["shown"]
             draft.replaces = not same == len(base) == shown
             draft.messages = value if draft.replaces else new
             draft.about["shown"] = len(value)
             return {"count": len(value)}
-        if same < _FEW:
+        if same < 8:
             return kept.encoded(value, self.serde)
         return {"base": at, "keep": same, "new": [kept.encoded(item, self.serde) for item in new]}
 
@@ -609,7 +605,7 @@ def _named(config: RunnableConfig) -> Name:
 def _keep(known: OrderedDict[K, V], key: K, value: V) -> None:
     known[key] = value
     known.move_to_end(key)
-    while len(known) > _MOST_KNOWN:
+    while len(known) > 8:
         known.popitem(last=False)
 
 
@@ -622,7 +618,7 @@ def _replace(session: Session, parent: Entry | None) -> None:
     if parent is not None:
         session.append("branch", parent=parent.uuid)
     with suppress(NothingToDoError):
-        session.compact(_REPLACED, keep=0)
+        session.compact("The graph replaced its messages.", keep=0)
 
 
 def _without_values(checkpoint: Checkpoint) -> Json:

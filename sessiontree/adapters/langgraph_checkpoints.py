@@ -64,7 +64,6 @@ _KINDS: Final[Mapping[str, type[BaseMessage]]] = {
 }
 _ROLES: Final = {"ai": "assistant", "system": "system", "tool": "toolResult", "function": "user"}
 _MOST: Final = 1 << 63
-_DEEPEST: Final = 64
 
 
 def encoded(value: Any, serde: SerializerProtocol) -> Json:
@@ -148,7 +147,7 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
         return bool(-_MOST <= value < _MOST)
     if kind is float:
         return math.isfinite(value)
-    if depth == _DEEPEST:
+    if depth == 64:
         return False
     if kind is list:
         return all(_is_plain(item, depth + 1) for item in value)
@@ -297,7 +296,6 @@ CHECKPOINT: Final = "langgraph:checkpoint"
 WRITES: Final = "langgraph:writes"
 HIDDEN: Final = "langgraphHidden"
 THREAD: Final = "threadId"
-_NEAR: Final = 256
 
 
 class Name(NamedTuple):
@@ -364,7 +362,7 @@ class Above:
         key = key.removeprefix("@")
         if key in self._seen:
             return self._seen[key]
-        for entry in islice(self._up, _NEAR):
+        for entry in islice(self._up, 256):
             if entry.type == "custom" and entry.get("customType") == CHECKPOINT:
                 self._seen[about_of(entry)["key"]] = entry
                 if about_of(entry)["key"] == key:

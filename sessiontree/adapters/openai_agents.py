@@ -59,7 +59,6 @@ MAIN: Final = "main"
 _KEY: Final = "openaiAgents"
 _BRANCHES: Final = "openaiAgentsBranches"
 _ITEM: Final = "openai-agents:item"
-_PREVIEW: Final = 100
 _UNNAMED: Final = frozenset(
     {
         *("computer_call", "file_search_call", "web_search_call", "code_interpreter_call"),
@@ -592,7 +591,7 @@ def _turns(session: Session, branch_id: str | None) -> list[dict[str, Any]]:
     return [
         {
             "turn": number,
-            "content": one_line(" ".join(_texts(item.value.get("content", ""))), _PREVIEW),
+            "content": one_line(" ".join(_texts(item.value.get("content", ""))), 100),
             "full_content": item.value.get("content", ""),
             "timestamp": item.entry.timestamp,
             "can_branch": True,

@@ -48,7 +48,6 @@ Json = dict[str, Any]
 
 _RESULTS: Final = ("tool-return", "retry-prompt", "tool-search-return", "capability-load-return")
 _CALLS: Final = ("tool-call", "tool-search-call", "capability-load-call")
-_PROMPTS: Final = ("user-prompt", "retry-prompt", "retry-feedback")
 _STOPS: Final = {"stop": "stop", "length": "length", "tool_call": "toolUse", "error": "error"}
 
 
@@ -128,7 +127,7 @@ def _asked(part: Json) -> _Part:
     if kind in _RESULTS and isinstance(part.get("tool_call_id"), str) and part.get("tool_name"):
         role = "toolResult"
     else:
-        role = "user" if kind in _PROMPTS else "system"
+        role = "user" if kind in ("user-prompt", "retry-prompt", "retry-feedback") else "system"
     if kind == "user-prompt" and isinstance(content, list):
         pieces = [_item(item) for item in content]
         items = [[piece.moved, piece.rest] for piece in pieces]
@@ -248,7 +247,6 @@ FOLDER: Final = "pydantic-ai"
 """The folder of a store that has the conversations."""
 
 _KEY: Final = "pydanticAi"
-_MOST_REMEMBERED: Final = 100_000
 _RECORDS: Final = TypeAdapter(ConversationRecord)
 
 _Made = tuple["ConversationEntry", list[Translated]]
@@ -361,7 +359,7 @@ class SessionTreeConversationStore(ConversationStore):
             for entry in filter(None, entries):
                 self._files[entry] = file
                 self._files.move_to_end(entry)
-            while len(self._files) > _MOST_REMEMBERED:
+            while len(self._files) > 100_000:
                 self._files.popitem(last=False)
 
     def _write(

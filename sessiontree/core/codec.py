@@ -67,7 +67,6 @@ _STAND_IN: Final = re.compile(rb"\\u([eE])([89a-fA-F][0-9a-fA-F]{2})")
 _PRIVATE: Final = re.compile("[\ue800-\uefff]")
 
 _LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
-_TRAILING: Final = ("metadata", "spilled")
 
 
 class Head(msgspec.Struct, gc=False):
@@ -124,7 +123,7 @@ def encode_new(
 
 
 def _put_last(keys: dict[str, Any]) -> None:
-    for key in _TRAILING:
+    for key in ("metadata", "spilled"):
         if key in keys:
             keys[key] = keys.pop(key)
 

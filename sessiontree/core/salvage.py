@@ -54,7 +54,6 @@ from sessiontree.errors import ForeignFormatError, NewerFormatError, SessionTree
 
 LOOK: Final = 1024 * 1024  # how many bytes at a file's start are searched for an entry
 
-_FIRST_LOOK: Final = 4096
 _CRC_TEXT: Final = CRC_KEY.decode()
 _GAP: Final = re.compile("[ \t\r\v\f\0\ufeff]*")
 _END: Final = "\x01"  # added to a text; never JSON, so that a text that breaks off fails there
@@ -128,7 +127,7 @@ class _Broken:
 
     def object_at(self, at: int) -> tuple[dict[str, Any] | None, int]:
         """The object at a place and its end; or None and where the text stops being JSON."""
-        size = _FIRST_LOOK
+        size = 4096
         while True:  # an error costs all of the text that it speaks of, so it is given little
             is_rest = at + size >= self._end
             part = self._text[at:] if is_rest else self._text[at : at + size] + _END

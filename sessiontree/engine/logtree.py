@@ -46,7 +46,6 @@ BLANK: Final = b"\0\r\t \xef\xbb\xbf"
 
 _START: Final = 4096
 _BLOCK: Final = 64 * 1024
-_LONGEST: Final = 64 * 1024 * 1024
 
 
 class HeaderLine(NamedTuple):
@@ -103,7 +102,7 @@ def _long_line(file: Positioned, offset: int) -> bytes:
     start = file.read(offset, _START)
     if start.strip(BLANK + b"\n")[:1] not in (b"{", b""):  # binary, maybe without any newline
         return start.partition(b"\n")[0]
-    return rest_of_line(file.read, offset, _LONGEST)
+    return rest_of_line(file.read, offset, 64 * 1024 * 1024)
 
 
 def _first_of_line(

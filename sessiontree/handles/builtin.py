@@ -395,7 +395,6 @@ def _content_beside(entry: Entry) -> int:
 
 _T = TypeVar("_T")
 
-_MOST_LINKS: Final = 40
 MOST_OPEN: Final = 64  # other sessions
 
 
@@ -486,7 +485,7 @@ class _Descent:
     def _link_parts(self, link: str, folders: list[int]) -> list[str]:
         """The parts of a link's target, last first; an absolute one starts at the root again."""
         self._links += 1
-        if self._links > _MOST_LINKS:
+        if self._links > 40:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         target = os.readlink(link, dir_fd=folders[-1])
         if target.startswith("/"):

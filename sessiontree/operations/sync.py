@@ -49,7 +49,6 @@ _BLOCK: Final = 1024 * 1024
 _APPEND: Final = 4 * 1024 * 1024
 """The bytes of lines that are appended at once."""
 
-_HEAD: Final = 4096
 _ATTEMPTS: Final = 100
 
 
@@ -256,7 +255,7 @@ def check_kind(log: Log) -> Start:
             log.name,
             0,
         )
-    if find_header(log, log.read(0, _HEAD)).shares_line:
+    if find_header(log, log.read(0, 4096)).shares_line:
         error = CorruptionError(
             f"the header of {log.name} shares its line with something else; repair it first: "
             "nothing was written",

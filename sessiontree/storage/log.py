@@ -658,7 +658,7 @@ class MemoryLog:
             content = self._content
             if not self.ends_at(at):
                 raise Moved
-            if content and content[-1] != _LF:
+            if content and content[-1:] != b"\n":
                 content += b"\n"
             start = len(content)
             content += block
@@ -793,6 +793,3 @@ class MemoryLog:
         from sessiontree.storage.sidecars import MemoryParts  # few sessions have parts
 
         return MemoryParts(self.name, self._shared.parts)
-
-
-_LF: Final = 0x0A

@@ -22,7 +22,6 @@ from sessiontree.errors import SessionNotFoundError, SessionTreeError, StorageEr
 from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem
 
 SUFFIX: Final = ".jsonl"
-COMPRESSED: Final = ".jsonl.zst"
 INDEX: Final = "session_index.jsonl"
 """The file in which Codex keeps the names of its sessions."""
 
@@ -51,8 +50,6 @@ _CHAT: Final = re.compile(rf"{_CHAT_START}.+-(\w{{8}})\.jsonl?")
 """The name of a chat of Gemini CLI; the group is the start of its session's id."""
 
 _CHATS: Final = "chats"
-_LARGEST_PATH: Final = 64 * 1024
-_LARGEST_REGISTRY: Final = 1024 * 1024
 
 LARGEST_RESULT: Final = 64 * 1024 * 1024
 """The largest result file that is read, in bytes."""
@@ -65,7 +62,7 @@ def is_session_name(name: str) -> bool:
     """Whether a file of this name should be a session."""
     if name == INDEX:
         return False
-    return name.endswith((SUFFIX, COMPRESSED)) or (
+    return name.endswith((SUFFIX, ".jsonl.zst")) or (
         name.endswith(".json") and name.startswith(_CHAT_START)
     )
 
@@ -155,11 +152,11 @@ def project_of_chat(fs: FileSystem, file: str) -> str | None:
     if os.path.basename(chats) != _CHATS:
         return None
     folder = os.path.dirname(chats)
-    root = read_side_file(fs, os.path.join(folder, ".project_root"), _LARGEST_PATH)
+    root = read_side_file(fs, os.path.join(folder, ".project_root"), 64 * 1024)
     if root is not None and root.strip():
         return root.decode("utf-8", "replace").strip()
     home = os.path.dirname(os.path.dirname(folder))
-    registry = read_side_file(fs, os.path.join(home, "projects.json"), _LARGEST_REGISTRY)
+    registry = read_side_file(fs, os.path.join(home, "projects.json"), 1024 * 1024)
     with suppress(orjson.JSONDecodeError, TypeError, AttributeError):
         for path, name in orjson.loads(registry or b"{}").get("projects", {}).items():
             if name == os.path.basename(folder):

@@ -86,12 +86,11 @@ def open_store(address: Address) -> ObjectStore:
         from obstore import exceptions
         from obstore.store import S3Store
     given = dict(address.options)
-    given.pop("blobs", None)  # which says where blobs are kept, and is not for the server
     timeout = given.pop("timeout", "30")
     if unknown := sorted(set(given) - set(OPTIONS)):
         raise UsageError(
             f"{address.shown}: there is no option {unknown[0]}; there are: "
-            f"{', '.join((*OPTIONS, 'timeout', 'blobs'))}"
+            f"{', '.join((*OPTIONS, 'timeout'))}"
         )
     bucket = address.base.partition("://")[2]
     if not bucket or "@" in bucket:

@@ -25,7 +25,6 @@ RENEWED_SECONDS: Final = 10.0
 SILENT_SECONDS: Final = 30.0
 """A claim that does not change for so long, while somebody looks, may be taken over."""
 
-_TRIES: Final = 6
 _PAUSE: Final = 0.05
 _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 1.0
@@ -132,7 +131,7 @@ class Claims:
                 raise Moved
             if got is None or got.etag == etag:  # it did not arrive, or the server was busy
                 failures += 1
-                if failures > _TRIES:
+                if failures > 6:
                     if unsure is not None:
                         raise self._unknown(unsure)
                     raise StorageError(

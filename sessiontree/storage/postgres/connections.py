@@ -133,9 +133,6 @@ LOCK_SECONDS: Final = 10
 _SLOW: Final = 20
 """How many times as long a statement over many sessions may take."""
 
-_MOST: Final = 8
-_MOST_HELD: Final = 64
-_MOST_IDLE: Final = 8
 _IDLE_SECONDS: Final = 60.0
 """Connections: of statements, of locks, that wait for either, and how long they wait."""
 
@@ -173,12 +170,11 @@ def settings_of(address: Address) -> Settings:
     options = dict(address.options)
     schema = options.pop("schema", "sessiontree")
     notify = options.pop("notify", "on")
-    options.pop("blobs", None)
     _check_schema(schema, address.shown)
     if notify not in ("on", "off"):
         raise UsageError(f"notify={notify} in {address.shown} is neither on nor off")
     seconds = _number(options.pop("timeout", "30"), "timeout", address.shown)
-    most = int(_number(options.pop("connections", str(_MOST)), "connections", address.shown))
+    most = int(_number(options.pop("connections", "8"), "connections", address.shown))
     for secret in ("password", "sslpassword"):
         if secret in options:
             raise UsageError(
@@ -216,7 +212,7 @@ def _check_schema(schema: str, shown: str) -> None:
 _SCHEMA: Final = 63
 """The bytes that PostgreSQL keeps of a name; it cuts the rest, and says nothing."""
 
-_OWN: Final = ("schema", "notify", "timeout", "connections", "blobs")
+_OWN: Final = ("schema", "notify", "timeout", "connections")
 _LIKELY: Final = "host, sslmode, sslrootcert and target_session_attrs"
 """Options of an address: of this package, and the ones of the library that are used most."""
 
@@ -328,7 +324,7 @@ class Connections:
         self._process = os.getpid()
         self._idle = Line[ServerConnection]()
         self._free = Line([None] * self.settings.most)
-        self._free_held = Line([None] * _MOST_HELD)
+        self._free_held = Line([None] * 64)
         self._reached = False
         self._full_until = 0.0
         self.name = owner_name()
@@ -416,7 +412,7 @@ class Connections:
             return
         with contextlib.suppress(IndexError, ValueError):  # another thread took it
             old = idle[0]
-            if len(idle) > _MOST_IDLE or now - old.idle_since > _IDLE_SECONDS:
+            if len(idle) > 8 or now - old.idle_since > _IDLE_SECONDS:
                 idle.remove(old)  # one at a time, until all are in use
                 old.close()
 

@@ -75,8 +75,6 @@ _READ: Final = f"""
     WHERE c.key = %(key)s ORDER BY k.number
 """
 
-_LOCKED: Final = "SELECT content FROM @contents WHERE key = %s FOR UPDATE"
-
 
 class PostgresContents:
     """Contents in a database; see `Contents`.
@@ -171,7 +169,7 @@ def _new_content(connection: Connection[Any], tables: Tables, key: str) -> int:
     execute(
         sql("INSERT INTO @contents (key, size) VALUES (%s, 0) ON CONFLICT (key) DO NOTHING"), [key]
     )
-    old = execute(sql(_LOCKED), [key]).fetchone()
+    old = execute(sql("SELECT content FROM @contents WHERE key = %s FOR UPDATE"), [key]).fetchone()
     if old is not None:
         execute(sql("DELETE FROM @chunks WHERE content = %s"), old)
     made = execute(
