@@ -16,6 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, TypeVar
+from uuid import uuid4
 
 import pytest
 
@@ -27,6 +28,7 @@ from sessiontree.errors import (
 )
 from sessiontree.session import Session
 from sessiontree.storage.log import Log, Moved
+from sessiontree.storage.place import Place
 from sessiontree.store import PathLike, Store
 
 T = TypeVar("T")
@@ -39,19 +41,31 @@ _PATIENCE: Final = 20.0
 
 
 class Logs(Protocol):
-    """What `check_log` needs to know of a kind of log.
+    """What `check_log` needs to know of a kind of log."""
 
-    Attributes:
-        is_shared: whether other processes can open its logs.
-    """
-
-    is_shared: bool
+    is_shared: bool  # True if other processes can open its logs
 
     def make(self, content: bytes) -> Log:
         """Return a new log with this content, open to write."""
 
     def again(self, log: Log) -> Log:
         """Return the same log, opened to write as another program would."""
+
+
+class PlaceLogs:
+    """The logs of a place."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self.is_shared = not place.url.startswith("memory:")
+
+    def make(self, content: bytes) -> Log:
+        name = f"project/{uuid4()}.jsonl"
+        self._place.create(name, iter([content]))
+        return self._place.log(name)
+
+    def again(self, log: Log) -> Log:
+        return self._place.log(self._place.name(log.name))
 
 
 def check_log(logs: Logs) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -14,15 +13,13 @@ from sessiontree.errors import StorageError
 from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
-from sessiontree.storage.place import Place
 from sessiontree.storage.places import place_of
-from tests.contracts import LOG_RULES
+from tests.contracts import PlaceLogs, check_log
 from tests.docs.examples import ROOT
 from tests.places.server import Server, server
 from tests.support.conversation import assistant, user
 
 PAGE: Final = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
-_NUMBERS: Final = itertools.count()
 _PARTITION: Final = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
 _DROP: Final = re.findall(r"`(DROP SCHEMA [^`]*)`", PAGE)[0]
 
@@ -45,26 +42,8 @@ def partitioned(running: Server) -> Iterator[str]:
     running.execute(f"DROP DATABASE {database} WITH (FORCE)")
 
 
-class _Logs:
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self.is_shared = True
-
-    def make(self, content: bytes) -> Log:
-        name = f"{next(_NUMBERS)}.jsonl"
-        self._place.create(name, iter([content]))
-        return self._place.log(name)
-
-    def again(self, log: Log) -> Log:
-        return self._place.log(self._place.name(log.name))
-
-
-@pytest.mark.parametrize("rule", LOG_RULES, ids=lambda rule: rule.__name__)
-def test_a_log_in_partitions_keeps_what_the_engine_relies_on(
-    rule: object, partitioned: str
-) -> None:
-    assert callable(rule)
-    rule(_Logs(place_of(partitioned)[0]))
+def test_a_log_in_partitions_keeps_what_the_engine_relies_on(partitioned: str) -> None:
+    check_log(PlaceLogs(place_of(partitioned)[0]))
 
 
 def test_a_store_in_partitions_has_what_was_there_before_and_does_all(partitioned: str) -> None:

@@ -23,9 +23,8 @@ from sessiontree.errors import (
     TargetMissingError,
     UsageError,
 )
-from sessiontree.storage.log import Log
 from sessiontree.storage.place import Place, address, is_address, path_of
-from tests.contracts import LOG_RULES
+from tests.contracts import PlaceLogs, check_log
 from tests.places.kinds import KINDS, opened
 from tests.support.conversation import assistant, user
 
@@ -43,26 +42,8 @@ def place(at: tuple[Place, str]) -> Place:
     return at[0]
 
 
-class _Logs:
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._number = 0
-        self.is_shared = not place.url.startswith("memory:")
-
-    def make(self, content: bytes) -> Log:
-        self._number += 1
-        name = f"project/{self._number}.jsonl"
-        self._place.create(name, iter([content]))
-        return self._place.log(name)
-
-    def again(self, log: Log) -> Log:
-        return self._place.log(self._place.name(log.name))
-
-
-@pytest.mark.parametrize("rule", LOG_RULES, ids=lambda rule: rule.__name__)
-def test_a_log_of_a_place_keeps_what_the_engine_relies_on(rule: object, place: Place) -> None:
-    assert callable(rule)
-    rule(_Logs(place))
+def test_a_log_of_a_place_keeps_what_the_engine_relies_on(place: Place) -> None:
+    check_log(PlaceLogs(place))
 
 
 def test_a_session_is_made_once_and_found_by_its_name(place: Place) -> None:
@@ -306,5 +287,5 @@ def test_a_text_links_to_no_image_at_an_address(place: Place, tmp_path: Path) ->
     with Session.create(place.address("p/s.jsonl")) as session:
         session.attach(io.BytesIO(b"\x89PNG"), media_type="image/png", preview="the dialog")
         text = "".join(session.to_markdown(beside=str(tmp_path)))
-    assert "*[the dialog, 4 bytes]*" in text
+    assert "*[the dialog, 4 B]*" in text
     assert "](" not in text

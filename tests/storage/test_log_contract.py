@@ -1,6 +1,6 @@
 """What the engine may rely on in every log, whatever keeps its bytes.
 
-Each log is one entry of `LOGS`: a class that makes logs, opens one again as another
+Each log is one entry of `LOGS`, which makes logs and opens one again as another
 program would, and says what others can reach it. A further backend adds its entry and
 passes the same tests; what only a file can suffer (a call that fails, a power cut) is
 tested on `FileLog` at the end. `MemoryLog` cannot lose power: it ends with its process,
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import pytest
 from hypothesis import settings
@@ -41,6 +41,7 @@ from sessiontree.storage.places import place_of
 from tests.contracts import (
     LOG_RULES,
     Logs,
+    PlaceLogs,
     a_follower_wakes_for_each_writer_and_finds_whole_lines,
     keep_keeps_others_out_until_the_log_is_closed_and_says_who_does,
 )
@@ -54,12 +55,6 @@ LINE: Final = b'{"type":"message"}\n'
 OTHER: Final = b'{"type":"custom!"}\n'
 TORN: Final = b'{"type":"mess'
 PATIENCE: Final = 20
-
-
-class Backend(Logs, Protocol):
-    """A kind of log whose logs are in a folder."""
-
-    def __init__(self, folder: Path) -> None: ...
 
 
 class Files:
@@ -91,39 +86,14 @@ class InMemory:
         return log.beside()
 
 
-class InPostgres:
-    is_shared = True
-
-    def __init__(self, folder: Path) -> None:
-        self._place, _ = place_of(f"{server().address('postgres')}?schema=contract")
-        self._numbers = itertools.count()
-        self._folder = folder.name
-
-    def make(self, content: bytes) -> Log:
-        name = f"{self._folder}/{next(self._numbers)}.jsonl"
-        self._place.create(name, [content])
-        return self._place.log(name)
-
-    def again(self, log: Log) -> Log:
-        return self._place.log(self._place.name(log.name))
+def in_postgres(folder: Path) -> Logs:
+    return PlaceLogs(place_of(f"{server().address('postgres')}?schema=contract")[0])
 
 
-class InObjects:
-    is_shared = True
+def in_objects(folder: Path) -> Logs:
+    from obstore.store import MemoryStore
 
-    def __init__(self, folder: Path) -> None:
-        from obstore.store import MemoryStore
-
-        self._place = ObjectPlace(Bucket("s3://contract", MemoryStore()))
-        self._numbers = itertools.count()
-
-    def make(self, content: bytes) -> Log:
-        name = f"p/{next(self._numbers)}.jsonl"
-        self._place.create(name, [content])
-        return self._place.log(name)
-
-    def again(self, log: Log) -> Log:
-        return self._place.log(self._place.name(log.name))
+    return PlaceLogs(ObjectPlace(Bucket("s3://contract", MemoryStore())))
 
 
 SLOW: Final = (
@@ -131,30 +101,23 @@ SLOW: Final = (
     a_follower_wakes_for_each_writer_and_finds_whole_lines,
 )
 
-LOGS: Final[dict[str, type[Backend]]] = {
+LOGS: Final[dict[str, Callable[[Path], Logs]]] = {
     "file": Files,
     "memory": InMemory,
-    "postgres": InPostgres,
-    "objects": InObjects,
+    "postgres": in_postgres,
+    "objects": in_objects,
 }
 
 
 @pytest.fixture(params=LOGS)
-def logs(request: pytest.FixtureRequest, tmp_path: Path) -> Backend:
+def logs(request: pytest.FixtureRequest, tmp_path: Path) -> Logs:
     return LOGS[request.param](tmp_path)
 
 
 @pytest.fixture
-def log(logs: Backend) -> Iterator[Log]:
+def log(logs: Logs) -> Iterator[Log]:
     with contextlib.closing(logs.make(HEADER)) as log:
         yield log
-
-
-@pytest.fixture
-def other(logs: Backend, log: Log) -> Iterator[Log]:
-    """The same log in another program."""
-    with contextlib.closing(logs.again(log)) as other:
-        yield other
 
 
 @pytest.mark.parametrize(
@@ -162,7 +125,7 @@ def other(logs: Backend, log: Log) -> Iterator[Log]:
     [pytest.param(rule, marks=pytest.mark.slow) if rule in SLOW else rule for rule in LOG_RULES],
     ids=lambda rule: rule.__name__,
 )
-def test_a_log_keeps(rule: Callable[[Backend], None], logs: Backend) -> None:
+def test_a_log_keeps(rule: Callable[[Logs], None], logs: Logs) -> None:
     rule(logs)
 
 
@@ -214,12 +177,12 @@ def _check_refuses(log: Log, error: type[Exception], why: str) -> None:
 class _Model(RuleBasedStateMachine):
     """Two programs write to one log; plain bytes say what it holds."""
 
-    backend: type[Backend]
+    backend: str
 
     @initialize()
     def make(self) -> None:
         self._folder = tempfile.TemporaryDirectory()
-        logs = self.backend(Path(self._folder.name))
+        logs = LOGS[self.backend](Path(self._folder.name))
         first = logs.make(HEADER)
         self.opened = [first, logs.again(first)]
         self.states = [HEADER]
@@ -248,7 +211,7 @@ class _Model(RuleBasedStateMachine):
     )
     def rewrite(self, writer: int, content: bytes) -> None:
         is_stale = self.seen[writer] != len(self.states) - 1
-        if is_stale and self.backend is InObjects:  # whose writers may be behind when they hold it
+        if is_stale and self.backend == "objects":  # whose writers may be behind when they hold it
             with pytest.raises(Moved), self.opened[writer].hold():
                 self.opened[writer].rewrite(iter([content]))
             return
@@ -279,7 +242,7 @@ class _Model(RuleBasedStateMachine):
 @pytest.mark.parametrize("name", LOGS)
 def test_a_log_holds_what_plain_bytes_would(name: str) -> None:
     run_state_machine_as_test(
-        type(name, (_Model,), {"backend": LOGS[name]}),
+        type(name, (_Model,), {"backend": name}),
         settings=settings(max_examples=20, stateful_step_count=15, deadline=None),
     )
 
