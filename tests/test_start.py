@@ -34,10 +34,10 @@ SLOW: Final = {
 
 BUDGETS: Final = {
     ("--help",): 8,
-    ("append", "s.jsonl", "--text", "x"): 80,
-    ("show", "s.jsonl"): 86,
-    ("context", "s.jsonl"): 85,
-    ("label", "s.jsonl", "@", "start"): 82,
+    ("append", "s.jsonl", "--text", "x"): 81,
+    ("show", "s.jsonl"): 89,
+    ("context", "s.jsonl"): 87,
+    ("label", "s.jsonl", "@", "start"): 83,
     ("tree", "s.jsonl"): 88,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,

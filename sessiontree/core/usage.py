@@ -182,12 +182,10 @@ def cost_in(cost: Any) -> float | None:
 
 
 class Answer(NamedTuple):
-    """What an answer used, and when; of a cost that is reported apart, the answer before it.
+    """What an answer used, and when; of a cost that is reported apart, the answer before it."""
 
-    The time is in milliseconds since 1970. Where there is none, it is what names the answer.
-    """
-
-    time: int | str
+    time: int | str  # in milliseconds since 1970; else what names the answer
+    id: str  # the agent's, empty if it gives none
     input: int
     output: int
     cache_read: int
@@ -195,18 +193,29 @@ class Answer(NamedTuple):
     cost: float
 
     @property
-    def has_tokens(self) -> bool:
-        return any(self[1:5])
+    def usage(self) -> Usage:
+        return Usage(*self[2:])
 
     @property
-    def key(self) -> tuple[Any, ...]:
-        """What copies of the answer have in common; not all have its cost."""
-        return self[:5] if self.has_tokens else self
+    def copy_key(self) -> str:
+        return copy_key(self.id, self.time, self.usage)
+
+
+def copy_key(id: str, time: int | str, usage: Usage) -> str:
+    """What the copies of an answer in forks and imports have in common, for every sum of costs.
+
+    That is its id and its time. An answer of an agent that gives no id is known by its time and its
+    tokens, a cost that is reported apart by its time and itself.
+    """
+    if id:
+        return f"{time} {id}"
+    tokens = astuple(usage)[:4]
+    return f"{time} {tokens if any(tokens) else usage.cost}"
 
 
 def total(answers: Iterable[Answer]) -> Usage:
     """What some answers used together."""
-    return Usage(*map(sum, zip(*(answer[1:] for answer in answers), strict=True)))
+    return Usage(*map(sum, zip(*(answer[2:] for answer in answers), strict=True)))
 
 
 class Counts(msgspec.Struct, frozen=True):
@@ -259,19 +268,20 @@ class Sums:
             name: names the answer where it has no time.
             beside: whether it is a subagent's.
         """
-        place = self._places.get(answer) if isinstance(answer, str) and answer else None
+        id = answer if isinstance(answer, str) else ""
+        place = self._places.get(id) if id else None
         if place is not None:
             known = self._spent[place]
-            if counts_instead(usage, Usage(*known[1:])):
-                self._spent[place] = Answer(known.time, *astuple(usage))
+            if counts_instead(usage, known.usage):
+                self._spent[place] = Answer(known.time, id, *astuple(usage))
             return
-        made = Answer(_milliseconds(time) or str(answer or name or ""), *astuple(usage))
-        if not made.has_tokens:  # a cost of the answers before, which may have no time of its own
+        made = Answer(_milliseconds(time) or str(answer or name or ""), id, *astuple(usage))
+        if not usage.tokens:  # a cost of the answers before, which may have no time of its own
             made = made._replace(time=self._time)
         elif not beside:
             self._time = made.time
-        if isinstance(answer, str) and answer:
-            self._places[answer] = len(self._spent)
+        if id:
+            self._places[id] = len(self._spent)
         self._spent.append(made)
 
     def spend_reported(
@@ -289,7 +299,7 @@ class Sums:
 
     def counts(self) -> Counts:
         usage = total(self._spent)
-        listed = [answer for answer in self._spent if any(answer[1:])]
+        listed = [answer for answer in self._spent if any(answer[2:])]
         encoded = msgspec.msgpack.encode(listed) if listed else b""
         return Counts(self.turns, self.model, usage, encoded)
 

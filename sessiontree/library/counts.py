@@ -50,7 +50,7 @@ _DOCUMENT: Final = b"{\n"
 """How a document over many lines starts."""
 
 MOST_KEPT: Final = 50_000
-_NAME: Final = "counts-3.msgpack"
+_NAME: Final = "counts-4.msgpack"
 
 Stamp = tuple[int, ...]
 """The size and the time of each of some files, -1 for one that is not there."""

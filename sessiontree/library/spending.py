@@ -1,15 +1,12 @@
 """What many sessions cost: as a whole, and by day, project, model or agent.
 
-What many sessions cost: the sums by day, project, model or agent. Reported and estimated costs are
-kept apart. A session is read whole, one at a time in each process; of each answer only its sums and
-the hash of its key are kept.
-
-What many sessions add up to, as a whole and by agent.
+Reported and estimated costs are kept apart. For sums by day, project, model or agent a session is
+read whole, one at a time in each process; of each answer only its sums and the hash of its key are
+kept. The sums of a list (`totals_of`) are added up from counts, which a cache keeps.
 
 Invariants: an answer that is copied to several sessions, such as forks and imports, counts once,
-for the first of them; a file that cannot be read is reported, and hides no other; an answer that is
-copied to several sessions, such as forks and imports, counts once, for the first of them, as in
-`library.spending`. Copies are told by their time and tokens.
+for the first of them (`core.usage.copy_key` is the one rule); a file that cannot be read is
+reported, and hides no other.
 """
 
 from __future__ import annotations
@@ -101,11 +98,13 @@ class _Found(msgspec.Struct, array_like=True):
     price: float | None
 
 
-class _Priced(NamedTuple):
-    """What was added for an answer because no cost was reported for it so far."""
+class _Counted(msgspec.Struct, gc=False):
+    """An answer that counts; its price does, as long as no cost is reported for it."""
 
+    number: int  # of the source
     row: Name
     price: float | None
+    is_estimated: bool
 
 
 class _Sums:
@@ -115,15 +114,16 @@ class _Sums:
         self.made = Spending({}, Row(), Counter())
         self._by = by
         self._sources = sources
-        self._known: dict[int, _Priced | None] = {}  # by the hash of the key
+        self._known: dict[int, _Counted] = {}  # by the hash of the key
         self._last: dict[Name, int] = {}  # by row, the session that it counted last
         self._counted = -1
 
     def add(self, found: _Found) -> None:
         """Add an answer, unless it is a copy of one that counts already."""
-        spent, key = found.spent, hash(found.spent.key)
-        if key in self._known:
-            self._add_copy(spent, key)
+        spent, key = found.spent, hash(found.spent.copy_key)
+        known = self._known.get(key)
+        if known is not None and known.number != found.number:
+            self._add_copy(spent, known)
             return
         name = _row_name(self._by, self._sources[found.number], spent)
         row, total = self.made.rows.setdefault(name, Row()), self.made.total
@@ -133,18 +133,16 @@ class _Sums:
         for each in (row, total):
             each.answers += not spent.is_report
             each.usage += spent.usage
-        self._known[key] = None
+        self._known[key] = _Counted(found.number, name, found.price, spent.needs_price)
         if spent.needs_price:
-            self._known[key] = _Priced(name, found.price)
             self._add_price(name, found.price, spent)
 
-    def _add_copy(self, spent: Spent, key: int) -> None:
+    def _add_copy(self, spent: Spent, known: _Counted) -> None:
         """Count a copy; one whose cost is reported takes back what was estimated."""
         self.made.copies += not spent.is_report
-        priced = self._known[key]
-        if priced is not None and not spent.needs_price:
-            self._known[key] = None
-            self._add_price(priced.row, priced.price, spent, -1)
+        if known.is_estimated and not spent.needs_price:
+            known.is_estimated = False
+            self._add_price(known.row, known.price, spent, -1)
 
     def _add_price(self, name: Name, price: float | None, spent: Spent, sign: int = 1) -> None:
         for each in (self.made.rows[name], self.made.total):
@@ -308,7 +306,7 @@ class Totals(msgspec.Struct):
         self.usage += counts.usage
         if copies:
             self.usage -= total(copies)
-            self.copies += sum(answer.has_tokens for answer in copies)
+            self.copies += sum(answer.usage.tokens > 0 for answer in copies)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `stats --json` prints."""
@@ -331,12 +329,12 @@ def totals_of(
     """
     every = Totals()
     agents: dict[str, Totals] = {}
-    known: set[tuple[Any, ...]] = set()
+    known: set[str] = set()
     for one, counts in sessions:
         answers = counts.answers() if counts is not None else []
-        keys = {answer.key for answer in answers}
+        keys = {answer.copy_key for answer in answers}
         copied = keys & known
-        copies = [answer for answer in answers if answer.key in copied] if copied else []
+        copies = [answer for answer in answers if answer.copy_key in copied] if copied else []
         known |= keys
         every.add(one, counts, copies)
         agents.setdefault(one.made_by or OWN, Totals()).add(one, counts, copies)

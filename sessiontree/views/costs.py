@@ -48,6 +48,7 @@ from sessiontree.core.usage import (
     Mode,
     Usage,
     advice_in,
+    copy_key,
     counts_instead,
     mode_of,
     reports_cost,
@@ -79,7 +80,7 @@ class Spent(msgspec.Struct, frozen=True):
     """The usage of one answer, summary or `usage` entry.
 
     Attributes:
-        key: identifies the answer in all files that have a copy of it.
+        key: identifies the answer in its session.
         time: when it was first written; None if that is not known.
         provider: the provider, as far as the entry names it.
         model: the model; empty if the entry names none.
@@ -91,6 +92,7 @@ class Spent(msgspec.Struct, frozen=True):
         is_of_session: whether these are all answers of the session, and not those of a turn.
         entry: the uuid of the first entry that has it.
         is_covered: whether a later entry of the session reports the cost.
+        answer: the agent's id of the answer; empty if it has none.
     """
 
     key: str
@@ -105,6 +107,13 @@ class Spent(msgspec.Struct, frozen=True):
     is_of_session: bool = False
     entry: str = ""
     is_covered: bool = False
+    answer: str = ""
+
+    @property
+    def copy_key(self) -> str:
+        """What identifies the answer in all files that have a copy of it; see `copy_key`."""
+        time = self.entry if self.time is None else int(self.time.timestamp() * 1000)
+        return copy_key(self.answer, time, self.usage)
 
     @property
     def name(self) -> str:
@@ -139,7 +148,7 @@ def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]
         if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
             continue
         for name, spent in spent_by(entry, fields, _time_of(entry, cursor.reader)):
-            spent = replace(spent, entry=entry.uuid)
+            spent = replace(spent, entry=entry.uuid, answer=name)
             if name:
                 answers[name] = spent.unless_known(answers.get(name))
             else:

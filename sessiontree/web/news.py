@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from msgspec.structs import replace
 
+from sessiontree.agents import named
 from sessiontree.library.listing import facts_of
 from sessiontree.page.document import Document
 from sessiontree.page.index import as_json
@@ -29,9 +30,6 @@ from sessiontree.web.state import State, state_of
 
 _START: Final = 96 * 1024
 _END: Final = 256 * 1024
-_IN_PLACE: Final = ("claude-code", "pi")
-"""The agents whose files have the uuids of their lines, so that an end gives the same uuids."""
-
 _OVERVIEW: Final = "FO"
 _FORK, _FIRST, _ROWS_END = 2, 5, 6
 _ELSEWHERE: Final = ("edits", "merges", "pieces", "strays")
@@ -70,8 +68,8 @@ def with_news(state: State, file: str) -> State | None:
     """
     old = state.index
     facts = facts_of(file)
-    is_foreign = facts.agent is not None and facts.made_by not in _IN_PLACE
-    if is_foreign or old["part"] or old["here"] < 0:
+    agent = None if facts.agent is None else named(facts.made_by)
+    if (agent is not None and not agent.has_uuids) or old["part"] or old["here"] < 0:
         return None
     with Session.open(file, readonly=True, fs=ends_of(file) or DISK) as session:
         found = outline(session.cursor)

@@ -25,7 +25,6 @@ NAMES: Final = frozenset(
 ELSEWHERE: Final = {
     ("context/providers/reading.py", "claude"): "a family of models",
     **{("core/header.py", each.program): "the core refuses its file by name" for each in AGENTS},
-    **{("web/quick.py", each.name): "to be deleted with the module" for each in AGENTS},
 }
 """The strings that are not a fact about an agent, or that a lower room needs, with the reason."""
 

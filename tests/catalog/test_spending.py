@@ -13,11 +13,13 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.core.usage import Counts
+from sessiontree.agents import recognise
+from sessiontree.core.usage import Counts, Usage
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.spending import By, Source, Spending, spending_of, totals_of
 from sessiontree.views.costs import Prices
+from tests.formats import test_codex
 from tests.library.test_spending import answered, cost_state
 from tests.support.sessions import chat
 from tests.support.terminal import utc
@@ -193,3 +195,46 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
     assert (found.total.estimated, found.total.sessions, found.copies) == (6.0, 1, 2)
     every, _ = totals_of(counts_of(source(file), source(tmp_path / "fork.jsonl")))
     assert (every.usage, every.copies, every.sessions) == (found.total.usage, 2, 2)
+
+
+def both_rules(*files: Path) -> tuple[Usage, Usage, int, int]:
+    """The sums of `stats` and of `stats --by` over some sessions, and the copies of each."""
+    sources = [source(file) for file in files]
+    every, _ = totals_of(counts_of(*sources))
+    by = spent(*sources, report=lambda problem: None)
+    return every.usage, by.total.usage, every.copies, by.copies
+
+
+def test_stats_adds_up_what_stats_by_adds_up(tmp_path: Path) -> None:
+    for head in sorted(AGENTS.parent.rglob("*.json*")):
+        if head.is_file() and recognise(head.read_bytes()) and "cut" not in str(head):
+            one, other, *_ = both_rules(head)
+            assert one == other, head
+
+
+def test_answers_with_ids_of_their_own_are_no_copies(tmp_path: Path) -> None:
+    files = [
+        written(
+            tmp_path / f"{number}.jsonl",
+            [user("a", None), answered(f"b{number}", "a", f"m{number}", 1, "opus")],
+        )
+        for number in (1, 2)
+    ]
+    one, other, *copies = both_rules(*files)
+    assert one == other == Usage(20, 10)
+    assert copies == [0, 0]
+
+
+def test_a_fork_of_codex_repeats_the_counts_of_its_parent_for_nothing(tmp_path: Path) -> None:
+    count = {"last_token_usage": {"input_tokens": 7}, "total_token_usage": {"input_tokens": 7}}
+    files = [
+        test_codex.written(
+            tmp_path / f"{id}.jsonl",
+            test_codex.line("session_meta", **{**test_codex.META, "id": id}),
+            test_codex.line("event_msg", type="token_count", info=count),
+        )
+        for id in ("parent", "fork")
+    ]
+    one, other, *copies = both_rules(*files)
+    assert one == other == Usage(7)
+    assert copies == [1, 1]

@@ -29,6 +29,7 @@ class ClaudeCode(base.Agent):
     home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
     mcp = base.McpEntry("CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"})
     keeps_subagents = True
+    has_uuids = True
 
     @property
     def reader(self) -> base.Reader:

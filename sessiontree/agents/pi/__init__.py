@@ -28,6 +28,7 @@ class Pi(base.Agent):
         note="pi has no MCP client of its own; its extension pi-mcp-adapter reads this file. "
         "Install it with 'pi install npm:pi-mcp-adapter'",
     )
+    has_uuids = True
 
     @property
     def reader(self) -> base.Reader:
