@@ -35,7 +35,7 @@ OF_VERSION_1: Final = Pi.name
 MAKERS: Final = (*NAMES, OWN)
 """The programs that make sessions."""
 
-TARGETS: Final = (*NAMES, "atif")
+TARGETS: Final = (*(agent.name for agent in AGENTS if agent.is_target), "atif")
 """The targets of a conversion."""
 
 if TYPE_CHECKING:

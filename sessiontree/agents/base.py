@@ -189,6 +189,7 @@ class Agent(Protocol):
     command: str  # the program that runs it, and its name where there is little room
     home: Home
     mcp: McpEntry
+    is_target: bool = True  # whether `writer` makes sessions for it
     is_in_files: bool = False  # whether files in one folder with the same id are one session
     cd_option: str = ""  # of a resume in another folder; empty: the session is converted
     has_uuids: bool = False  # whether lines have uuids, so that the end of a file gives the same

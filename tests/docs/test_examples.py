@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree import Registry
+from sessiontree import Registry, agents
 from sessiontree.cli import COMMANDS
 from tests.docs.examples import Part, normalized, parts, play, prepare
 from tests.docs.models import answer_from_lists
@@ -48,6 +48,7 @@ def test_the_code_of_a_page_runs_and_prints_what_its_comments_say(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Registry, "_default", None)  # what the code registers stays in here
+    monkeypatch.setattr(agents, "AGENTS", agents.AGENTS)
     answer_from_lists(part.python, monkeypatch)
     Path("notes.md").write_text("Be quick.\nUse Rust.\n")
     exec(compile(part.python, part.name, "exec", dont_inherit=True), {"__name__": "__main__"})
