@@ -30,8 +30,7 @@ from google.adk.sessions import Session as AdkSession
 from google.adk.sessions.base_session_service import GetSessionConfig
 from google.genai import types
 
-from sessiontree import EntryError, Session, SessionTreeError
-from sessiontree.adapters.base import GOOGLE_ADK, UnknownSdkError
+from sessiontree import EntryError, Session
 from sessiontree.adapters.google_adk import SessionTreeSessionService
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -324,22 +323,6 @@ def test_what_json_cannot_carry_is_refused_and_nothing_is_added(
     anyio.run(talk)
 
 
-def test_a_file_that_is_no_session_is_refused_and_kept(service: SessionTreeSessionService) -> None:
-    file = Path(service.file_of("app", "me", "one"))
-    file.parent.mkdir(parents=True)
-    file.write_bytes(b"\x93\n")
-    session = AdkSession(id="one", app_name="app", user_id="me")
-    for word, given in (("append_event", (session, said("a"))), ("get_session", ())):
-        asked = {} if given else NAMES
-        with pytest.raises(SessionTreeError, match=file.name):
-            anyio.run(_call, getattr(service, word), given, asked)
-    assert file.read_bytes() == b"\x93\n"
-
-
-async def _call(word: Any, given: Any, asked: Any) -> Any:
-    return await word(*given, **asked)
-
-
 def test_after_a_cut_anywhere_the_first_events_are_there(
     service: SessionTreeSessionService,
 ) -> None:
@@ -377,12 +360,3 @@ def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
     assert [process.wait() for process in running] == [0] * 8
     found = anyio.run(loaded, service)
     assert sorted(texts(found)) == sorted(f"{n} {k}" for n in range(8) for k in range(5))
-
-
-def test_a_version_that_is_not_known_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: "1.9")
-    with pytest.raises(UnknownSdkError, match=r"2\.13 to 2\.x are"):
-        SessionTreeSessionService(tmp_path)
-    assert GOOGLE_ADK.package == "google-adk"

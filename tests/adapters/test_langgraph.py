@@ -38,7 +38,6 @@ from langgraph.graph.message import add_messages
 from langgraph.types import Command, interrupt
 
 from sessiontree import CorruptionError, Session, SessionTreeError, UsageError
-from sessiontree.adapters.base import LANGGRAPH, UnknownSdkError
 from sessiontree.adapters.langgraph import SessionTreeSaver
 from tests.adapters.langgraph_thread import Thread
 
@@ -488,17 +487,6 @@ def test_writes_that_come_before_their_checkpoint_survive_a_put_that_fails(
         assert found.pending_writes == [("task", "n", 1)]
 
 
-def test_a_file_that_is_no_session_is_refused_and_kept(saver: SessionTreeSaver) -> None:
-    file = Path(saver.file_of("one"))
-    file.parent.mkdir()
-    file.write_bytes(b"\x93\n")
-    one = Thread(saver, "one")
-    for call in (lambda: saver.get_tuple(thread()), lambda: one.put({"n": 1})):
-        with pytest.raises(SessionTreeError, match=file.name):
-            call()
-    assert file.read_bytes() == b"\x93\n"
-
-
 def test_a_value_whose_checkpoint_is_lost_is_named(saver: SessionTreeSaver) -> None:
     one = Thread(saver, "one")
     kept = "kept"
@@ -547,12 +535,3 @@ def test_eight_processes_on_one_thread_lose_nothing(tmp_path: Path) -> None:
         [write[2] for write in one.pending_writes or []] == [messages[-1]]
         for one, messages in zip(found, steps, strict=True)
     )
-
-
-def test_a_version_that_is_not_known_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: "5.0")
-    with pytest.raises(UnknownSdkError, match=r"4\.3 to 4\.x are"):
-        SessionTreeSaver(tmp_path)
-    assert LANGGRAPH.package == "langgraph-checkpoint"

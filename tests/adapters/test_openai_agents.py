@@ -23,8 +23,7 @@ from agents.extensions.memory import AdvancedSQLiteSession
 from agents.memory import OpenAIResponsesCompactionSession, SessionSettings
 from agents.memory import Session as SdkSession
 
-from sessiontree import EntryError, Session, SessionTreeError, Store, UsageError
-from sessiontree.adapters.base import OPENAI_AGENTS, UnknownSdkError
+from sessiontree import EntryError, Session, Store, UsageError
 from sessiontree.adapters.openai_agents import SessionTreeSession
 from tests.adapters.openai_model import Scripted, calls, says
 
@@ -378,31 +377,6 @@ def test_what_is_not_there_is_named(session: SessionTreeSession) -> None:
             anyio.run(getattr(session, word), given)
 
 
-def test_a_file_that_is_no_session_is_refused_and_kept(session: SessionTreeSession) -> None:
-    file = Path(session.file)
-    file.parent.mkdir()
-    file.write_bytes(b"\x93\n")
-    for word, given in (("get_items", []), ("add_items", [[asked("a")]]), ("pop_item", [])):
-        with pytest.raises(SessionTreeError, match=file.name):
-            anyio.run(getattr(session, word), *given)
-    assert file.read_bytes() == b"\x93\n"
-
-
-def test_after_a_cut_anywhere_the_first_items_are_there(session: SessionTreeSession) -> None:
-    file = Path(session.file)
-    anyio.run(session.add_items, [asked("a")])
-    before = file.stat().st_size
-    anyio.run(session.add_items, [asked("b"), asked("c")])
-    whole = file.read_bytes()
-    for size in [*range(before, len(whole), 9), len(whole)]:
-        file.write_bytes(whole[:size])
-        found = contents(anyio.run(session.get_items))
-        assert found == ["a", "b", "c"][: len(found)]
-        assert found
-        anyio.run(session.add_items, [asked("d")])
-        assert contents(anyio.run(session.get_items)) == [*found, "d"]
-
-
 @pytest.mark.slow
 def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "tests.adapters.openai_writer", str(tmp_path), "one"]
@@ -410,12 +384,3 @@ def test_eight_processes_on_one_session_lose_nothing(tmp_path: Path) -> None:
     assert [process.wait() for process in running] == [0] * 8
     items = anyio.run(SessionTreeSession("one", tmp_path).get_items)
     assert sorted(contents(items)) == sorted(f"{n} {k}" for n in range(8) for k in range(5))
-
-
-def test_a_version_that_is_not_known_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sessiontree.adapters.base.Sdk._version", lambda sdk: "0.3.1")
-    with pytest.raises(UnknownSdkError, match=r"0\.24 to 0\.x are"):
-        SessionTreeSession("one", tmp_path)
-    assert OPENAI_AGENTS.package == "openai-agents"

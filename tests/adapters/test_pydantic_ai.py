@@ -9,7 +9,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from dataclasses import replace
-from importlib import metadata
 from pathlib import Path
 from typing import Any, Final
 
@@ -43,8 +42,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.usage import RequestUsage
 
-from sessiontree import EntryError, Session, SessionTreeError, Store
-from sessiontree.adapters.base import PYDANTIC_AI, UnknownSdkError
+from sessiontree import EntryError, Session, Store
+from sessiontree.adapters.base import PYDANTIC_AI
 from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore, restored, translated
 from tests.adapters.twin import Twin
 
@@ -331,32 +330,6 @@ def test_ids_that_differ_only_in_case_are_two_conversations(
     assert store.file_of("a").lower() != store.file_of("A").lower()
 
 
-def test_after_a_cut_anywhere_the_conversation_is_as_it_was_or_whole(
-    store: SessionTreeConversationStore,
-) -> None:
-    file = Path(store.file_of("one"))
-
-    async def save(*prompts: str) -> None:
-        conversation = await store.load("one") or Conversation(conversation_id="one")
-        conversation.messages += map(said, prompts)
-        await store.save(conversation)
-
-    async def load() -> list[str]:
-        loaded = await store.load("one")
-        return texts(loaded.messages) if loaded else []
-
-    anyio.run(save, "a")
-    before = file.stat().st_size
-    anyio.run(save, "b", "c")
-    whole = file.read_bytes()
-    for size in [*range(before, len(whole), 7), len(whole) - 1, len(whole)]:
-        file.write_bytes(whole[:size])
-        found = anyio.run(load)
-        assert found == (["a"] if size < len(whole) - 1 else ["a", "b", "c"]), size
-        anyio.run(save, "d")
-        assert anyio.run(load) == [*found, "d"]
-
-
 def test_a_value_that_json_cannot_carry_is_named_and_nothing_is_written(
     store: SessionTreeConversationStore,
 ) -> None:
@@ -364,21 +337,6 @@ def test_a_value_that_json_cannot_carry_is_named_and_nothing_is_written(
     with pytest.raises(EntryError, match="cannot be stored as JSON"):
         anyio.run(store.save, Conversation(messages=[message], conversation_id="one"))
     assert anyio.run(store.load, "one") is None
-
-
-CLAUDE: Final = b'{"type":"user","sessionId":"s","uuid":"u"}\n'
-
-
-@pytest.mark.parametrize("content", [CLAUDE, b"\x93\n", b""])
-def test_a_file_that_is_no_session_is_refused_and_kept(
-    content: bytes, store: SessionTreeConversationStore
-) -> None:
-    file = Path(store.file_of("one"))
-    file.parent.mkdir()
-    file.write_bytes(content)
-    with pytest.raises(SessionTreeError, match=file.name):
-        anyio.run(store.save, Conversation(messages=[said("a")], conversation_id="one"))
-    assert file.read_bytes() == content
 
 
 def test_a_cancelled_save_is_done_or_not_begun(store: SessionTreeConversationStore) -> None:
@@ -401,15 +359,6 @@ def test_eight_processes_on_one_conversation_lose_nothing(tmp_path: Path) -> Non
     loaded = anyio.run(SessionTreeConversationStore(tmp_path).load, "one")
     assert loaded is not None
     assert sorted(texts(loaded.messages)) == sorted(f"{n} {k}" for n in range(8) for k in range(5))
-
-
-@pytest.mark.parametrize("version", ["2.67.9", "3.0.0", "1.0"])
-def test_a_version_that_is_not_known_is_refused(
-    version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(metadata, "version", lambda package: version)
-    with pytest.raises(UnknownSdkError, match=rf"pydantic-ai-slim {version}.*2\.68 to 2\.x are"):
-        SessionTreeConversationStore(tmp_path)
 
 
 def test_an_sdk_that_is_missing_is_named_with_what_installs_it(
