@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import math
 import os
 from collections.abc import Callable, Iterator
-from datetime import timedelta
+from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import pytest
 
@@ -20,6 +23,7 @@ from sessiontree import (
     StreamAccumulator,
     UsageError,
 )
+from sessiontree.core.entry import KNOWN, REFERENCES, RESERVED
 from sessiontree.errors import InvalidNameError, SessionNotFoundError, SessionTreeError
 from tests.support.conversation import assistant, in_memory, said, talk, user
 from tests.support.terminal import contents
@@ -32,12 +36,12 @@ def session(file: Path) -> Iterator[Session]:
         yield session
 
 
-def _refused(session: Session, append: Callable[[], object], error: type[Exception]) -> str:
+def _refused(session: Session, error: type[Exception], *call: Any, **fields: Any) -> str:
     """The message of a refusal that left the file, the leaf and the session as they were."""
     assert session.file is not None
     before, leaf = Path(session.file).read_bytes(), session.leaf
     with pytest.raises(error) as caught:
-        append()
+        call[0](*call[1:], **fields)
     assert Path(session.file).read_bytes() == before
     assert session.leaf is leaf
     assert isinstance(caught.value, SessionTreeError)
@@ -70,15 +74,13 @@ def test_a_parent_may_be_any_entry(session: Session) -> None:
 
 
 def test_a_parent_that_does_not_exist_is_refused(session: Session) -> None:
-    text = _refused(session, lambda: session.append_message(user("x"), parent="gone"), RefError)
-    assert "gone" in text
+    assert "gone" in _refused(session, RefError, session.append_message, user("x"), parent="gone")
 
 
-@pytest.mark.parametrize("uuid", ["mine", "HEADER", "", 5])
-def test_a_uuid_that_is_taken_or_is_none_is_refused(session: Session, uuid: Any) -> None:
+def test_a_uuid_that_is_taken_or_is_none_is_refused(session: Session) -> None:
     assert session.append("custom", customType="x", uuid="mine").uuid == "mine"
-    uuid = session.header.uuid if uuid == "HEADER" else uuid
-    _refused(session, lambda: session.append("custom", customType="x", uuid=uuid), EntryError)
+    for uuid in ("mine", session.header.uuid, "", 5):
+        _refused(session, EntryError, session.append, "custom", customType="x", uuid=uuid)
 
 
 def test_a_uuid_that_another_writer_took_is_refused(session: Session, file: Path) -> None:
@@ -86,14 +88,6 @@ def test_a_uuid_that_another_writer_took_is_refused(session: Session, file: Path
         other.append("custom", customType="x", uuid="theirs")
     with pytest.raises(EntryError, match="taken"):
         session.append("custom", customType="x", uuid="theirs")
-
-
-@pytest.mark.parametrize(
-    "key", ["version", "format", "parentUuid", "lane", "timestamp", "spilled", "crc"]
-)
-def test_a_reserved_key_is_refused(session: Session, key: str) -> None:
-    fields: dict[str, Any] = {"customType": "x", key: 1}
-    assert key in _refused(session, lambda: session.append("custom", **fields), EntryError)
 
 
 def test_the_callers_dict_is_not_kept(session: Session, file: Path) -> None:
@@ -117,12 +111,11 @@ def test_the_dict_is_not_kept_in_a_batch_either(session: Session) -> None:
     assert said(session.context())[-1] == "as it was"
 
 
-@pytest.mark.parametrize(
-    "message", [{}, {"content": "x"}, {"role": ""}, {"role": 5}, None, "x", []]
-)
-def test_a_message_without_a_role_is_refused(session: Session, message: Any) -> None:
-    text = _refused(session, lambda: session.append_message(message), EntryError)
-    assert "role" in text or "dict" in text
+def test_a_message_without_a_role_is_refused(session: Session) -> None:
+    messages: list[Any] = [{}, {"content": "x"}, {"role": ""}, {"role": 5}, None, "x", []]
+    for message in messages:
+        told = _refused(session, EntryError, session.append_message, message)
+        assert "role" in told or "dict" in told, message
 
 
 def _nested(depth: int) -> Any:
@@ -136,34 +129,33 @@ CIRCLE: list[Any] = []
 CIRCLE.append(CIRCLE)
 
 
-@pytest.mark.parametrize(
-    "value",
-    [
-        *(math.nan, math.inf, -math.inf, "\ud800", b"bytes", {"a set"}, NotImplemented, 1 + 2j),
-        *({1: "key"}, {("a", "b"): 1}, {"\udfff": 1}, [2**80, math.nan], [2**80, b"x"]),
-        *([2**80, {"a"}], Path("/p"), CIRCLE),
-    ],
-    ids=repr,
-)
-@pytest.mark.parametrize("where", ["message", "field", "metadata"])
-def test_what_json_cannot_carry_is_refused(session: Session, where: str, value: Any) -> None:
-    wanted: dict[str, Callable[[], object]] = {
-        "message": lambda: session.append_message(user(value)),
-        "field": lambda: session.append("custom", customType="x", data=[value]),
-        "metadata": lambda: session.append_message(user("x"), metadata={"k": value}),
-    }
-    _refused(session, wanted[where], EntryError)
+@dataclasses.dataclass
+class Point:
+    x: int = 1
+
+
+class Odd(enum.Enum):
+    NAN = math.nan
+
+
+def test_what_json_cannot_carry_is_refused(session: Session) -> None:
+    values: list[Any] = [
+        *(math.nan, math.inf, {"deep": [None, {"a": -math.inf}]}, Odd.NAN, "\ud800", 10**5000),
+        *({"\udfff": 1}, {1: "key"}, {None: 1}, {("a", "b"): 1}, b"bytes", {"a set"}, 1 + 2j),
+        *(datetime(2025, 1, 1), date(2025, 1, 1), Point(), object(), NotImplemented, Path("/p")),
+        *(_nested(300), CIRCLE),
+    ]
+    for plain in values:
+        for value in (plain, [2**80, plain]):  # a large number takes another encoder
+            _refused(session, EntryError, session.append_message, user(value))
+            _refused(session, EntryError, session.append, "custom", customType="x", data=[value])
+            metadata = {"k": value}
+            _refused(session, EntryError, session.append_message, user("x"), metadata=metadata)
 
 
 @pytest.mark.parametrize("depth", [300, 5_000, 1_000_000])
 def test_a_nesting_too_deep_for_other_readers_is_refused(session: Session, depth: int) -> None:
-    message = user(_nested(depth))
-    _refused(session, lambda: session.append_message(message), EntryError)
-
-
-@pytest.mark.parametrize("metadata", ["text", 5, ["x"]])
-def test_metadata_is_a_dict(session: Session, metadata: Any) -> None:
-    _refused(session, lambda: session.append_message(user("x"), metadata=metadata), EntryError)
+    _refused(session, EntryError, session.append_message, user(_nested(depth)))
 
 
 REQUIRED: dict[str, dict[str, Any]] = {
@@ -195,41 +187,68 @@ def _fields(session: Session, type: str) -> dict[str, Any]:
     return {key: session.leaf.uuid if value == "LEAF" else value for key, value in fields.items()}
 
 
-@pytest.mark.parametrize("type", [*REQUIRED, *OPTIONAL])
-def test_every_type_is_written_with_its_fields(session: Session, file: Path, type: str) -> None:
-    fields = _fields(session, type)
-    entry = session.append(type, **fields)
-    assert entry.type == type
-    with Session.open(file, readonly=True) as reader:
-        assert {key: reader.leaf[key] for key in fields} == fields
-        reader.context()
-        list(reader.tree())
-        list(reader.render())
+def test_every_type_is_written_with_its_fields(session: Session, file: Path) -> None:
+    assert {*REQUIRED, *OPTIONAL} == KNOWN - {"session"}
+    for type in (*REQUIRED, *OPTIONAL):
+        fields = {**_fields(session, type), "own": [1], "metadata": {"a": 1}}
+        assert session.append(type, **fields).type == type
+        with Session.open(file, readonly=True) as reader:
+            assert {key: reader.leaf[key] for key in fields} == fields
+            reader.context()
+            list(reader.tree())
+            list(reader.render())
 
 
-@pytest.mark.parametrize(
-    ("type", "key"), [(t, k) for t, fields in REQUIRED.items() for k in fields]
-)
-def test_a_missing_or_wrong_field_is_refused_by_name(session: Session, type: str, key: str) -> None:
-    fields = _fields(session, type)
-    without = {k: v for k, v in fields.items() if k != key}
-    if key != "fromUuid":  # it may be missing
-        assert repr(key) in _refused(session, lambda: session.append(type, **without), EntryError)
-    wrong = {**fields, key: object if key == "message" else b"wrong"}
-    _refused(session, lambda: session.append(type, **wrong), EntryError)
+NULLABLE: Final = {"replacement", "provider", "model", "label"}
 
 
-@pytest.mark.parametrize(
-    ("type", "key"),
-    [
-        *(("compaction", "firstKeptEntryUuid"), ("branch_summary", "fromUuid")),
-        *(("stack_summary", "fromUuid"), ("merge", "mergedUuid"), ("merge", "baseUuid")),
-        *(("context_edit", "targetUuid"), ("label", "targetUuid")),
-    ],
-)
-def test_a_reference_to_no_entry_is_refused(session: Session, type: str, key: str) -> None:
-    fields = {**_fields(session, type), key: "gone"}
-    assert "gone" in _refused(session, lambda: session.append(type, **fields), RefError)
+def test_a_missing_or_wrong_field_is_refused_by_name(session: Session) -> None:
+    for type, given in REQUIRED.items():
+        for key in given:
+            fields = _fields(session, type)
+            kept = fields.pop(key)
+            if key == "fromUuid":  # it may be missing
+                session.append(type, **fields)
+            else:
+                assert repr(key) in _refused(session, EntryError, session.append, type, **fields)
+            for wrong in (b"wrong", 3.5, object(), *([] if key in NULLABLE else [None])):
+                told = _refused(session, EntryError, session.append, type, **{**fields, key: wrong})
+                assert key in told, (type, key, kept, wrong)
+
+
+def test_a_value_of_no_use_is_refused_by_name(session: Session) -> None:
+    cases: list[tuple[str, str, list[Any]]] = [
+        ("compaction", "tokensBefore", [True, -1]),
+        ("compaction", "summary", [""]),
+        ("context_edit", "replacement", [{"text": "x"}, "x"]),
+        ("label", "label", [""]),
+        ("block", "index", [False]),
+        ("custom_message", "display", [1]),
+        ("branch", "metadata", ["text", [], 5]),
+        ("session_info", "name", ["", "  ", "a\nb", "\x1b[2J", 5]),
+        *(("custom", key, [1]) for key in sorted(RESERVED - {"type", "uuid"})),
+    ]
+    for type, key, values in cases:
+        for value in values:
+            fields = {**_fields(session, type), key: value}
+            assert key in _refused(session, EntryError, session.append, type, **fields), value
+
+
+def test_a_type_is_a_name_and_not_the_header(session: Session) -> None:
+    for type in (None, "", 5, "session"):
+        _refused(session, EntryError, session.append, type)
+
+
+def test_a_name_may_be_in_any_script_or_be_taken_away(session: Session) -> None:
+    for name in ("Ein CLI bauen", "建立", None):
+        assert session.append("session_info", name=name)["name"] == name
+
+
+def test_a_reference_to_no_entry_is_refused(session: Session) -> None:
+    for type, keys in REFERENCES.items():
+        for key in keys:
+            fields = {**_fields(session, type), key: "gone"}
+            assert "gone" in _refused(session, RefError, session.append, type, **fields), type
 
 
 def test_a_compaction_may_name_itself_and_keeps_nothing_then(session: Session) -> None:
@@ -258,51 +277,46 @@ WRITES: dict[str, Callable[[Session], object]] = {
 }
 
 
-@pytest.mark.parametrize("write", WRITES)
 def test_a_session_opened_to_read_refuses_to_write(
-    session: Session, file: Path, tmp_path: Path, write: str
+    session: Session, file: Path, tmp_path: Path
 ) -> None:
     before = contents(tmp_path), os.listdir(tmp_path)
     with Session.open(file, readonly=True) as reader:
-        with pytest.raises(ReadOnlyError, match="to read"):
-            WRITES[write](reader)
-        assert said(reader.context()) == ["p1", "a1"]
+        for name, write in WRITES.items():
+            with pytest.raises(ReadOnlyError, match="to read"):
+                write(reader)
+            assert said(reader.context()) == ["p1", "a1"], name
     assert (contents(tmp_path), os.listdir(tmp_path)) == before
 
 
-@pytest.mark.parametrize("write", WRITES)
-def test_a_closed_session_refuses_to_write(session: Session, file: Path, write: str) -> None:
+def test_a_closed_session_refuses_to_write(session: Session, file: Path) -> None:
     session.close()
     session.close()
     before = file.read_bytes()
-    acts: list[Callable[[], object]] = [lambda: WRITES[write](session), session.branches]
-    for act in (*acts, session.refresh):
+    writes = [partial(write, session) for write in WRITES.values()]
+    for act in (*writes, session.branches, session.refresh):
         with pytest.raises(ReadOnlyError, match=r"s\.jsonl is closed; open the session again"):
             act()
     assert file.read_bytes() == before
 
 
-@pytest.mark.parametrize(
-    "metadata", [{"a": math.nan}, {"a": b"x"}, "text", {"a": "\ud800"}, {1: 2}], ids=repr
-)
-def test_a_session_with_metadata_that_is_no_json_is_not_made(file: Path, metadata: Any) -> None:
-    with pytest.raises(EntryError):
-        Session.create(file, cwd="/p", metadata=metadata)
-    assert list(file.parent.iterdir()) == []
+def test_a_session_with_metadata_that_is_no_json_is_not_made(file: Path) -> None:
+    wrong: list[Any] = [{"a": math.nan}, {"a": b"x"}, "text", {"a": "\ud800"}, {1: 2}]
+    for metadata in wrong:
+        with pytest.raises(EntryError):
+            Session.create(file, cwd="/p", metadata=metadata)
+        assert list(file.parent.iterdir()) == [], metadata
 
 
-@pytest.mark.parametrize("path", ["", "half\0", "\ud800"], ids=repr)
-def test_what_can_be_no_path_is_refused(session: Session, path: str) -> None:
-    uses: list[Callable[[], object]] = [
-        lambda: Session.create(path),
-        lambda: Session.open(path),
-        lambda: session.fork(path),
-        lambda: session.export_branch("@", path),
-        lambda: session.convert("pi", path),
-        lambda: session.attach(path),
-    ]
-    for use in uses:
-        assert "is not the name of a file" in _refused(session, use, SessionNotFoundError)
+def test_what_can_be_no_path_is_refused(session: Session) -> None:
+    for path in ("", "half\0", "\ud800"):
+        uses = [
+            *((use, path) for use in (Session.create, Session.open, session.fork, session.attach)),
+            *((session.export_branch, "@", path), (session.convert, "pi", path)),
+        ]
+        for use in uses:
+            told = _refused(session, SessionNotFoundError, *use)
+            assert "is not the name of a file" in told, use
 
 
 def test_contradicting_options_are_refused(session: Session, file: Path) -> None:
@@ -334,7 +348,7 @@ WRONG: dict[str, Callable[[Session], object]] = {
     "find needs a criterion; give type=… or tool_call_id=…": lambda s: s.find(),
     "update_metadata needs a fact; give key=value": lambda s: s.update_metadata(),
     "give 'at' or 'empty', not both": lambda s: s.lane("x", at="@", empty=True),
-    "durability is 'fsync', 'os' or 'group', not 'no'": lambda s: Session.open(
+    "durability must be 'fsync' or 'os', not 'no'": lambda s: Session.open(
         str(s.file), durability=cast(Any, "no")
     ),
     "spill_over is a number of bytes or None, not -1": lambda s: Session.open(
@@ -356,6 +370,6 @@ def closed(session: Session) -> None:
     recorder.feed('{"type": "system"}')
 
 
-@pytest.mark.parametrize("told", WRONG)
-def test_a_wrong_argument_is_refused_in_these_words(session: Session, told: str) -> None:
-    assert _refused(session, lambda: WRONG[told](session), UsageError) == told
+def test_a_wrong_argument_is_refused_in_these_words(session: Session) -> None:
+    for told, call in WRONG.items():
+        assert _refused(session, UsageError, call, session) == told
