@@ -17,19 +17,19 @@ PATCH: Final = "*** Begin Patch\n*** Update File: f\n@@\n-a\n+b\n*** End Patch"
 SWAP: Final = Edit("f", "edit", swaps=(Swap("a", "b"),))
 HUNK: Final = Edit("f", "edit", hunks=(Hunk(("a",), ("b",)),))
 
+EVERY: Final = Edit("f", "edit", swaps=(Swap("a", "b", every=True),))
+WRITTEN: Final = Edit("f", "write", content="a")
+SWAPPED: Final = {"old_string": "a", "new_string": "b"}
+
 TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
-    "Claude Code, Edit": ("Edit", {"file_path": "f", "old_string": "a", "new_string": "b"}, [SWAP]),
-    "each place": (
-        "Edit",
-        {"file_path": "f", "old_string": "a", "new_string": "b", "replace_all": True},
-        [Edit("f", "edit", swaps=(Swap("a", "b", every=True),))],
-    ),
+    "Claude Code, Edit": ("Edit", {"file_path": "f", **SWAPPED}, [SWAP]),
+    "each place": ("Edit", {"file_path": "f", **SWAPPED, "replace_all": True}, [EVERY]),
     "MultiEdit": (
         "MultiEdit",
         {"file_path": "f", "edits": [{"old_string": x, "new_string": "b"} for x in "ac"]},
         [Edit("f", "edit", swaps=(Swap("a", "b"), Swap("c", "b")))],
     ),
-    "Write": ("Write", {"file_path": "f", "content": "a"}, [Edit("f", "write", content="a")]),
+    "Write": ("Write", {"file_path": "f", "content": "a"}, [WRITTEN]),
     "NotebookEdit": (
         "NotebookEdit",
         {"notebook_path": "f", "new_source": "a"},
@@ -38,8 +38,8 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
     "pi, edit": ("edit", {"path": "f", "edits": [{"oldText": "a", "newText": "b"}]}, [SWAP]),
     "Gemini, replace": (
         "replace",
-        {"file_path": "f", "old_string": "a", "new_string": "b", "expected_replacements": 2},
-        [Edit("f", "edit", swaps=(Swap("a", "b", every=True),))],
+        {"file_path": "f", **SWAPPED, "expected_replacements": 2},
+        [EVERY],
     ),
     "a new file by replace": (
         "replace",
@@ -59,7 +59,7 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
     "the text editor, create": (
         "str_replace_editor",
         {"command": "create", "path": "f", "file_text": "a"},
-        [Edit("f", "write", content="a")],
+        [WRITTEN],
     ),
     "the text editor, insert": (
         "str_replace_editor",
@@ -78,8 +78,8 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
     ),
     "a look": ("Read", {"file_path": "f"}, []),
     "a search": ("Grep", {"path": "f", "pattern": "a"}, []),
-    "no path": ("Edit", {"old_string": "a", "new_string": "b"}, []),
-    "a path of another type": ("Edit", {"file_path": 5, "old_string": "a", "new_string": "b"}, []),
+    "no path": ("Edit", SWAPPED, []),
+    "a path of another type": ("Edit", {"file_path": 5, **SWAPPED}, []),
     "texts of another type": ("Edit", {"file_path": "f", "old_string": 1, "new_string": 2}, []),
     "no arguments": ("Edit", {}, []),
     "broken JSON": ("Edit", "{", []),
@@ -115,7 +115,7 @@ def test_an_edit_of_a_text_that_is_not_there_once_makes_nothing() -> None:
     assert after(SWAP, "a a", ENOUGH) is None
     assert after(SWAP, "c", ENOUGH) is None
     assert after(SWAP, None, ENOUGH) is None
-    assert after(Edit("f", "edit", swaps=(Swap("a", "b", every=True),)), "a a", ENOUGH) == "b b"
+    assert after(EVERY, "a a", ENOUGH) == "b b"
 
 
 def test_an_edit_that_multiplies_a_text_is_not_applied() -> None:

@@ -15,11 +15,15 @@ from sessiontree.edits.tools import Edit, Seen, Swap, Told, edits_of, paths_in, 
 Fields = dict[str, Any]
 
 WHOLE: Final = Seen("f", "a\nb\n", is_whole=True)
+BOTH_LINES: Final = Seen("f", "a\nb", total=2)
 NUMBERED: Final = Seen("f", "a\nb", 3)
+FILE: Final = {"path": "f"}
+READ_FILE: Final = {"file_path": "f"}
+CAT: Final = {"command": "cat f"}
 OF_CODEX: Final = "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n"
 
 READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
-    "a whole file": ("read", {"path": "f"}, "a\nb\n", [WHOLE]),
+    "a whole file": ("read", FILE, "a\nb\n", [WHOLE]),
     "by the path of Gemini CLI": ("read_file", {"absolute_path": "f"}, "a\nb\n", [WHOLE]),
     "from its first line on": ("read", {"path": "f", "offset": 1}, "a\nb\n", [WHOLE]),
     "from line 0 on": ("read", {"path": "f", "offset": 0}, "a\nb\n", [WHOLE]),
@@ -34,79 +38,64 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
     "a part": ("read", {"path": "f", "limit": 2}, "a\nb\n", []),
     "a part up to a line": ("read_file", {"path": "f", "end_line": 2}, "a\nb\n", []),
     "a range": ("view", {"path": "f", "view_range": [1, 2]}, "a\nb\n", []),
-    "numbers with arrows": ("Read", {"file_path": "f"}, "     3→a\n     4→b", [NUMBERED]),
-    "numbers with tabs": ("view", {"path": "f"}, "     3\ta\n     4\tb\n", [NUMBERED]),
+    "numbers with arrows": ("Read", READ_FILE, "     3→a\n     4→b", [NUMBERED]),
+    "numbers with tabs": ("view", FILE, "     3\ta\n     4\tb\n", [NUMBERED]),
     "numbers of a part": (
         "Read",
         {"file_path": "f", "offset": 3, "limit": 2},
         "3→a\n4→b",
         [NUMBERED],
     ),
-    "a reminder below": ("Read", {"file_path": "f"}, "3→a\n4→b\n\n<system-reminder>x", [NUMBERED]),
+    "a reminder below": ("Read", READ_FILE, "3→a\n4→b\n\n<system-reminder>x", [NUMBERED]),
     "numbers that do not follow each other": (
         "Read",
-        {"file_path": "f"},
+        READ_FILE,
         "3→a\n5→b",
         [Seen("f", "3→a\n5→b", is_whole=True)],
     ),
-    "numbers from 0 on": ("Read", {"file_path": "f"}, "0→a", [Seen("f", "0→a", is_whole=True)]),
+    "numbers from 0 on": ("Read", READ_FILE, "0→a", [Seen("f", "0→a", is_whole=True)]),
     "numbers that the file itself has": (
         "read",
-        {"path": "f"},
+        FILE,
         "1\ta\n2\tb\n",
         [Seen("f", "1\ta\n2\tb\n", is_whole=True)],
     ),
     "from the end": ("read", {"path": "f", "offset": -3}, "a", []),
-    "what pi cut by lines": (
-        "read",
-        {"path": "f"},
-        "a\n\n[Showing lines 1-1 of 9. Use offset=2]",
-        [],
-    ),
-    "what pi cut by size": ("read", {"path": "f"}, "a\n\n... (9 more lines not shown)", []),
-    "one line that is too long for pi": (
-        "read",
-        {"path": "f"},
-        "[Line 1 is 9MB, exceeds 50KB]",
-        [],
-    ),
+    "what pi cut by lines": ("read", FILE, "a\n\n[Showing lines 1-1 of 9. Use offset=2]", []),
+    "what pi cut by size": ("read", FILE, "a\n\n... (9 more lines not shown)", []),
+    "one line that is too long for pi": ("read", FILE, "[Line 1 is 9MB, exceeds 50KB]", []),
     "what Gemini CLI cut": (
         "read_file",
-        {"path": "f"},
+        FILE,
         "\nIMPORTANT: The file content has been truncated.",
         [],
     ),
-    "nothing": ("read", {"path": "f"}, "", []),
+    "nothing": ("read", FILE, "", []),
     "an offset that is no number": ("read", {"path": "f", "offset": "3"}, "a", []),
-    "a tool that does not read": ("grep", {"path": "f"}, "a", []),
+    "a tool that does not read": ("grep", FILE, "a", []),
     "no path": ("read", {"offset": 3}, "a", []),
-    "a tool of MCP": ("mcp__fs__read_text_file", {"path": "f"}, "a\nb\n", [WHOLE]),
-    "cat": ("bash", {"command": "cat f"}, "a\nb\n", [Seen("f", "a\nb", total=2)]),
-    "cat in Codex": (
-        "shell",
-        {"command": ["cat", "f"]},
-        f"{OF_CODEX}a\nb\n",
-        [Seen("f", "a\nb", total=2)],
-    ),
+    "a tool of MCP": ("mcp__fs__read_text_file", FILE, "a\nb\n", [WHOLE]),
+    "cat": ("bash", CAT, "a\nb\n", [BOTH_LINES]),
+    "cat in Codex": ("shell", {"command": ["cat", "f"]}, f"{OF_CODEX}a\nb\n", [BOTH_LINES]),
     "cat in Codex, as JSON": (
         "shell",
         {"command": ["bash", "-lc", "cat f"]},
         json.dumps({"output": "a\nb\n", "metadata": {"exit_code": 0}}),
-        [Seen("f", "a\nb", total=2)],
+        [BOTH_LINES],
     ),
-    "JSON without an output": ("shell", {"command": "cat f"}, '{"metadata":{}}', []),
-    "a file that is JSON": ("shell", {"command": "cat f"}, "{1}", [Seen("f", "{1}", total=1)]),
+    "JSON without an output": ("shell", CAT, '{"metadata":{}}', []),
+    "a file that is JSON": ("shell", CAT, "{1}", [Seen("f", "{1}", total=1)]),
     "cat in Gemini CLI": (
         "run_shell_command",
-        {"command": "cat f"},
+        CAT,
         "Command: cat f\nDirectory: (root)\nOutput: a\nb\nError: (none)\nExit Code: 0",
-        [Seen("f", "a\nb", total=2)],
+        [BOTH_LINES],
     ),
     "cat in Gemini CLI, told in short": (
         "run_shell_command",
-        {"command": "cat f"},
+        CAT,
         "Output: a\nb\nProcess Group PGID: 5",
-        [Seen("f", "a\nb", total=2)],
+        [BOTH_LINES],
     ),
     "some lines": ("bash", {"command": "sed -n 3,4p f"}, "a\nb\n", [NUMBERED]),
     "lines up to the end": (
@@ -115,9 +104,9 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
         "a\nb\n",
         [Seen("f", "a\nb", 3, total=4)],
     ),
-    "cat of nothing": ("bash", {"command": "cat f"}, "", []),
-    "what a shell left out": ("bash", {"command": "cat f"}, "a\n[9 lines left out]\nb", []),
-    "what Codex left out": ("shell", {"command": "cat f"}, "Total output lines: 900\n\na", []),
+    "cat of nothing": ("bash", CAT, "", []),
+    "what a shell left out": ("bash", CAT, "a\n[9 lines left out]\nb", []),
+    "what Codex left out": ("shell", CAT, "Total output lines: 900\n\na", []),
     "two commands": ("bash", {"command": "cat f; cat g"}, "a\n", []),
     "two lines": ("bash", {"command": "ls\ncat f"}, "a\n", []),
     "a command that shows nothing": ("bash", {"command": "rm f"}, "a\n", []),
@@ -170,62 +159,53 @@ def test_all_lines_are_shown_if_the_number_of_lines_says_so() -> None:
         assert seen.has_all_lines is has_all
 
 
-SWAPPED: Final = Edit("f", "edit", swaps=(Swap("a", "b"),))
+def swapped(**more: Any) -> Edit:
+    return Edit("f", "edit", swaps=(Swap("a", "b"),), **more)
+
+
+def written(**more: Any) -> Edit:
+    return Edit("f", "write", **more)
+
+
 PATCH: Final = [{"oldStart": 3, "lines": ["-a", "+b"]}]
 HUNK: Final = Hunk(("a",), ("b",), 3)
 
 BESIDE: Final[dict[str, tuple[str, Fields, Edit]]] = {
-    "nothing": ("Edit", {}, SWAPPED),
-    "the content before": (
-        "Edit",
-        {"originalFile": "a\n"},
-        Edit("f", "edit", swaps=(Swap("a", "b"),), before="a\n"),
-    ),
+    "nothing": ("Edit", {}, swapped()),
+    "the content before": ("Edit", {"originalFile": "a\n"}, swapped(before="a\n")),
     "the content before, by other names": (
         "Edit",
         {"originalFile": None, "original_file": "a\n", "originalContent": "no"},
-        Edit("f", "edit", swaps=(Swap("a", "b"),), before="a\n"),
+        swapped(before="a\n"),
     ),
     "other texts": (
         "Edit",
         {"oldString": "a", "newString": "c"},
         Edit("f", "edit", swaps=(Swap("a", "c"),)),
     ),
-    "hunks of Claude Code": (
-        "Edit",
-        {"structuredPatch": PATCH},
-        Edit("f", "edit", swaps=(Swap("a", "b"),), hunks=(HUNK,)),
-    ),
+    "hunks of Claude Code": ("Edit", {"structuredPatch": PATCH}, swapped(hunks=(HUNK,))),
     "a diff of Gemini CLI": (
         "Edit",
         {"fileDiff": "--- f\n+++ f\n@@ -3 +3 @@\n-a\n+b\n"},
-        Edit("f", "edit", swaps=(Swap("a", "b"),), hunks=(HUNK,)),
+        swapped(hunks=(HUNK,)),
     ),
-    "a diff of pi": (
-        "Edit",
-        {"diff": "-3 a\n+3 b"},
-        Edit("f", "edit", swaps=(Swap("a", "b"),), hunks=(HUNK,)),
-    ),
+    "a diff of pi": ("Edit", {"diff": "-3 a\n+3 b"}, swapped(hunks=(HUNK,))),
     "the content after": (
         "Edit",
         {"originalContent": "a", "newContent": "b"},
-        Edit("f", "write", content="b", before="a"),
+        written(content="b", before="a"),
     ),
     "the content of a new file": (
         "Edit",
         {"originalContent": "", "newContent": "b"},
-        Edit("f", "write", content="b", before="", is_new=True),
+        written(content="b", before="", is_new=True),
     ),
-    "the content after, by another name": (
-        "Edit",
-        {"updated_file": "b"},
-        Edit("f", "write", content="b"),
-    ),
-    "a new file": ("Write", {"type": "create"}, Edit("f", "write", content="a", is_new=True)),
+    "the content after, by another name": ("Edit", {"updated_file": "b"}, written(content="b")),
+    "a new file": ("Write", {"type": "create"}, written(content="a", is_new=True)),
     "a file that is written over": (
         "Write",
         {"type": "update", "originalFile": "o"},
-        Edit("f", "write", content="a", before="o"),
+        written(content="a", before="o"),
     ),
 }
 

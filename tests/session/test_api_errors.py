@@ -310,7 +310,7 @@ def test_a_session_with_metadata_that_is_no_json_is_not_made(file: Path) -> None
 
 def test_what_can_be_no_path_is_refused(session: Session) -> None:
     for path in ("", "half\0", "\ud800"):
-        uses = [
+        uses: list[tuple[Any, ...]] = [
             *((use, path) for use in (Session.create, Session.open, session.fork, session.attach)),
             *((session.export_branch, "@", path), (session.convert, "pi", path)),
         ]
