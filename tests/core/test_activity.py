@@ -17,6 +17,7 @@ from sessiontree.core.activity import (
     questions_of,
 )
 from sessiontree.core.message import Call, is_generated, is_typed_command
+from tests.support.conversation import user
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"
 
@@ -35,10 +36,6 @@ def test_the_files_of_a_call_are_found_in_its_arguments() -> None:
     ]
     for name, arguments, touched in cases:
         assert [*map(tuple, files_of(Call("1", name, arguments, "toolCall")))] == touched
-
-
-def user(content: Any) -> dict[str, Any]:
-    return {"role": "user", "content": content}
 
 
 def result(**keys: Any) -> dict[str, Any]:

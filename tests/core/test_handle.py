@@ -33,15 +33,12 @@ def test_the_text_form_is_that_of_the_source() -> None:
 @pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(handles)
-def test_parse_and_text_are_inverse_for_any_strings(handle: Handle) -> None:
-    assert Handle.parse(str(handle)) == handle
-    assert str(Handle.parse(str(handle))) == str(handle)
-
-
-@settings(deadline=None)
-@given(handles)
-def test_a_text_form_is_one_line_that_json_carries_and_drives_no_terminal(handle: Handle) -> None:
+def test_the_text_and_the_json_forms_of_a_handle_are_read_back(handle: Handle) -> None:
     text = str(handle)
+    assert Handle.parse(text) == handle
+    assert str(Handle.parse(text)) == text
+    by_name = json.loads(json.dumps(handle.as_dict()))
+    assert Handle.from_json(by_name) == Handle.from_json(text) == (handle, None)
     assert not driving(text)
     assert "\n" not in text
     text.encode()
@@ -51,14 +48,6 @@ def test_a_text_form_is_one_line_that_json_carries_and_drives_no_terminal(handle
 @given(handles, handles)
 def test_different_handles_have_different_texts(one: Handle, other: Handle) -> None:
     assert (str(one) == str(other)) == (one == other)
-
-
-@settings(deadline=None)
-@given(handles)
-def test_the_json_forms_are_read_back(handle: Handle) -> None:
-    by_name = json.loads(json.dumps(handle.as_dict()))
-    assert Handle.from_json(by_name) == (handle, None)
-    assert Handle.from_json(str(handle)) == (handle, None)
 
 
 @settings(deadline=None, max_examples=400)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,9 @@ def row(number: int, line: Line) -> dict[str, Any]:
     return {"line": number, "text": line.text, "certainty": "exact", **known}
 
 
-def truth(project: Project, file: Path) -> list[dict[str, Any]]:
+def truth(project: Project, file: Path, **about: Any) -> list[dict[str, Any]]:
     lines = project.files[str(file.relative_to(project.root))]
-    return [row(number, line) for number, line in enumerate(lines, 1)]
+    return [row(number, line) | about for number, line in enumerate(lines, 1)]
 
 
 def test_the_truth_itself_is_right() -> None:
@@ -40,20 +41,14 @@ def test_the_truth_itself_is_right() -> None:
 
 
 def test_a_blame_that_knows_nothing_is_never_forbidden() -> None:
-    def nothing(project: Project, file: Path) -> list[dict[str, Any]]:
-        return [each | {"certainty": "none"} for each in truth(project, file)]
-
-    made = score(SEED, nothing)
+    made = score(SEED, partial(truth, certainty="none"))
     assert made.share == 0
     assert len(made.wrong) == made.counts["agents"]
     assert made.forbidden == []
 
 
 def test_a_persons_line_given_to_an_agent_and_a_wrong_session_are_forbidden() -> None:
-    def worst(project: Project, file: Path) -> list[dict[str, Any]]:
-        about = {"agent": "pi", "session": "none of them", "certainty": "exact"}
-        return [each | about for each in truth(project, file)]
-
+    worst = partial(truth, agent="pi", session="none of them", certainty="exact")
     made = score(SEED, worst)
     assert made.counts["given"] == made.counts["persons"]
     assert made.counts["wrong exact"] == made.counts["agents"]
@@ -62,10 +57,7 @@ def test_a_persons_line_given_to_an_agent_and_a_wrong_session_are_forbidden() ->
 
 
 def test_another_call_of_the_right_session_is_wrong() -> None:
-    def other(project: Project, file: Path) -> list[dict[str, Any]]:
-        return [each | {"call": "another"} for each in truth(project, file)]
-
-    made = score(SEED, other)
+    made = score(SEED, partial(truth, call="another"))
     assert made.share == 0
     assert made.counts["wrong exact"] == 0
 

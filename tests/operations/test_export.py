@@ -48,16 +48,13 @@ from tests.support.conversation import (
 from tests.support.files import uuids_at
 from tests.support.started import Reading
 from tests.support.terminal import done
-
-
-def _lines(file: Path) -> list[bytes]:
-    return file.read_bytes().splitlines()
+from tests.support.terminal import lines as lines_of
 
 
 def _assert_copied(session: Session, copy: Path) -> None:
     """Every line of the copy but its header, and a last branch, is a line of the original."""
     originals = [entry.line for entry in session.entries()]
-    lines = _lines(copy)[1:]
+    lines = lines_of(copy)[1:]
     assert lines[:-1] == [line for line in originals if line in set(lines[:-1])]
     assert lines[-1] in originals or b'{"type":"branch"' in lines[-1]
 
@@ -67,7 +64,7 @@ def test_an_export_is_an_entry_and_all_below_it_byte_for_byte(
 ) -> None:
     with reading(*chain("aaaa", "bbbb", "cccc"), *chain("dddd", below="bbbb")) as session:
         assert session.export_branch("bbbb", copy) == str(copy)
-    assert _lines(copy)[1:] == _lines(file)[2:]
+    assert lines_of(copy)[1:] == lines_of(file)[2:]
     with Session.open(copy) as session:
         assert session.header.uuid == "aaaa"
         assert [entry.uuid for entry in session.path()] == ["aaaa", "bbbb", "dddd"]
@@ -277,7 +274,7 @@ def test_a_copy_reports_a_wrong_checksum_on_its_way_and_keeps_the_line(
     with Session.open(file, readonly=True) as session:
         session.fork(copy)
         assert [found.kind for found in session.damage] == ["crc"]
-    assert _lines(copy)[1:] == _lines(file)[1:]
+    assert lines_of(copy)[1:] == lines_of(file)[1:]
 
 
 def test_a_line_rewritten_in_place_since_it_was_read_is_not_copied(
@@ -300,7 +297,7 @@ def test_an_export_of_the_header_is_the_whole_session(
         line("label", "l1", "cccc", targetUuid="aaaa", label="x"),
     ) as session:
         session.export_branch("root", copy)
-    assert _lines(copy)[1:5] == _lines(file)[1:]
+    assert lines_of(copy)[1:5] == lines_of(file)[1:]
     assert said_in(copy) == ["aaaa", "cccc"]
 
 

@@ -17,6 +17,7 @@ from sessiontree.views.turns import SessionOutline, entries_of, numbers_of, prom
 from sessiontree.views.work import ends_of
 from tests.formats.conftest import CORPUS
 from tests.support.conversation import HEADER, chain, line, message, opened, write
+from tests.support.saying import call
 from tests.support.terminal import done, printed_json
 from tests.support.trees import Tree
 
@@ -25,10 +26,6 @@ FIXTURES = Path(__file__).parents[2] / "fixtures"
 
 def names(outline: SessionOutline) -> list[tuple[str, str | None]]:
     return [(turn.name, turn.prompt) for turn in outline.turns]
-
-
-def call(id: str, name: str, **arguments: Any) -> dict[str, Any]:
-    return {"type": "toolCall", "id": id, "name": name, "arguments": arguments}
 
 
 def answer(uuid: str, parent: str, *calls: dict[str, Any], **keys: Any) -> dict[str, Any]:
