@@ -293,8 +293,9 @@ def test_a_closed_session_refuses_to_write(session: Session, file: Path) -> None
     session.close()
     session.close()
     before = file.read_bytes()
-    writes = [partial(write, session) for write in WRITES.values()]
-    for act in (*writes, session.branches, session.refresh):
+    acts: list[Callable[[], object]] = [partial(write, session) for write in WRITES.values()]
+    acts += [session.branches, session.refresh]
+    for act in acts:
         with pytest.raises(ReadOnlyError, match=r"s\.jsonl is closed; open the session again"):
             act()
     assert file.read_bytes() == before
