@@ -1068,7 +1068,7 @@ def test_a_server_without_room_is_told_from_one_that_is_not_reached(
 
 
 def test_an_option_that_is_not_known_is_refused_with_all_that_are() -> None:
-    with pytest.raises(UsageError, match=r"no option endpont; there are: endpoint, .*, blobs"):
+    with pytest.raises(UsageError, match=r"no option endpont; there are: endpoint, .*, timeout"):
         place_of("s3://bucket/x?endpont=http://localhost:1")
 
 
