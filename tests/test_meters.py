@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 284,
-    "lines of sessiontree": 92_802,
-    "lines of tests": 99_205,
+    "modules of sessiontree": 282,
+    "lines of sessiontree": 92_778,
+    "lines of tests": 98_901,
 }
 
 

@@ -181,6 +181,12 @@ class ThreadLock:
         """Return the blocks that are not over."""
         return _running(self.blocks)
 
+    def alone(self) -> threading.RLock:
+        """The lock that keeps other threads out, for a thread that may take it."""
+        if self.blocks:
+            self.check()
+        return self.lock
+
     def check(self) -> None:
         """Check that the thread may wait for the block that holds the lock.
 

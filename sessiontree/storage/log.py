@@ -669,17 +669,12 @@ class MemoryLog:
         return start
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        if self._sharing.threads.blocks:
-            self._sharing.threads.check()
-        return self._sharing.threads.lock
+        return self._sharing.threads.alone()
 
     @contextlib.contextmanager
     def _writing(self) -> Iterator[None]:
         """Keep out threads that write by another log of these bytes; they read meanwhile."""
-        threads = self._shared.threads
-        if threads.blocks:
-            threads.check()
-        with threads.lock:
+        with self._shared.threads.alone():
             if self._shared.keeper() not in (None, self._sharing):
                 raise SessionBusyError(
                     f"{self.name} is held by an exclusive session; close that session; reading is "

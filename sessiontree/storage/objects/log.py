@@ -230,18 +230,11 @@ class ObjectLog:
             )
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
-        if self._sharing.threads.blocks:
-            self._sharing.threads.check()
-        return self._sharing.threads.lock
+        return self._sharing.threads.alone()
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
+    def _writing(self) -> contextlib.AbstractContextManager[object]:
         """Keep out threads that write by another log of this session; they read meanwhile."""
-        threads = self._session.threads
-        if threads.blocks:
-            threads.check()
-        with threads.lock:
-            yield
+        return self._session.threads.alone()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:

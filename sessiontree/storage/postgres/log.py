@@ -525,10 +525,7 @@ class PostgresLog:
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
         self._guard.check_process()
-        threads = self._guard.threads
-        if threads.blocks:
-            threads.check()
-        return threads.lock
+        return self._guard.threads.alone()
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
