@@ -20,12 +20,7 @@ from uuid import uuid4
 
 import pytest
 
-from sessiontree.errors import (
-    ReadOnlyError,
-    SessionBusyError,
-    SessionExistsError,
-    hearing,
-)
+from sessiontree.errors import ReadOnlyError, SessionBusyError, SessionExistsError, hearing
 from sessiontree.session import Session
 from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.place import Place
