@@ -24,7 +24,7 @@ from sessiontree import (
     UsageError,
 )
 from tests.support.conversation import assistant, said, user
-from tests.support.files import uuids, uuids_at
+from tests.support.files import uuids_at
 from tests.support.loops import in_each_loop
 
 BY_RUN = {"blobs", "handles"}
@@ -90,7 +90,7 @@ def plain_form(value: Any) -> Any:
 
 
 @in_each_loop
-async def test_a_conversation_is_the_same_as_of_a_session(path: Path) -> None:
+async def test_what_is_written_is_read_back(path: Path) -> None:
     async with AsyncSession.open(path) as session:
         prompt = await session.append_message(user("p1"))
         await session.append_message(assistant("a1"))
@@ -106,18 +106,6 @@ async def test_a_conversation_is_the_same_as_of_a_session(path: Path) -> None:
         assert said(await session.context()) == ["hello", "p1", "a2"]
         assert [len(turn) for turn in await session.turns()] == [1, 2]
         assert (await session.stats()).branches == 2
-        found = [entry.uuid async for entry in session.entries()]
-        rows = [row.uuid async for row in session.tree()]
-        drawing = [line async for line in session.render()]
-        text = [line async for line in session.to_markdown()]
-        events = [event async for event in session.conversation()]
-        with Session.open(path, readonly=True) as plain:
-            assert found == uuids(plain)
-            assert rows == [row.uuid for row in plain.tree()]
-            assert drawing == list(plain.render())
-            assert text == list(plain.to_markdown())
-            assert len(events) == len(list(plain.conversation()))
-            assert (session.id, session.header) == (plain.id, plain.header)
         assert (session.file, session.lane_name) == (str(path), "main")
 
 

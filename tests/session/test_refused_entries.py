@@ -44,11 +44,6 @@ def test_a_type_that_is_not_known_is_refused_with_the_nearest_name(
     assert session.leaf == session.header
 
 
-def test_an_own_type_is_written_as_given(session: Session) -> None:
-    entry = session.append("x-todo", items=[1, None], parent=session.header, uuid="own")
-    assert (entry.type, entry["items"], entry.uuid) == ("x-todo", [1, None], "own")
-
-
 def test_an_unknown_type_of_another_program_is_read_and_copied(tmp_path: Path) -> None:
     odd = line("of the future", "u1", "root", data=[1])
     with opened(tmp_path / "s.jsonl", odd) as session:
