@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 282,
-    "lines of sessiontree": 92_778,
+    "lines of sessiontree": 92_759,
     "lines of tests": 98_890,
 }
 

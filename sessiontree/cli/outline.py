@@ -1,14 +1,8 @@
-"""The commands that show turns: tree, diff and labels.
+"""The commands that show turns and names: tree, diff and labels.
 
-The outline of a session on the screen: a row for each turn, with what was done in it. The path to
-the leaf goes straight down. Side branches are to the right, at the turn that they leave, in file
-order, above the rest of the path. Prompts and work stand in columns of their own.
-
-One turn on the screen: the prompt in full, and each entry on a row.
-
-Two branches side by side on the screen.
-
-Commands that show the turns of a session and its names: tree, labels, diff.
+The outline of a session has a row for each turn, with what was done in it; prompts and work have
+columns of their own. One turn is its prompt in full, and a row for each entry. Two branches are
+side by side.
 
 Invariants: nothing here recurses; each line fits the screen.
 """
@@ -35,7 +29,7 @@ from sessiontree.core.message import Message, text_of
 from sessiontree.library.one import with_agent
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago, in_short
-from sessiontree.text.columns import columns_of, cut, cut_start, filled
+from sessiontree.text.columns import columns_of, cut, cut_start, filled, wrapped
 from sessiontree.text.preview import is_unclear, preview
 from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.messages import is_typed, typed_in, with_messages
@@ -571,7 +565,7 @@ def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[st
     did = work_parts(turn.work, tools=20, files=0, words=True)
     if did:
         said = " · ".join(part.text for part in did)
-        yield from (screen.styled(line, "dim") for line in _turn_wrapped(said, screen.width))
+        yield from (screen.styled(line, "dim") for line in wrapped(said, screen.width))
     for path in turn.work.changed[:20]:
         shown = path_in(one_line(path, 400), outline.cwd, screen.width - 10)
         yield screen.styled(f"  changed {shown}", "dim")
@@ -585,7 +579,7 @@ def _prompt(
 ) -> Iterator[str]:
     own = entry.message_as_stored if entry.type == "message" else message
     text = as_typed(text_of(own).strip()) if isinstance(own, dict) else typed_in(entry)
-    lines = _turn_wrapped(printable(text or turn.prompt or ""), screen.width - 10)
+    lines = iter(wrapped(printable(text or turn.prompt or ""), screen.width - 10))
     label = f"[{labels[entry.uuid]}] " if entry.uuid in labels else ""
     shown = list(islice(lines, _PROMPT_LINES))
     for at, line in enumerate(shown or [""]):
@@ -594,17 +588,6 @@ def _prompt(
         yield f"{screen.styled(f'{before:<8}', 'dim')}  {body}".rstrip()
     if next(lines, None) is not None:
         yield screen.styled(f"{'':10}… 'show' with {short(entry.uuid)} prints the rest", "dim")
-
-
-def _turn_wrapped(text: str, width: int) -> Iterator[str]:
-    """The lines of a text, long ones broken at spaces where there are any."""
-    for line in text.expandtabs(4).split("\n"):
-        while len(line) > width:
-            at = line.rfind(" ", width // 2, width)
-            at = width if at < 0 else at
-            yield line[:at]
-            line = line[at:].lstrip()
-        yield line
 
 
 def _row(entry: Entry, message: Message | None, labels: dict[str, str], screen: Screen) -> str:

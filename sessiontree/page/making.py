@@ -1,9 +1,5 @@
 """The turns of a page as rows, made by several processes.
 
-Making: the rows of one turn, of the entries of the session.
-
-Work: the turns of a page, made by several processes where the session is large.
-
 Invariants: every entry of the session is in one turn, and has a row or is within one; a turn does
 not depend on what was made before it, so that several processes can make a page; with a redaction,
 each entry is masked whole before anything is made of it; the turns come in order, and are the same

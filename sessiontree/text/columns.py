@@ -64,3 +64,36 @@ CODES: Final = {
     "found": "1;33",
 }
 """The codes of each role (ECMA-48, Select Graphic Rendition)."""
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """The lines of a text, long ones broken at spaces where there are any."""
+    found: list[str] = []
+    width = max(8, width)
+    for line in text.expandtabs(4).split("\n"):
+        found += _broken(line, width)
+    return found
+
+
+def _broken(line: str, width: int) -> list[str]:
+    found: list[str] = []
+    start = 0
+    while True:
+        end = start + width
+        if not line[start : end + 1].isascii():
+            end = start + max(1, _fitting(line[start:end], width))
+        if end >= len(line):
+            found.append(line[start:])
+            return found
+        at = line.rfind(" ", (start + end) // 2, end + 1)
+        end = end if at < 0 else at
+        found.append(line[start:end])
+        start = end + (1 if at >= 0 else 0)
+
+
+def _fitting(text: str, width: int) -> int:
+    """How many characters of a text fit in so many columns."""
+    count = len(text)
+    while count > 1 and columns_of(text[:count]) > width:
+        count -= max(1, (columns_of(text[:count]) - width) // 2)
+    return count

@@ -23,7 +23,7 @@ from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, ti
 from sessiontree.library.one import opened_by_ends
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago, briefly_ago, dollars, in_short
-from sessiontree.text.columns import CODES, columns_of, cut, filled
+from sessiontree.text.columns import CODES, columns_of, cut, filled, wrapped
 from sessiontree.text.preview import size_in_short
 from sessiontree.tui.frame import write
 from sessiontree.views.layout import Run, inside, layout
@@ -69,39 +69,6 @@ def beside(left: Line, right: Line, width: int) -> list[Piece]:
     starts = fitted(left, room)
     gap = width - columns_of(text_of(starts)) - columns_of(text_of(ends))
     return [*starts, Piece(" " * max(0, gap)), *ends]
-
-
-def wrapped(text: str, width: int) -> list[str]:
-    """The lines of a text, long ones broken at spaces where there are any."""
-    found: list[str] = []
-    width = max(8, width)
-    for line in text.expandtabs(4).split("\n"):
-        found += _broken(line, width)
-    return found
-
-
-def _broken(line: str, width: int) -> list[str]:
-    found: list[str] = []
-    start = 0
-    while True:
-        end = start + width
-        if not line[start : end + 1].isascii():
-            end = start + max(1, _fitting(line[start:end], width))
-        if end >= len(line):
-            found.append(line[start:])
-            return found
-        at = line.rfind(" ", (start + end) // 2, end + 1)
-        end = end if at < 0 else at
-        found.append(line[start:end])
-        start = end + (1 if at >= 0 else 0)
-
-
-def _fitting(text: str, width: int) -> int:
-    """How many characters of a text fit in so many columns."""
-    count = len(text)
-    while count > 1 and columns_of(text[:count]) > width:
-        count -= max(1, (columns_of(text[:count]) - width) // 2)
-    return count
 
 
 _LONGEST: Final = 400

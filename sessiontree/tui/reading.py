@@ -7,8 +7,9 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 from sessiontree.core.entry import moment_of
 from sessiontree.core.message import indented_text
+from sessiontree.text.columns import wrapped
 from sessiontree.tui import reader as actions
-from sessiontree.tui.drawing import Line, Piece, beside, text_of, wrapped
+from sessiontree.tui.drawing import Line, Piece, beside, text_of
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import Reader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key

@@ -12,8 +12,8 @@ from textual.screen import Screen
 
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step, fault
-from sessiontree.text.columns import filled
-from sessiontree.tui.drawing import Line, Piece, beside, wrapped
+from sessiontree.text.columns import filled, wrapped
+from sessiontree.tui.drawing import Line, Piece, beside
 from sessiontree.tui.lines import Ask, Bar, Lines, Page
 from sessiontree.tui.reader import Ended
 

@@ -1,11 +1,7 @@
-"""The entries of a session or of a turn as rows.
-
-The entries of a session as rows, each with its place in the tree and what a screen shows.
-
-The entries of a turn in full, as a screen shows them.
+"""The entries of a session as rows of its tree, and the entries of a turn in full.
 
 Invariants: lines are read one at a time, as their rows are asked for; no handle is resolved;
-content that is missing or damaged is told in its place, and hides nothing else.
+content that is missing or damaged is reported in its place, and hides nothing else.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""Branches, the turns of a path, labels, and the drawing of all entries.
-
-The labels of a session, with the entries that they name.
-
-The outline of a session: the whole tree as rows, as branches, or drawn.
+"""The tree of entries: branches, labels, the turns of a path, and the drawing of all entries.
 
 Invariants: a drawing and a list resolve no handles; memory is bounded by the index, for lines are
 read one at a time as they are shown; nothing recurses, so a chain of any depth can be shown.

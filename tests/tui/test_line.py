@@ -13,8 +13,8 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from sessiontree.library.listing import SessionInfo
-from sessiontree.text.columns import CODES
-from sessiontree.tui.drawing import Piece, beside, fitted, row, session_line, text_of, wrapped
+from sessiontree.text.columns import CODES, wrapped
+from sessiontree.tui.drawing import Piece, beside, fitted, row, session_line, text_of
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
