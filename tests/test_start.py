@@ -34,10 +34,10 @@ SLOW: Final = {
 
 BUDGETS: Final = {
     ("--help",): 8,
-    ("append", "s.jsonl", "--text", "x"): 81,
+    ("append", "s.jsonl", "--text", "x"): 88,
     ("show", "s.jsonl"): 89,
     ("context", "s.jsonl"): 87,
-    ("label", "s.jsonl", "@", "start"): 83,
+    ("label", "s.jsonl", "@", "start"): 89,
     ("tree", "s.jsonl"): 88,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,

@@ -32,10 +32,13 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "record": ("agents:record", "Record a coding agent's output while it runs."),
         "import": ("copy:import_", "Import the sessions of other agents."),
         "backup": ("agents:backup", "Keep what is new in the sessions of all agents."),
-        "keep": ("write:keep", "Join a lane to the main lane."),
-        "label": ("write:label", "Give an entry a label, or remove the label."),
+        "keep": ("ops.branch:BRANCH.keep", "Join a lane to the main lane."),
+        "label": (
+            "ops.node:NODE.label --clear=unlabel",
+            "Give an entry a label, or remove the label.",
+        ),
         "rename": ("write:rename", "Give the session a name."),
-        "edit-context": ("write:edit_context", "Drop or replace an entry in the context."),
+        "edit-context": ("ops.node:NODE.edit_context", "Drop or replace an entry in the context."),
     },
     "Look": {
         "browse": ("doors:browse", "Browse all sessions in the terminal."),
@@ -61,17 +64,20 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "files": ("files:files", "List the files that a session read and changed."),
     },
     "Move": {
-        "branch": ("write:branch", "Go on from an entry, in the same file."),
-        "branch-here": ("write:branch", "Do the same as branch."),
-        "switch": ("write:switch", "Go to another branch or entry."),
-        "rewind": ("write:rewind", "Go back to the entry above a prompt."),
-        "push": ("write:push", "Mark the leaf; pop returns to the marked entry."),
-        "pop": ("write:pop", "Go back up the path and add a summary."),
-        "compact": ("write:compact", "Replace the older context with a summary."),
+        "branch": ("ops.branch:BRANCH.start", "Go on from an entry, in the same file."),
+        "branch-here": ("ops.branch:BRANCH.start", "Do the same as branch."),
+        "switch": ("ops.branch:BRANCH.switch", "Go to another branch or entry."),
+        "rewind": ("write:BRANCH.rewind", "Go back to the entry above a prompt."),
+        "push": ("ops.branch:BRANCH.push", "Mark the leaf; pop returns to the marked entry."),
+        "pop": ("ops.branch:BRANCH.pop", "Go back up the path and add a summary."),
+        "compact": ("write:BRANCH.compact --plan", "Replace the older context with a summary."),
     },
     "Combine and copy": {
-        "cherry-pick": ("write:cherry_pick", "Add a copy of one entry below the leaf."),
-        "merge": ("write:merge", "Add the content of another branch to the current path."),
+        "cherry-pick": ("ops.branch:BRANCH.cherry_pick", "Add a copy of one entry below the leaf."),
+        "merge": (
+            "ops.branch:BRANCH.merge",
+            "Add the content of another branch to the current path.",
+        ),
         "fork": ("copy:fork", "Copy an entry and all entries above it into a new session file."),
         "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Write a session for people to read: Markdown, or a page."),
@@ -97,7 +103,12 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "More": {"demo": ("demo:demo", "Run an example session and explain each step.")},
 }
-"""For each command its place below this package and its first line of help."""
+"""For each command its place below this package, and its first line of help.
+
+The place is MODULE:COMMAND, or MODULE:NAMESPACE.METHOD for a command that is made of an operation;
+a module of this package that imports the namespace prints its results. A flag behind it chooses the
+method of its name, or of the name behind `=`, instead.
+"""
 
 COMMANDS: Final = {name: made for section in SECTIONS.values() for name, made in section.items()}
 
@@ -114,10 +125,19 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module, attribute = COMMANDS[cmd_name][0].split(":")
-        command = getattr(importlib.import_module(f"sessiontree.cli.{module}"), attribute)
-        assert isinstance(command, click.Command)
-        return command
+        place, *flags = COMMANDS[cmd_name][0].split(" --")
+        module, _, attribute = place.partition(":")
+        name, _, method = attribute.partition(".")
+        room = "" if module.startswith("ops.") else "cli."
+        made = getattr(importlib.import_module(f"sessiontree.{room}{module}"), name)
+        if method:
+            derive = importlib.import_module("sessiontree.cli.derive")
+            first = next(each for each, (at, _) in COMMANDS.items() if at == COMMANDS[cmd_name][0])
+            pairs = [flag.partition("=") for flag in flags]
+            flagged = {flag: made.methods[other or flag] for flag, _, other in pairs}
+            made = derive.command(first, made.methods[method], flagged)
+        assert isinstance(made, click.Command)
+        return made
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         if not args and terminal.is_terminal():

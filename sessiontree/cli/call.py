@@ -1,4 +1,5 @@
-"""The command that calls a method: its options, help and completion are made of the schemas.
+"""The command that calls a method: its options, help and completion are made of
+its parameters.
 
 Invariant: no method is named here.
 """
@@ -14,21 +15,21 @@ from itertools import pairwise
 from typing import Any, Final
 
 import click
-import msgspec
 from click.shell_completion import CompletionItem
+from msgspec import inspect as kinds_of
 
 from sessiontree.calls.dispatcher import Data, Dispatcher, Error, Event, Guidance
 from sessiontree.calls.dispatcher import Progress as Step
 from sessiontree.calls.scope import Scope
 from sessiontree.cli import COMMANDS, arguments
+from sessiontree.cli.derive import item_of, option, type_of, values_of
 from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import for_people, out_json, out_json_indented
 from sessiontree.cli.terminal import Progress, as_line, out, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
+from sessiontree.ops.field import Parameter, parameters
 from sessiontree.ops.operation import Method
-
-Schema = Mapping[str, Any]
 
 _NAME: Final = "call"
 _TEXT: Final = "text"
@@ -84,27 +85,26 @@ class _Command(click.Command):
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         result = self._method.result_schema
-        fields = result.get("properties", {})
-        rows = [(name, _described(field, result)) for name, field in fields.items()]
+        fields = {
+            name: {
+                **result.get("$defs", {}).get(field.get("$ref", "").rpartition("/")[2], {}),
+                **field,
+            }
+            for name, field in result.get("properties", {}).items()
+        }
+        rows = [(name, str(field.get("description", ""))) for name, field in fields.items()]
         if rows:
             with formatter.section("Result"):
                 formatter.write_dl(rows)
 
 
-def _described(schema: Schema, whole: Schema) -> str:
-    """What describes a value, or else its type."""
-    return str(schema.get("description") or _plain(schema, whole).get("description", ""))
-
-
 def _command(method: Method) -> click.Command:
     """A method as a command."""
-    schema = method.params_schema
-    needed = schema["required"]
-    names = sorted(schema["properties"], key=lambda name: name not in needed)
+    every = [one for one in parameters(method.params) if not one.is_for_people]
     parts = (method.description, _EFFECTS.get(method.effect, ""))
     command = _Command(
         method,
-        params=[_option(name, schema, method) for name in names],
+        params=[_option(one) for one in sorted(every, key=lambda one: not one.is_required)],
         callback=partial(_call, method),
         help="\n\n".join(filter(None, parts)),
         short_help=method.title,
@@ -135,79 +135,30 @@ _json_option = click.option(
 )
 
 
-def _option(name: str, schema: Schema, method: Method) -> click.Option:
+def _option(one: Parameter) -> click.Option:
     """The option for a parameter."""
-    described = schema["properties"][name]
-    kind = _plain(described, schema)
-    is_list = kind.get("type") == "array"
-    one = _plain(kind.get("items", {}), schema) if is_list else kind
-    repeated = is_list and _word(one) != "other"
-    text = [_described(described, schema), "You can give it more than once." if repeated else ""]
-    default = described.get("default")
-    if name in schema["required"]:
+    kind = item_of(one.type)
+    text = [one.description, "You can give it more than once." if kind is not one.type else ""]
+    default = one.default
+    if one.is_required:
         text.append("[required]")
     elif default not in (None, False, []):
         text.append(f"[default: {default if isinstance(default, str) else for_people(default)}]")
-    spelled = f"param-{name}" if name in _TAKEN else name.replace("_", "-")
-    is_switch = kind.get("type") == "boolean"
-    can_be_off = is_switch and described.get("default") is not False
+    spelled = f"param-{one.name}" if one.name in _TAKEN else one.name.replace("_", "-")
+    can_be_off = isinstance(kind, kinds_of.BoolType) and default is not False
     flags = f"--{spelled}/--no-{spelled}" if can_be_off else f"--{spelled}"
-    type = None if is_switch else _type_of(one if repeated else kind, _names(method).get(name))
-    return click.Option(
-        [flags, f"given_{name}"],
-        type=type,
-        metavar=None if is_switch else _METAVARS.get(_word(one if repeated else kind)),
-        is_flag=is_switch,
-        default=None,
-        multiple=repeated,
-        help=" ".join(filter(None, text)),
-    )
+    metavar = _METAVARS.get(type(kind), "JSON")
+    read = _Session() if one.names == "session" else type_of(kind)
+    read = click.INT if isinstance(kind, kinds_of.IntType) else read  # the method checks the range
+    return option(one, [flags], read, metavar, " ".join(filter(None, text)))
 
 
-_SIMPLE: Final = ("string", "integer", "number")
-_METAVARS: Final = {"string": "TEXT", "integer": "N", "number": "NUMBER", "other": "JSON"}
-
-
-def _word(kind: Schema) -> str:
-    """The kind of a value in a word, for its place in the help."""
-    if "enum" in kind:
-        return "choice"
-    return kind["type"] if kind.get("type") in _SIMPLE else "other"
-
-
-def _plain(schema: Schema, whole: Schema) -> Schema:
-    """A schema without its reference, and without null if it can be null."""
-    if "$ref" in schema:
-        return whole.get("$defs", {}).get(schema["$ref"].rpartition("/")[2], {})  # type: ignore[no-any-return]
-    kinds = [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]
-    return _plain(kinds[0], whole) if len(kinds) == 1 else schema
-
-
-def _type_of(kind: Schema, names: str | None) -> click.ParamType:  # type: ignore[type-arg]
-    """How the word for a value on the command line is read; the dispatcher checks the value."""
-    if all(isinstance(one, str) for one in kind.get("enum", [None])):
-        return click.Choice(kind["enum"])
-    if kind.get("type") == "integer":
-        return click.INT
-    if kind.get("type") == "number":
-        return click.FLOAT
-    if kind.get("type") == "string":
-        return _Session() if names == "session" else click.STRING
-    texts = any(each.get("type") == "string" for each in kind.get("anyOf", ()))
-    return _JsonOrText() if texts else arguments.Json((object,), "")
-
-
-class _JsonOrText(arguments.Json):
-    """A value of JSON text; what is not JSON is a text itself."""
-
-    def __init__(self) -> None:
-        super().__init__((object,), "")
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        try:
-            return arguments.json_value(value)
-        except ValueError:
-            return value
+_METAVARS: Final[Mapping[type, str | None]] = {
+    kinds_of.StrType: "TEXT",
+    kinds_of.IntType: "N",
+    kinds_of.FloatType: "NUMBER",
+    kinds_of.LiteralType: None,
+}
 
 
 class _Session(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
@@ -230,16 +181,6 @@ class _Session(click.ParamType):  # type: ignore[type-arg]  # generic in new ver
 _LONGEST_HELP: Final = 60
 
 
-def _names(method: Method) -> dict[str, str]:
-    """What the texts of some parameters are names of, by the parameters' names."""
-    found = {}
-    for field in msgspec.inspect.type_info(method.params).fields:  # type: ignore[attr-defined]
-        extra = getattr(field.type, "extra", None) or {}
-        if "names" in extra:
-            found[field.encode_name] = extra["names"]
-    return found
-
-
 def _ignore(*told: object) -> None:
     """Pass over what cannot be read, or what is done."""
 
@@ -249,10 +190,7 @@ def _call(method: Method, text: str | None, **given: Any) -> None:
     ctx = click.get_current_context()
     needed = method.params_schema["required"]
     arguments.refuse_more("give each parameter by its option, as --help shows")
-    params = _object(text) if text else {}
-    for name, value in given.items():
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
-            params[name.removeprefix("given_")] = list(value) if _is_list(value) else value
+    params = {**(_object(text) if text else {}), **values_of(ctx, given)}
     options = {option.name: option for option in ctx.command.params}
     for name in needed:
         if name not in params:
@@ -263,10 +201,6 @@ def _call(method: Method, text: str | None, **given: Any) -> None:
     _print(found, as_json=text is not None)
     if any(isinstance(event, Error) for event in found):
         raise _error(found, ctx)
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, tuple)
 
 
 def _object(given: str) -> dict[str, Any]:

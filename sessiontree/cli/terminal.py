@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, TextIO
 import click
 
 from sessiontree.core.display import one_line, printable
+from sessiontree.core.display import short as short
 
 if TYPE_CHECKING:
     from sessiontree.core.damage import Damage
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _MOST_FINDINGS: Final = 10
 _LONGEST_LINE: Final = 2000
-_SHORT: Final = 8
 _TITLE_WIDTH: Final = 50
 
 PATIENCE_SECONDS = 1.0
@@ -150,11 +150,6 @@ def out_bytes(blocks: Iterable[bytes]) -> None:
     if sys.stdout is not None:
         sys.stdout.buffer.writelines(blocks)
     finish()
-
-
-def short(uuid: str) -> str:
-    """The first characters of a uuid, as people see it."""
-    return one_line(uuid, 100)[:_SHORT]
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:

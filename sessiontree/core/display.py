@@ -77,6 +77,11 @@ def one_line(text: str, width: int = WIDTH) -> str:
     return line if len(line) <= width else line[: width - 1] + "…"
 
 
+def short(uuid: str) -> str:
+    """The first characters of a uuid, as people see it."""
+    return one_line(uuid, 100)[:8]
+
+
 def _on_one_line(text: str) -> str:
     return printable(text.strip().replace("\r\n", "\n").replace("\n", LF_SHOWN).replace("\t", " "))
 

@@ -83,8 +83,6 @@ class Items(msgspec.Struct):
 
 
 class List(msgspec.Struct, kw_only=True):
-    """Parameters of `resource.list`."""
-
     cursor: str | None = None
     budget: int = 0
 
@@ -199,8 +197,6 @@ def _turn_line(turn: Turn) -> str:
 
 
 class OneTurn(OfSession):
-    """Parameters of `resource.turn`."""
-
     turn: str
 
 
@@ -263,8 +259,6 @@ def context(call: Call, given: Context) -> dict[str, Any]:
 
 
 class Names(msgspec.Struct, kw_only=True):
-    """Parameters of `resource.names`."""
-
     kind: str
     start: str = ""
     session: str | None = None

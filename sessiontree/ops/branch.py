@@ -3,30 +3,36 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Final
+import shlex
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
 from msgspec import Meta
 
 from sessiontree.context.compaction import KEEP_TOKENS, Summary, summarize
 from sessiontree.context.context import Context
+from sessiontree.core.display import short
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import Branch
+from sessiontree.engine.names import LEAF
 from sessiontree.errors import TooMuchError
-from sessiontree.operations import lanes as lane_operations
 from sessiontree.operations import moves
-from sessiontree.operations.lanes import LaneRow
+from sessiontree.operations.compact import CompactionPlan
 from sessiontree.ops.budget import Offset, Page, page_of, passage, room, size
+from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, EntryRef, LaneName, OfSession, PagedOfSession
 from sessiontree.ops.params import SessionName as Name
 from sessiontree.ops.rows import Done, Row, TurnRow, done, relative, row_maker, turn_rows
 from sessiontree.session import Session
-from sessiontree.views.compare import Side, compare
 from sessiontree.views.messages import Messages
+
+if TYPE_CHECKING:
+    from sessiontree.operations.lanes import LaneRow
+    from sessiontree.views.compare import Side
 
 BRANCH: Final = Namespace(
     "branch",
@@ -44,7 +50,9 @@ Count = Annotated[int, Meta(ge=0)]
 class OnLane(OfSession, kw_only=True):
     """Parameters of a method that reads on a lane."""
 
-    lane: Annotated[str | None, Meta(description="The lane; by default main.")] = None
+    lane: Annotated[
+        str | None, opt("--lane", metavar="LANE", help="The lane; by default main.")
+    ] = None
 
 
 class Moving(OfSession, kw_only=True):
@@ -52,31 +60,49 @@ class Moving(OfSession, kw_only=True):
 
     lane: LaneName | None = None
     scratch: Annotated[
-        bool, Meta(description="Write on a new scratch lane, which is dropped unless it is kept.")
+        bool,
+        opt("--scratch", help="Write on a new scratch lane, which is dropped unless it is kept."),
     ] = False
 
 
 class Summarized(Moving, kw_only=True):
     """Parameters of a method that may write a summary."""
 
-    summary: Annotated[str | None, Meta(description="The text of the summary.")] = None
+    summary: Annotated[
+        str | None, opt("--summary", metavar="TEXT", help="The text of the summary.")
+    ] = None
     summarize: Annotated[
-        bool, Meta(description="Let the built-in summarizer, which asks no model, write it.")
+        bool,
+        opt("--summarize", help="Let the built-in summarizer, which asks no model, write it."),
     ] = False
+    summarizer: Annotated[
+        Any,
+        opt(
+            "--summarizer",
+            metavar="CMD",
+            kind="program",
+            help="Run a program that reads the transcript from standard input and writes the "
+            "summary to standard output.",
+        ),
+        only_for_people,
+    ] = None
 
     def chosen(self) -> Summary | None:
         """The summary, or what makes it, if any.
 
         Raises:
-            Refusal: both are given.
+            Refusal: more than one is given.
         """
-        if self.summary is not None and self.summarize:
-            raise Refusal(
-                "there are two summaries",
-                "bad_value",
-                "Give `summary` or `summarize`, not both.",
-            )
-        return summarize if self.summarize else self.summary
+        ways = {
+            "summary": self.summary is not None,
+            "summarize": self.summarize,
+            "summarizer": self.summarizer is not None,
+        }
+        given = [f"`{way}`" for way, is_given in ways.items() if is_given]
+        if len(given) > 1:
+            next = f"Give {' or '.join(given[:2])}, not both."
+            raise Refusal("there are two summaries", "bad_value", next)
+        return summarize if self.summarize else self.summarizer or self.summary
 
 
 class Moved(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -93,11 +119,12 @@ class Moved(msgspec.Struct, kw_only=True, omit_defaults=True):
     written: Annotated[bool, Meta(description="False if the session was there already.")] = True
 
 
-def _move(call: Call, given: Moving, step: Callable[[Session], Entry]) -> Moved:
-    """Where a session is after a step that gives its new leaf."""
-    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
-        left = session.leaf
-        return _moved(call, session, step(session), left)
+@contextlib.contextmanager
+def _writing(call: Call, given: Moving) -> Iterator[Session]:
+    """Open the session to write on the lane; without its lock, if a program writes a summary."""
+    hold = getattr(given, "summarizer", None) is None
+    with call.writing(given.session, given.lane, scratch=given.scratch, hold=hold) as session:
+        yield session
 
 
 def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> Moved:
@@ -108,15 +135,13 @@ def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> Moved:
         uuid=entry.uuid,
         type=entry.type,
         lane=entry.lane,
-        at=row_maker(call, session)(session.reader.skip_markers(entry)),
+        at=row_maker(call, session)(session.reader.skip_markers(entry)) if call.rows else None,
         left=seen.uuid if is_left else None,
         written=entry.uuid != left.uuid,
     )
 
 
 class List(PagedOfSession):
-    """Parameters of `branch.list`."""
-
     below: Annotated[
         EntryRef | None, Meta(description="Only the branches below this entry; by default all.")
     ] = None
@@ -226,10 +251,8 @@ def _reading(call: Call, session: str, lane: str | None) -> Iterator[Session]:
 
 
 class Switch(Moving):
-    """Parameters of `branch.switch`."""
-
     ref: Annotated[
-        EntryRef, Meta(description="Where to go on: an entry, or the end of a named branch.")
+        EntryRef, arg("REF", help="Where to go on: an entry, or the end of a named branch.")
     ]
 
 
@@ -238,17 +261,27 @@ def switch(call: Call, given: Switch) -> Moved:
     """Move the leaf to an entry, or to the end of a branch; the next write goes below it.
 
     What is left stays as it is. To try something beside the main lane, use branch.try.
+    \f
+    If REF is the name of a branch, the next entry goes below the last entry of that branch. With
+    any other REF, the next entry goes below the entry that REF names.
     """
-    return _move(call, given, lambda session: session.switch(given.ref))
+    with _writing(call, given) as session:
+        left, target = session.leaf, session.entry(given.ref)
+        entry = session.switch(target)
+        is_there = entry == left
+        call.wrote(
+            entry, "Already at {}; nothing was written" if is_there else "Switched to {}", target
+        )
+        return _moved(call, session, entry, left)
 
 
 class Start(Summarized):
-    """Parameters of `branch.start`."""
-
     ref: Annotated[
-        EntryRef, Meta(description="The entry to go on from; the header for an empty context.")
+        EntryRef, arg("REF", help="The entry to go on from; the header for an empty context.")
     ]
-    name: Annotated[str | None, Meta(description="A name for the new branch.")] = None
+    name: Annotated[
+        str | None, opt("--name", metavar="NAME", help="A name for the new branch.")
+    ] = None
 
 
 @BRANCH.method("Start a branch", "write", core=True)
@@ -256,31 +289,43 @@ def start(call: Call, given: Start) -> Moved:
     """Start a branch below an entry of the same session.
 
     With a summary, the context has it in place of the path that is left. Refuses a name in use.
+    \f
+    The next entry goes below REF. The entries that are already below REF stay as another
+    branch. With --summary, --summarize or --summarizer, a summary of the path that you
+    leave is added. Give the header as REF to start again with an empty context. To copy
+    the path into a new file, use 'fork'.
     """
     summary = given.chosen()
-    return _move(call, given, lambda session: session.branch(given.ref, summary, given.name))
+    with _writing(call, given) as session:
+        left, target = session.leaf, session.entry(given.ref)
+        entry = session.branch(target, summary, given.name)
+        call.wrote(entry, "Branched at {}", target)
+        return _moved(call, session, entry, left)
 
 
 class Push(Moving):
-    """Parameters of `branch.push`."""
-
-    note: Annotated[str | None, Meta(description="A note about the work that follows.")] = None
+    note: Annotated[
+        str | None, opt("--note", metavar="TEXT", help="A note about the work that follows.")
+    ] = None
 
 
 @BRANCH.method("Mark the place to come back to", "write", core=True)
 def push(call: Call, given: Push) -> Moved:
     """Mark the leaf before a piece of work; `branch.pop` returns there with a summary."""
-    return _move(call, given, lambda session: session.push(given.note))
+    with _writing(call, given) as session:
+        left = session.leaf
+        entry = session.push(given.note)
+        call.wrote(entry, "Pushed; 'pop' returns here")
+        return _moved(call, session, entry, left)
 
 
 class Pop(Summarized):
-    """Parameters of `branch.pop`."""
-
     ref: Annotated[
         EntryRef | None,
-        Meta(
-            description="The entry to go back to; by default the open push, or else the last "
-            "prompt that was worked on."
+        arg(
+            "[REF]",
+            help="The entry to go back to, on the path; by default the last push without a pop, or "
+            "else the last prompt with a message below it.",
         ),
     ] = None
 
@@ -290,16 +335,21 @@ def pop(call: Call, given: Pop) -> Moved:
     """Go back up the path; a summary replaces what is left in the context.
 
     By default the built-in summarizer writes it. Refuses an entry that is not on the path.
+    \f
+    In the context, the summary replaces the entries below REF. Without a summary option, the
+    built-in summarizer is used.
     """
     summary = given.chosen()
-    return _move(call, given, lambda session: session.pop(given.ref, summary))
+    with _writing(call, given) as session:
+        left = session.leaf
+        entry = session.pop(given.ref, summary)
+        call.wrote(entry, "Popped to {}", session.entry(entry.parent_uuid or LEAF))
+        return _moved(call, session, entry, left)
 
 
 class Rewind(Moving):
-    """Parameters of `branch.rewind`."""
-
     ref: Annotated[
-        EntryRef | None, Meta(description="The prompt; by default the last one on the path.")
+        EntryRef | None, arg("[REF]", help="The prompt; by default the last one on the path.")
     ] = None
 
 
@@ -310,32 +360,49 @@ class Rewound(Moved, kw_only=True, omit_defaults=True):
     text: Annotated[str, Meta(description="The text of the prompt, to change and ask again.")]
 
 
-@BRANCH.method("Take back a prompt", "write", core=True)
+@BRANCH.method(
+    "Take back a prompt",
+    "write",
+    core=True,
+    json="the text of the prompt, the uuid of its entry and the new entry",
+)
 def rewind(call: Call, given: Rewind) -> Rewound:
-    """Go to before a prompt, and give its text. Refuses an entry that is not a prompt."""
-    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
+    """Go to before a prompt, and give its text. Refuses an entry that is not a prompt.
+    \f
+    The command prints the text of the prompt. You can edit this text and append the edited text.
+    """
+    with _writing(call, given) as session:
         left = session.leaf
         text, prompt = moves.rewind(session.writer, given.ref)
-        moved = _moved(call, session, session.leaf, left)
+        entry = session.leaf
+        call.wrote(entry, "Rewound; the next entry goes below {}", short(entry.parent_uuid or ""))
+        moved = _moved(call, session, entry, left)
         return Rewound(prompt=prompt.uuid, text=text, **msgspec.structs.asdict(moved))
 
 
-class Plan(OnLane):
-    """Parameters of `branch.plan`."""
+FirstKept = Annotated[
+    EntryRef | None,
+    opt("--first-kept", metavar="REF", help="The first entry that stays in the context."),
+]
+Keeping = Annotated[
+    Count | None,
+    opt(
+        "--keep",
+        metavar="TOKENS",
+        help=f"About how many tokens at the end stay, by default {KEEP_TOKENS:,}; 0: nothing "
+        "stays.",
+    ),
+]
+Instructions = Annotated[
+    str | None,
+    opt("--instructions", metavar="TEXT", help="What the summary has to pay attention to."),
+]
 
-    first_kept: Annotated[
-        EntryRef | None, Meta(description="The first entry that stays in the context.")
-    ] = None
-    keep: Annotated[
-        Count | None,
-        Meta(
-            description=f"The tokens at the end of the context that stay, about {KEEP_TOKENS:,} "
-            "by default; 0: nothing stays.",
-        ),
-    ] = None
-    instructions: Annotated[
-        str | None, Meta(description="What the summary has to pay attention to.")
-    ] = None
+
+class Plan(OnLane):
+    first_kept: FirstKept = None
+    keep: Keeping = None
+    instructions: Instructions = None
     offset: Offset = 0
 
 
@@ -356,8 +423,21 @@ class Planned(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@BRANCH.method("Plan a compaction")
-def plan(call: Call, given: Plan) -> Planned:
+def _planned(call: Call, given: Plan, plan: CompactionPlan) -> Planned:
+    part = passage([call.mask(plan.text)], given.offset, given.budget)
+    return Planned(
+        leaf=plan.leaf.uuid,
+        first_kept=None if plan.first_kept is None else plan.first_kept.uuid,
+        messages=len(plan.messages),
+        tokens_before=plan.tokens_before,
+        tokens_after=plan.tokens_after,
+        text=part.text,
+        next=part.next,
+    )
+
+
+@BRANCH.method("Plan a compaction", answer=_planned)
+def plan(call: Call, given: Plan) -> CompactionPlan:
     """Give what a compaction would replace, as a request for the summary; nothing is written.
 
     Write the summary that the text asks for, and give it to `branch.compact` with `leaf`, and with
@@ -365,18 +445,8 @@ def plan(call: Call, given: Plan) -> Planned:
     """
     _check_one(given.first_kept, given.keep)
     with _reading(call, given.session, given.lane) as session:
-        made = session.compaction_plan(
+        return session.compaction_plan(
             first_kept=given.first_kept, keep=given.keep, instructions=given.instructions
-        )
-        part = passage([call.mask(made.text)], given.offset, given.budget)
-        return Planned(
-            leaf=made.leaf.uuid,
-            first_kept=None if made.first_kept is None else made.first_kept.uuid,
-            messages=len(made.messages),
-            tokens_before=made.tokens_before,
-            tokens_after=made.tokens_after,
-            text=part.text,
-            next=part.next,
         )
 
 
@@ -390,15 +460,8 @@ def _check_one(first_kept: str | None, keep: int | None) -> None:
 
 
 class Compact(Summarized):
-    """Parameters of `branch.compact`."""
-
-    first_kept: Annotated[
-        EntryRef | None, Meta(description="The first entry that stays in the context.")
-    ] = None
-    keep: Annotated[
-        Count | None,
-        Meta(description="About how many tokens at the end stay; 0: nothing stays."),
-    ] = None
+    first_kept: FirstKept = None
+    keep: Keeping = None
     leaf: Annotated[
         EntryRef | None,
         Meta(
@@ -406,6 +469,7 @@ class Compact(Summarized):
             "stays in the context."
         ),
     ] = None
+    instructions: Annotated[Instructions, only_for_people] = None
 
 
 class Compacted(Moved, kw_only=True, omit_defaults=True):
@@ -415,36 +479,58 @@ class Compacted(Moved, kw_only=True, omit_defaults=True):
     tokens_after: Annotated[int, Meta(description="The tokens of the context now.")]
 
 
-@BRANCH.method("Replace the older context by a summary", "write", core=True)
+@BRANCH.method(
+    "Replace the older context by a summary",
+    "write",
+    core=True,
+    json="the whole new entry, not only its uuid; with --plan, the plan",
+)
 def compact(call: Call, given: Compact) -> Compacted:
     """Replace the older part of the context by a summary; the entries stay in the session.
 
     Ask `branch.plan` for what to summarize, then give the summary here; or let the built-in
     summarizer write it. Refuses where nothing would be replaced, and a plan that does not fit any
     more.
+    \f
+    The entries stay in the file and in the tree. By default, about 20,000 tokens at the end of
+    the context stay. Without a summary option, the built-in summarizer is used. A context
+    of fewer than 20,000 tokens is an exception: without a summary option, the command fails; with
+    one, the summary replaces the whole context. To replace a context of any size, give '--keep 0'.
+
+    With --plan, the command prints the text to send to a model, and the command that stores the
+    model's answer as the summary. With --json, it also prints the entries that the summary
+    replaces.
+
+    \b
+    Example:
+      sessiontree compact chat.jsonl --instructions "Keep all file names" \\
+        --summarizer "claude -p 'Summarize this conversation'"
     """
     _check_one(given.first_kept, given.keep)
-    summary = given.chosen()
-    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
-        left = session.leaf
-        if given.leaf is None:
-            entry = session.compact(summary, first_kept=given.first_kept, keep=given.keep)
-        else:
-            with session.lane(session.lane_name, at=given.leaf) as then:
-                planned = then.compaction_plan(first_kept=given.first_kept, keep=given.keep)
-            entry = session.compact(summary, planned)
-        moved = _moved(call, session, entry, left)
-        return Compacted(
-            tokens_before=entry["tokensBefore"],
-            tokens_after=session.context().tokens,
-            **msgspec.structs.asdict(moved),
+    if given.instructions is not None and given.summarizer is None:
+        raise Refusal(
+            "the built-in summarizer takes no instructions",
+            "bad_value",
+            "Give `instructions` with `summarizer` or `plan`.",
         )
+    summary = given.chosen()
+    with _writing(call, given) as session:
+        left, first, keep, planned = session.leaf, given.first_kept, given.keep, None
+        if given.leaf is not None:
+            with session.lane(session.lane_name, at=given.leaf) as then:
+                planned = then.compaction_plan(first_kept=first, keep=keep)
+            first = keep = None
+        entry = session.compact(
+            summary, planned, first_kept=first, keep=keep, instructions=given.instructions
+        )
+        before, after = entry["tokensBefore"], session.context().tokens
+        call.wrote(entry, f"Compacted the context from about {before:,} tokens to about {after:,}")
+        moved = _moved(call, session, entry, left)
+        return Compacted(tokens_before=before, tokens_after=after, **msgspec.structs.asdict(moved))
 
 
 class Merge(Summarized):
-    """Parameters of `branch.merge`."""
-
-    ref: Annotated[EntryRef, Meta(description="The last entry of the branch to merge.")]
+    ref: Annotated[EntryRef, arg("REF", help="The last entry of the branch to merge.")]
 
 
 @BRANCH.method("Merge a branch", "write", core=True)
@@ -452,17 +538,26 @@ def merge(call: Call, given: Merge) -> Moved:
     """Add the entries of another branch to the context of this path, or a summary of them.
 
     Refuses an entry that is on the path already.
+    \f
+    After the merge, the context of the current path also has the entries of the other branch,
+    from the point where the branches separate, up to REF. With a summary option, the context has a
+    summary of these entries instead.
     """
     summary = given.chosen()
-    return _move(call, given, lambda session: session.merge(given.ref, summary))
+    with _writing(call, given) as session:
+        left, merged = session.leaf, session.entry(given.ref)
+        entry = session.merge(merged, summary)
+        call.wrote(entry, "Merged the branch up to {}", merged)
+        return _moved(call, session, entry, left)
 
 
 class CherryPick(Moving):
-    """Parameters of `branch.cherry_pick`."""
-
-    ref: Annotated[EntryRef, Meta(description="The entry to copy.")]
+    ref: Annotated[EntryRef, arg("REF", help="The entry to copy.")]
     source: Annotated[
-        Name | None, Meta(description="The session that has it; by default this session.")
+        Name | None,
+        opt(
+            "--from", metavar="OTHERFILE", help="The session that has it; by default this session."
+        ),
     ] = None
 
 
@@ -471,20 +566,20 @@ def cherry_pick(call: Call, given: CherryPick) -> Moved:
     """Copy an entry of another branch or session below the leaf.
 
     Refuses entries that mean something only at their place, such as labels and merges.
+    \f
+    If REF is a part of a message that was streamed in blocks, the copy is the whole message.
     """
     with contextlib.ExitStack() as opened:
         source = None if given.source is None else opened.enter_context(call.reading(given.source))
-        session = opened.enter_context(
-            call.writing(given.session, given.lane, scratch=given.scratch)
-        )
-        left = session.leaf
-        picked = (source or session).entry(given.ref)
-        return _moved(call, session, session.cherry_pick(picked, source), left)
+        picked = None if source is None else source.entry(given.ref)
+        session = opened.enter_context(_writing(call, given))
+        left, picked = session.leaf, picked or session.entry(given.ref)
+        entry = session.cherry_pick(picked, source)
+        call.wrote(entry, "Picked {}", picked)
+        return _moved(call, session, entry, left)
 
 
 class Diff(OfSession):
-    """Parameters of `branch.diff`."""
-
     one: Annotated[EntryRef, Meta(description="The last entry of one branch, or its name.")]
     other: Annotated[EntryRef, Meta(description="That of the other; by default the leaf.")] = "@"
 
@@ -513,6 +608,8 @@ class Difference(msgspec.Struct, kw_only=True, omit_defaults=True):
 @BRANCH.method("Compare two branches", core=True)
 def diff(call: Call, given: Diff) -> Difference:
     """Compare two branches: where they separate, and the turns, files, tokens and costs of each."""
+    from sessiontree.views.compare import compare  # heavy, and only for this
+
     with call.reading(given.session) as session:
         one, other = session.entry(given.one), session.entry(given.other)
 
@@ -560,8 +657,6 @@ def _add_turns(side: SideRow, turns: Sequence[TurnRow], left: int | None) -> Non
 
 
 class Try(OfSession):
-    """Parameters of `branch.try`."""
-
     at: Annotated[EntryRef, Meta(description="The entry below which the attempt begins.")] = "@"
     lane: Annotated[
         str | None, Meta(description="The lane whose leaf '@' is; by default main.")
@@ -595,9 +690,7 @@ def try_(call: Call, given: Try) -> Attempt:
 
 
 class Keep(OfSession):
-    """Parameters of `branch.keep`."""
-
-    lane: Annotated[str, Meta(description="The lane to join, such as that of `branch.try`.")]
+    lane: Annotated[str, arg("LANE", help="The lane to join, such as that of `branch.try`.")]
     onto: Annotated[str | None, Meta(description="The lane that goes on; by default main.")] = None
 
 
@@ -607,18 +700,30 @@ def keep(call: Call, given: Keep) -> Moved:
 
     What main got meanwhile stays as a side branch, named by `left`; `branch.merge` adds it. Refuses
     a lane that has no entry or was joined already.
+    \f
+    The main lane goes on from the last entry of LANE. Entries that were written on main after
+    LANE began stay as a side branch. The command prints how to merge the side branch or go back to
+    the side branch. If LANE was started from another scratch lane, the command still joins LANE to
+    main. The path of main then also has the entries of the other scratch lane above LANE.
     """
     with call.writing(given.session, given.onto) as session:
-        before = session.leaf
+        before, onto = session.leaf, session.lane_name
         entry = session.keep(given.lane)
         moved = _moved(call, session, entry, before)
         moved.left = entry.get("fromUuid")
+        tip = session.reader.skip_markers(entry)
+        done = "Joined {} to {}; the next entry on {} goes below {}"
+        call.wrote(entry, done, given.lane, onto, onto, tip)
+        if moved.left is not None:
+            left = session.entry(moved.left)
+            call.note("The last entry of {} was {}; it is on a side branch now", onto, left)
+            for what, command in (("merge it", "merge"), ("go back to it", "switch")):
+                words = shlex.join([command, given.session, left.uuid])
+                call.note(f"to {what}: sessiontree {{}}", words)
         return moved
 
 
 class Lanes(PagedOfSession):
-    """Parameters of `branch.lanes`."""
-
     scratch: Annotated[
         bool | None,
         Meta(description="True: only scratch lanes; False: only other lanes; by default all."),
@@ -644,9 +749,11 @@ def lanes(call: Call, given: Lanes) -> Page[LaneInShort]:
 
     Each is a line of entries with a leaf of its own.
     """
+    from sessiontree.operations.lanes import listed  # few calls list them
+
     with call.reading(given.session) as session:
         make = row_maker(call, session)
-        found = lane_operations.listed(session.cursor)
+        found = listed(session.cursor)
         wanted = [row for row in found if given.scratch is None or given.scratch == _is_loose(row)]
         return page_of(
             wanted,

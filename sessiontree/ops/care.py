@@ -36,8 +36,6 @@ from sessiontree.storage.place import whole_path
 
 
 class Rename(OfSession):
-    """Parameters of `session.rename`."""
-
     name: Annotated[str, Meta(description="The new name, on one line.")]
 
 
@@ -58,8 +56,6 @@ def rename(call: Call, given: Rename) -> Noted:
 
 
 class Metadata(OfSession):
-    """Parameters of `session.metadata`."""
-
     facts: Annotated[
         dict[str, Any],
         Meta(description="The facts to set; a fact that is not named stays as it is."),
@@ -116,8 +112,6 @@ def trashed(call: Call, given: Trashed) -> Page[SessionRow]:
 
 
 class Restore(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of `session.restore`."""
-
     session: Annotated[
         str,
         Meta(
@@ -154,8 +148,6 @@ def restore(call: Call, given: Restore) -> Put:
 
 
 class EmptyTrash(Budgeted):
-    """Parameters of `session.empty_trash`."""
-
     older_than: Annotated[
         str,
         Meta(
@@ -201,8 +193,6 @@ def empty_trash(call: Call, given: EmptyTrash) -> Emptied:
 
 
 class MoveProject(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of `session.move_project`."""
-
     old: Annotated[str, Meta(description="The old path of the working directory.")]
     new: Annotated[str, Meta(description="Its new path.")]
 
@@ -239,8 +229,6 @@ _MOST_LISTED: Final = 20
 
 
 class Check(Paged):
-    """Parameters of `health.check`."""
-
     session: Annotated[
         Name | None,
         Meta(description="Check this session line by line; by default look at all in short."),
@@ -354,8 +342,6 @@ def _finding(damage: Damage, file: str) -> Finding:
 
 
 class Repair(OfSession):
-    """Parameters of `health.repair`."""
-
     dry_run: Annotated[bool, Meta(description="Only tell what would be repaired.")] = False
 
 
@@ -409,8 +395,6 @@ def _repair(call: Call, given: Repair) -> RepairResult:
 
 
 class Gc(Budgeted):
-    """Parameters of `health.gc`."""
-
     session: Annotated[
         Name | None, Meta(description="The session; by default all sessions of the store.")
     ] = None

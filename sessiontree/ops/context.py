@@ -46,8 +46,6 @@ class OfPath(PagedOfSession, kw_only=True):
 
 
 class GetPath(OfPath):
-    """Parameters of `context.get_path`."""
-
     width: Width = WIDTH
 
 
@@ -64,8 +62,6 @@ def get_path(call: Call, given: GetPath) -> Page[Row]:
 
 
 class GetHandles(OfPath):
-    """Parameters of `context.get_handles`."""
-
     width: Width = WIDTH
 
 
@@ -79,8 +75,6 @@ def get_handles(call: Call, given: GetHandles) -> Page[Row]:
 
 
 class Resolve(OfPath):
-    """Parameters of `context.resolve`."""
-
     width: Width = WIDTH
     root: Root = None
 
@@ -155,8 +149,6 @@ class OfMessages(OfPath, kw_only=True):
 
 
 class Get(OfMessages):
-    """Parameters of `context.get`."""
-
     to: Annotated[
         Literal["messages", "anthropic", "responses", "chat"],
         Meta(
@@ -321,8 +313,6 @@ def _fairly(
 
 
 class Estimating(OfSession):
-    """Parameters of `context.estimate`."""
-
     at: Annotated[EntryRef, Meta(description="The last entry of the path.")] = "@"
     window: Annotated[
         Annotated[int, Meta(ge=1)] | None,

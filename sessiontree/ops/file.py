@@ -114,8 +114,6 @@ class _Told:
 
 
 class Blame(OfFile):
-    """Parameters of `file.blame`."""
-
     lines: Annotated[LineRange | None, Meta(description="Only these lines.")] = None
     since: Since = None
 
@@ -200,8 +198,6 @@ def _agent(agent: str | None, session: str | None) -> str:
 
 
 class History(OfFile):
-    """Parameters of `file.history`."""
-
     since: Since = None
     longest: Annotated[int, Meta(ge=0, description="The characters of each diff; 0: no limit.")] = (
         _DIFF
@@ -288,8 +284,6 @@ def _edit_row(call: Call, found: FileEdit, told: _Told, longest: int) -> EditRow
 
 
 class Recover(OfFile):
-    """Parameters of `file.recover`."""
-
     at: Annotated[
         str | None,
         Meta(description="The state to read: after the edit of this entry, or at this time."),

@@ -62,8 +62,6 @@ def schemas(call: Call, given: Schemas) -> Page[Form]:
 
 
 class Resolve(Part):
-    """Parameters of `handle.resolve`."""
-
     handle: Annotated[
         str,
         Meta(

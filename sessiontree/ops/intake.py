@@ -31,8 +31,6 @@ _MOST_TOLD: Final = 20
 
 
 class Import(Budgeted):
-    """Parameters of `session.import`."""
-
     sources: Annotated[
         list[str],
         Meta(
@@ -142,8 +140,6 @@ def _imported(result: ImportResult) -> Imported:
 
 
 class Record(Budgeted):
-    """Parameters of `session.record`."""
-
     events: Annotated[
         list[dict[str, Any] | str],
         Meta(
@@ -240,8 +236,6 @@ def _line(event: dict[str, Any]) -> bytes:
 
 
 class ResumeCommand(OfSession):
-    """Parameters of `session.resume_command`."""
-
     agent: Annotated[
         AgentName | None,
         Meta(description="The agent that goes on; by default the agent of the session."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import closing
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from msgspec import Meta
@@ -14,17 +14,27 @@ from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.handle import Kind
 from sessiontree.engine.names import LEAF
 from sessiontree.errors import BlobError
-from sessiontree.library.search import search
-from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.ops.budget import Page, Paged, Part, Reading, page, page_of
+from sessiontree.ops.field import arg, opt
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, EntryRef, LaneName, OfSession, PagedOfSession, SessionName
+from sessiontree.ops.params import (
+    ABOUT_REF,
+    Call,
+    EntryRef,
+    LaneName,
+    OfSession,
+    PagedOfSession,
+    SessionName,
+)
 from sessiontree.ops.rows import WIDTH, Row, Width, row_maker
 from sessiontree.session import Session
-from sessiontree.text.pattern import AllOf, Pattern, query
 from sessiontree.views.messages import pieces_of
 from sessiontree.views.tree import Label
+
+if TYPE_CHECKING:
+    from sessiontree.library.search_file import SearchHit
+    from sessiontree.text.pattern import AllOf, Pattern
 
 NODE: Final = Namespace(
     "node", "The entries of a session, which are the nodes of its tree: write, read and find them."
@@ -71,8 +81,6 @@ class Written(msgspec.Struct, omit_defaults=True):
 
 
 class CreateText(Writing):
-    """Parameters of `node.create_text`."""
-
     text: Annotated[str, Meta(description="The text of the message.")]
     role: Role = "user"
     attachments: Annotated[
@@ -94,8 +102,6 @@ def create_text(call: Call, given: CreateText) -> Written:
 
 
 class CreateMessage(Writing):
-    """Parameters of `node.create_message`."""
-
     message: Annotated[
         dict[str, Any],
         Meta(
@@ -115,8 +121,6 @@ def create_message(call: Call, given: CreateMessage) -> Written:
 
 
 class CreateHandle(Writing):
-    """Parameters of `node.create_handle`."""
-
     handle: Annotated[
         str,
         Meta(
@@ -156,8 +160,6 @@ def create_handle(call: Call, given: CreateHandle) -> Written:
 
 
 class Attach(Writing):
-    """Parameters of `node.attach`."""
-
     path: Annotated[str, Meta(description="The path of the file.")]
     media_type: Annotated[
         str | None, Meta(description="Its media type; by default guessed from the content.")
@@ -212,12 +214,10 @@ def _write(call: Call, given: Writing, write: Callable[[Session], Entry]) -> Wri
 class OfNode(OfSession, kw_only=True):
     """Parameters of a method about one entry."""
 
-    entry: EntryRef
+    entry: Annotated[EntryRef, arg("REF", help=ABOUT_REF)]
 
 
 class Get(Part):
-    """Parameters of `node.get`."""
-
     session: SessionName
     entry: EntryRef = "@"
 
@@ -269,8 +269,6 @@ def _keys_of(call: Call, session: Session, entry: Entry) -> dict[str, Any]:
 
 
 class Children(PagedOfSession):
-    """Parameters of `node.children`."""
-
     entry: EntryRef = "@"
     width: Width = WIDTH
 
@@ -284,9 +282,7 @@ def children(call: Call, given: Children) -> Page[Row]:
 
 
 class LabelNode(OfNode):
-    """Parameters of `node.label`."""
-
-    label: Annotated[str, Meta(description="The label: a name that stands for the entry.")]
+    label: Annotated[str, arg("[NAME]", help="The label: a name that stands for the entry.")]
 
 
 class Labelled(msgspec.Struct, omit_defaults=True):
@@ -302,6 +298,9 @@ def label(call: Call, given: LabelNode) -> Labelled:
     """Give an entry a label, in place of the one that it has. Any method takes it as an entry.
 
     Refuses a label that another entry, a branch or a lane has.
+    \f
+    You can use the label NAME as a REF: 'sessiontree switch FILE NAME'. An entry has one label:
+    a new one replaces it.
     """
     return _label(call, given, given.label)
 
@@ -329,8 +328,11 @@ def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
                 "node.labels lists all labels.",
                 list(before.values())[:_MOST_NAMED],
             )
-        session.label(target, text)
-    return Labelled(target.uuid, text, before.get(target.uuid))
+        was = before.get(target.uuid)
+        done = "Removed the label of {}" if text is None else "Labelled {} '{}'"
+        replaced = "" if was in (None, text) else "; the label was '{}'"
+        call.wrote(session.label(target, text), done + replaced, target, *filter(None, (text, was)))
+    return Labelled(target.uuid, text, was)
 
 
 class Labels(PagedOfSession):
@@ -345,8 +347,6 @@ def labels(call: Call, given: Labels) -> Page[Label]:
 
 
 class Find(PagedOfSession):
-    """Parameters of `node.find`."""
-
     text: Annotated[
         str | None, Meta(description='Words that an entry has all; words in "quotes": a phrase.')
     ] = None
@@ -431,6 +431,9 @@ def _rows(
 
 
 def _by_text(call: Call, given: Find) -> Page[Row]:
+    from sessiontree.library.search import search  # heavy, and only for this
+    from sessiontree.library.search_file import Wanted
+
     wanted = Wanted(
         frozenset(given.role),
         given.tool,
@@ -465,6 +468,10 @@ def _types(session: Session) -> set[str]:
 
 def _roles(call: Call, given: Find) -> set[str]:
     """The roles by which entries of a session are found."""
+    from sessiontree.library.search import search  # heavy, and only for this
+    from sessiontree.library.search_file import Wanted
+    from sessiontree.text.pattern import Pattern
+
     everything = Pattern(_ANY_TEXT, regex=True)
     wanted = Wanted(facts=True, blobs=given.blobs, conversation=not given.everything)
     found: set[str] = set()
@@ -487,6 +494,8 @@ def _tell_missing(call: Call, what: str, given: Iterable[str], there: set[str]) 
 
 
 def _pattern(given: Find) -> Pattern | AllOf:
+    from sessiontree.text.pattern import Pattern, query
+
     if given.text is None:
         return Pattern(_ANY_TEXT, regex=True)
     if given.regex:
@@ -506,13 +515,14 @@ def _row_of_hit(hit: SearchHit) -> Row:
 
 
 class EditContext(OfNode):
-    """Parameters of `node.edit_context`."""
-
-    text: Annotated[str | None, Meta(description="The new content, as a text.")] = None
-    content: Annotated[
-        list[dict[str, Any]] | None, Meta(description="The new content, as a list of blocks.")
+    text: Annotated[
+        str | None, opt("--text", metavar="TEXT", help="The new content, as a text.")
     ] = None
-    drop: Annotated[bool, Meta(description="Leave the entry out of the context.")] = False
+    content: Annotated[
+        list[dict[str, Any]] | None,
+        opt("--content", kind="content", help="The new content, as a list of blocks."),
+    ] = None
+    drop: Annotated[bool, opt("--drop", help="Leave the entry out of the context.")] = False
 
 
 @NODE.method("Change an entry in the context", "write")
@@ -520,15 +530,21 @@ def edit_context(call: Call, given: EditContext) -> Written:
     """Replace or drop what an entry says in the context, from here on. The entry stays as it is.
 
     Give one of `text`, `content` and `drop`. Refuses an entry that is not in the context.
+    \f
+    The command appends an entry that records the change. The change applies to every context
+    that is built at or below that entry. Contexts on other branches do not change. The entry REF
+    itself does not change.
     """
     if (given.text is not None) + (given.content is not None) + given.drop != 1:
         raise Refusal(
             "give one of text, content and drop",
             "bad_parameter",
-            "To leave the entry out of the context, give drop alone.",
+            "Give one of `text`, `content` and `drop`.",
             ["text", "content", "drop"],
         )
     content = given.content if given.text is None else given.text
     with call.writing(given.session) as session:
         made = session.edit_context(given.entry, None if given.drop else {"content": content})
+        done = "Dropped" if given.drop else "Replaced the content of"
+        call.wrote(made, f"{done} {{}} in the context", session.entry(made["targetUuid"]))
     return Written(made.uuid, made.parent_uuid, made.lane)

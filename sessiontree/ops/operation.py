@@ -1,8 +1,9 @@
-"""Namespaces and their methods, described for people and for models.
+"""Operations: what can be asked of sessions, each written once.
 
-A method is a function of a `Call` and one struct of parameters, which returns a value that its
-annotation describes. Its docstring is its description. So the schemas are made of what the function
-declares, and cannot drift.
+An operation is a function of a `Call` and one struct of parameters. It is a method that programs
+and models call by its name, and often a command of people. Its docstring describes both: what
+follows a form feed is for people only. A field of the struct carries its description, and by
+`arg` or `opt` how people give it. Schemas, tools, commands and reference pages derive from these.
 
 Invariants: each method has a description and each of its parameters, too; the same methods always
 give the same hash.
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
 
+from sessiontree.ops.field import parameters
+
 if TYPE_CHECKING:
     from sessiontree.ops.params import Call
 
@@ -35,18 +38,18 @@ _HASH_LENGTH: Final = 16  # characters
 
 
 class Method:
-    """One method of a namespace.
+    """An operation, as a method of a namespace.
 
     Attributes:
         namespace: the name of the namespace.
         name: the name in the namespace.
         title: a few words for people.
         description: what the method does, returns and refuses.
+        details: what only people have to know, who call it as a command.
         effect: what it does to sessions.
         idempotent: whether a second call with the same parameters changes nothing more.
         core: whether an agent asks it so often that it is served unless others are chosen.
-        params: the type of the parameters.
-        result: the type of the result.
+        json: what the option `--json` of its command prints; None: the entry that was written.
         function: what the method does.
     """
 
@@ -60,9 +63,10 @@ class Method:
         idempotent: bool,
         core: bool = False,
         read_alone: bool = False,
+        json: str | None = None,
+        answer: Callable[[Call, Any, Any], Any] | None = None,
     ) -> None:
-        kinds = typing.get_type_hints(function, include_extras=True)
-        if not {"given", "return"} <= kinds.keys():
+        if not {"given", "return"} <= inspect.get_annotations(function).keys():
             raise TypeError(
                 f"{namespace}.{function.__name__} is no method: it has to be annotated as "
                 "(call: Call, given: a struct) -> its result"
@@ -70,14 +74,31 @@ class Method:
         self.namespace = namespace
         self.name = function.__name__.rstrip("_")
         self.title = title
-        self.description = inspect.getdoc(function) or ""
+        self.description, _, self.details = (
+            text.strip() for text in (inspect.getdoc(function) or "").partition("\f")
+        )
         self.effect = effect
         self.idempotent = idempotent
         self.core = core
+        self.json = json
         self._read_alone = read_alone
-        self.params: type[msgspec.Struct] = kinds["given"]
-        self.result = kinds["return"]
+        self._answer = answer
         self.function = function
+
+    @cached_property
+    def params(self) -> type[msgspec.Struct]:
+        """The type of the parameters."""
+        return typing.get_type_hints(self.function, include_extras=True)["given"]  # type: ignore[no-any-return]
+
+    @cached_property
+    def result(self) -> Any:
+        """The type of the result."""
+        return typing.get_type_hints(self._answer or self.function, include_extras=True)["return"]
+
+    def answer(self, call: Call, given: msgspec.Struct) -> Any:
+        """Do what the method does; its result, as short as a model needs it."""
+        result = self.function(call, given)
+        return result if self._answer is None else self._answer(call, given, result)
 
     @property
     def full_name(self) -> str:
@@ -90,8 +111,12 @@ class Method:
 
     @cached_property
     def params_schema(self) -> dict[str, Any]:
-        """The JSON schema of the parameters, an object."""
-        return _schema(self.params)
+        """The JSON schema of the parameters, an object; without those that are for people only."""
+        schema = _schema(self.params)
+        for one in parameters(self.params):
+            if one.is_for_people:
+                del schema["properties"][one.name]
+        return schema
 
     @cached_property
     def result_schema(self) -> dict[str, Any]:
@@ -150,6 +175,8 @@ class Namespace:
         idempotent: bool | None = None,
         core: bool = False,
         read_alone: bool = False,
+        json: str | None = None,
+        answer: Callable[[Call, Any, Any], Any] | None = None,
     ) -> Callable[[Callable[[Call, Given], Result]], Callable[[Call, Given], Result]]:
         """Add a function as a method; its name loses a `_` at the end.
 
@@ -161,6 +188,9 @@ class Namespace:
                 which to offer.
             read_alone: whether a method that writes is of use also where calls may only read; it
                 then refuses itself what it may not write.
+            json: what the option `--json` of its command prints; None: the entry that was written.
+            answer: makes the method's result of what the function returns, if that is too much
+                for a model.
         """
 
         def add(function: Callable[[Call, Given], Result]) -> Callable[[Call, Given], Result]:
@@ -173,6 +203,8 @@ class Namespace:
                 idempotent=again,
                 core=core,
                 read_alone=read_alone,
+                json=json,
+                answer=answer,
             )
             if self.methods.setdefault(made.name, made) is not made:
                 raise ValueError(f"{self.name} has a method {made.name!r} already")

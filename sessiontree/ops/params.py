@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import msgspec
 
-from sessiontree.core.entry import MAIN
+from sessiontree.core.entry import MAIN, Entry
 from sessiontree.library.one import open_to_write
 from sessiontree.ops.budget import Budgeted, Paged
+from sessiontree.ops.field import arg, opt
 from sessiontree.session import Session
 
 if TYPE_CHECKING:
@@ -63,16 +64,15 @@ class Catalog(Protocol):
 _SESSION = msgspec.Meta(
     description="Its id, the start of its id, its name, 'latest', or the path of its file.",
     examples=["latest"],
-    extra={"names": "session"},
+    extra={"names": "session", **(arg("FILE", help="").extra or {})},
 )
 SessionName = Annotated[str, _SESSION]
 
-_REF = msgspec.Meta(
-    description="An entry: '@' for the leaf, a uuid or its start, a label, a branch, a lane; with "
-    "~N, the Nth entry above.",
-    examples=["@"],
+ABOUT_REF = (
+    "An entry: '@' for the leaf, a uuid or its start, a label, a branch, a lane; with ~N, the Nth "
+    "entry above."
 )
-EntryRef = Annotated[str, _REF]
+EntryRef = Annotated[str, msgspec.Meta(description=ABOUT_REF, examples=["@"])]
 
 Root = Annotated[
     str | None,
@@ -82,7 +82,12 @@ Root = Annotated[
 ]
 
 LaneName = Annotated[
-    str, msgspec.Meta(description="The lane to write on; a line of entries with its own leaf.")
+    str,
+    opt(
+        "--lane",
+        metavar="LANE",
+        help="The lane to write on; a line of entries with its own leaf.",
+    ),
 ]
 
 
@@ -106,7 +111,12 @@ class Call:
         tell: where its reports go.
         stop: set when the caller does not want the result any more.
         catalog: the methods that can be called.
+
+    Attributes:
+        rows: False if entries are shown as they are: results then need no rows of them.
     """
+
+    rows = True
 
     def __init__(self, scope: Scope, tell: Tell, stop: threading.Event, catalog: Catalog) -> None:
         self.scope = scope
@@ -140,6 +150,12 @@ class Call:
         if why := self.scope.missing(selection):
             self.warn(why)
 
+    def wrote(self, entry: Entry, text: str, *about: Entry | str) -> None:
+        """Say to people what was written: `text` with what it is about, such as entries, put in."""
+
+    def note(self, text: str, *about: Entry | str) -> None:
+        """Say something more to people that the result itself shows to a program."""
+
     def mask(self, value: Any) -> Any:
         """A value with its secrets masked, if they are to be; to do before a text is cut.
 
@@ -167,7 +183,12 @@ class Call:
 
     @contextlib.contextmanager
     def writing(
-        self, session: str, lane: str | None = None, *, scratch: bool = False
+        self,
+        session: str,
+        lane: str | None = None,
+        *,
+        scratch: bool = False,
+        hold: bool = True,
     ) -> Iterator[Session]:
         """Open a session to write at the leaf of a lane, and hold its lock.
 
@@ -177,6 +198,7 @@ class Call:
             session: the session.
             lane: the lane, by default the main one.
             scratch: write on a new scratch lane at that leaf instead.
+            hold: hold the lock; a command does without while a program writes a summary.
         """
         self.scope.check_write()
         self.check()

@@ -16,8 +16,6 @@ SCHEMA: Final = Namespace("schema", "The methods that can be called: names, para
 
 
 class List(Paged):
-    """Parameters of `schema.list`."""
-
     namespace: Annotated[
         str | None, Meta(description="Only the methods of this namespace; by default of all.")
     ] = None
@@ -70,8 +68,6 @@ def _line(call: Call, method: Method) -> MethodLine:
 
 
 class Get(Budgeted):
-    """Parameters of `schema.get`."""
-
     method: Annotated[str, Meta(description="The name of the method.", examples=["tree.render"])]
 
 

@@ -122,8 +122,6 @@ def _sessions(call: Call, selection: Selection) -> list[SessionInfo]:
 
 
 class List(Selected):
-    """Parameters of `session.list`."""
-
     order: Annotated[
         Order, Meta(description="By 'modified', 'created' or 'size', greatest first; or 'name'.")
     ] = "modified"
@@ -234,8 +232,6 @@ def _title(one: SessionInfo) -> str:
 
 
 class Search(Selected):
-    """Parameters of `session.search`."""
-
     pattern: Annotated[
         str,
         Meta(
@@ -368,8 +364,6 @@ def _tell_nothing(call: Call, given: Search, files: Sequence[str]) -> None:
 
 
 class Outline(PagedOfSession):
-    """Parameters of `session.outline`."""
-
     first: Annotated[
         Count | None, Meta(description="The first turn of a range, which is given in order.")
     ] = None
@@ -449,8 +443,6 @@ def _range(found: SessionOutline, given: Outline) -> Sequence[Turn]:
 
 
 class OneTurn(PagedOfSession):
-    """Parameters of `session.turn`."""
-
     turn: Annotated[
         str | int,
         Meta(
@@ -585,8 +577,6 @@ def stats(call: Call, given: Stats) -> Numbers:
 
 
 class Totals(Selected):
-    """Parameters of `session.totals`."""
-
     by: Annotated[
         Literal["agent", "day", "project", "model"],
         Meta(

@@ -30,8 +30,6 @@ TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, dra
 
 
 class Create(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
-    """Parameters of `tree.create`."""
-
     cwd: Annotated[
         str | None,
         Meta(description="The working directory of the session; by default the current directory."),
@@ -73,8 +71,6 @@ def create(call: Call, given: Create) -> Made:
 
 
 class List(Paged):
-    """Parameters of `tree.list`."""
-
     project: Annotated[
         str | None,
         Meta(description="Only sessions of this working directory: its path or its last part."),
@@ -146,8 +142,6 @@ _RECENT: Final = 40
 
 
 class Render(PagedOfSession):
-    """Parameters of `tree.render`."""
-
     all: Annotated[
         bool, Meta(description="Draw every entry, not only prompts, answers and branches.")
     ] = False
@@ -195,8 +189,6 @@ def get(call: Call, given: Get) -> Page[TreeRow]:
 
 
 class Fork(OfSession):
-    """Parameters of `tree.fork`."""
-
     at: Annotated[EntryRef, Meta(description="The last entry to copy.")] = "@"
     name: Annotated[str | None, Meta(description="The name of the copy.")] = None
     cwd: Annotated[
@@ -234,8 +226,6 @@ class Transcribing(OfSession, kw_only=True):
 
 
 class Export(Transcribing):
-    """Parameters of `tree.export`."""
-
     offset: Offset = 0
 
 
@@ -262,8 +252,6 @@ def export(call: Call, given: Export) -> Transcript:
 
 
 class ExportFile(Transcribing, kw_only=True):
-    """Parameters of `tree.export_file`."""
-
     out: Out
 
 
@@ -293,8 +281,6 @@ def export_file(call: Call, given: ExportFile) -> Exported:
 
 
 class ExportBranch(OfSession, kw_only=True):
-    """Parameters of `tree.export_branch`."""
-
     entry: Annotated[EntryRef, Meta(description="The top entry of the subtree.")]
     out: Annotated[
         str,
@@ -330,8 +316,6 @@ def export_branch(call: Call, given: ExportBranch) -> Made:
 
 
 class Convert(OfSession, kw_only=True):
-    """Parameters of `tree.convert`."""
-
     to: Annotated[
         TargetName,
         Meta(description="The program, or 'atif': the Agent Trajectory Interchange Format."),

@@ -1,0 +1,368 @@
+"""Commands and options made of the operations of `sessiontree.ops`.
+
+A command is an operation whose first line stands in `cli.COMMANDS`; `sessiontree call` makes a
+command of every method in the same way, with an option for each parameter.
+
+Invariants: no operation is named here; a command is made when it is called, and imports only the
+module of its operation.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shlex
+import subprocess
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+import msgspec
+from msgspec import inspect as kinds_of
+
+from sessiontree.cli import COMMANDS, arguments
+from sessiontree.cli.opening import OnLane, lane_note, reading
+from sessiontree.cli.output import describe, out_json, speaker
+from sessiontree.cli.terminal import as_line, out, tell
+from sessiontree.core.entry import Entry
+from sessiontree.errors import RefError, UsageError
+from sessiontree.library.root import environment
+from sessiontree.ops.field import Door, Parameter, parameters, plain
+from sessiontree.ops.guidance import Refusal
+from sessiontree.ops.operation import Method
+from sessiontree.ops.params import Call
+from sessiontree.session import Session
+
+if TYPE_CHECKING:
+    from sessiontree.calls.scope import Scope
+
+T = TypeVar("T")
+Renderer = Callable[["CommandCall", Any], None]
+
+_RENDERERS: Final[dict[type, Renderer]] = {}
+_HINTS: Final = {
+    "branch": "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'",
+}
+"""What to do instead where a command is given more words, or a path as a REF."""
+
+_FILE: Final = "FILE"
+_GIVEN: Final = "given_"
+"""Before the name of each parameter, for click: no option of every command has such a name."""
+
+
+def renders(kind: type[T]) -> Callable[[Callable[[CommandCall, T], None]], Renderer]:
+    """Print results of a type for people with the decorated function."""
+
+    def add(function: Callable[[CommandCall, T], None]) -> Renderer:
+        _RENDERERS[kind] = function
+        return function
+
+    return add
+
+
+class CommandCall(Call):
+    """The call of an operation by a command: it reaches what the user may reach."""
+
+    rows = False
+
+    def __init__(self, method: Method, given: msgspec.Struct, *, as_json: bool) -> None:
+        self.method = method
+        self.given = given
+        self.as_json = as_json
+        self.entry: Entry | None = None
+        self.done = ""
+        self._lane = ""
+        self._notes: list[str] = []
+        self._stop = threading.Event()
+
+    @cached_property
+    def scope(self) -> Scope:  # type: ignore[override]  # few commands ask for it
+        from sessiontree.calls.scope import Scope  # heavy, and only for these
+
+        return Scope(confined=False, write=True)
+
+    def check(self) -> None:
+        """A command is stopped by an interrupt."""
+
+    def warn(self, text: str) -> None:
+        tell(f"Warning: {text}")
+
+    def mask(self, value: Any) -> Any:
+        return value
+
+    def file(self, session: str) -> str:
+        return session
+
+    def wrote(self, entry: Entry, text: str, *about: Entry | str) -> None:
+        self.entry, self.done = entry, _said(text, about)
+
+    def note(self, text: str, *about: Entry | str) -> None:
+        self._notes.append(_said(text, about))
+
+    @contextlib.contextmanager
+    def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
+        with reading(session, root) as opened:
+            yield opened
+
+    @contextlib.contextmanager
+    def writing(
+        self,
+        session: str,
+        lane: str | None = None,
+        *,
+        scratch: bool = False,
+        hold: bool = True,
+    ) -> Iterator[Session]:
+        with OnLane(lane, scratch).writing(session, hold=hold) as opened:
+            yield opened
+            self._lane = lane_note(session, opened)
+
+    def print(self, result: Any) -> None:
+        """Print the result: on standard output the data, on standard error all else."""
+        if self.done:
+            tell(self.done + self._lane)
+        if renderer := _RENDERERS.get(type(result)):
+            renderer(self, result)
+        elif self.entry is not None:
+            out_json(self.entry) if self.as_json else out(self.entry.uuid)
+        for note in self._notes:
+            tell(note)
+
+
+def _said(text: str, about: Sequence[Entry | str]) -> str:
+    return text.format(*(describe(one) if isinstance(one, Entry) else one for one in about))
+
+
+class Command(click.Command):
+    """A command whose help describes its arguments, but for FILE, which all help describes."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        arguments = [one for one in self.params if isinstance(one, _Argument)]
+        if rows := [(str(one.metavar), one.text) for one in arguments if one.metavar != _FILE]:
+            with formatter.section("Arguments"):
+                formatter.write_dl(rows)
+        super().format_options(ctx, formatter)
+
+
+class _Argument(click.Argument):
+    def __init__(self, *given: Any, help: str, **settings: Any) -> None:
+        super().__init__(*given, **settings)
+        self.text = help  # not `help`, which new versions of click print in their own way
+
+
+def command(name: str, method: Method, flags: Mapping[str, Method]) -> click.Command:
+    """Make a command of its operation; each flag chooses another operation instead."""
+    methods = (method, *flags.values())
+    own = {name for each in methods for name in each.params.__annotations__}
+    every = [parameters(each.params) for each in methods]
+    needed = set.intersection(*({one.name for one in each if one.is_required} for each in every))
+    found = {one.name: one for each in reversed(every) for one in each if one.door is not None}
+    takes = [
+        _parameter(one, one.door, is_needed=name in needed)
+        for name, one in found.items()
+        if one.door is not None
+    ]
+    takes.sort(key=lambda one: _place(one, own))
+    command = Command(
+        name,
+        params=takes,
+        callback=partial(_run, method, flags),
+        help=f"{COMMANDS[name][1]}\n\n{method.details}".rstrip(),
+        context_settings=arguments.TAKES_MORE if name in _HINTS else {},
+    )
+    for flag, other in flags.items():
+        click.option(f"--{flag}", is_flag=True, help=other.description.split("\n\n")[0])(command)
+    arguments.default_store(command)
+    arguments.json_option(method.json or arguments.WRITTEN)(command)
+    return command
+
+
+def _place(parameter: click.Parameter, own: set[str]) -> tuple[bool, bool]:
+    """FILE first, then the other arguments, then the options; last those of other commands, too."""
+    if isinstance(parameter, click.Argument):
+        return False, parameter.metavar != _FILE
+    return True, str(parameter.name).removeprefix(_GIVEN) not in own
+
+
+def _run(method: Method, flags: Mapping[str, Method], as_json: bool, **given: Any) -> None:
+    """Call the operation of a command, and print its result."""
+    ctx = click.get_current_context()
+    name = str(ctx.command.name)
+    if name in _HINTS:
+        arguments.refuse_more(_HINTS[name])
+    chosen = [flag for flag in flags if given.pop(flag)]
+    values = values_of(ctx, given)
+    if chosen:
+        method = flags[chosen[0]]
+        others = values.keys() - {one.name for one in parameters(method.params)}
+        if others:
+            spelled = " and ".join(_spelled(ctx, one) for one in sorted(others))
+            raise click.UsageError(f"give --{chosen[0]} or {spelled}, not both")
+    for one in parameters(method.params):
+        if one.is_required and one.name not in values:
+            ways = " or ".join([_spelled(ctx, one.name), *(f"--{flag}" for flag in flags)])
+            raise click.UsageError(f"give {ways}")
+    call = CommandCall(method, method.params(**values), as_json=as_json)
+    try:
+        result = method.function(call, call.given)
+    except Refusal as refusal:
+        if refusal.kind not in ("bad_value", "bad_parameter"):
+            raise click.ClickException(as_line(str(refusal))) from None
+        raise click.UsageError(_in_options(ctx, refusal.next)) from None
+    except RefError as error:
+        if name in _HINTS and arguments.is_path(error.ref):
+            message = f"{as_line(error.ref)!r} is a path, not a REF; {_HINTS[name]}"
+            raise click.UsageError(message) from None
+        raise
+    call.print(result)
+
+
+def _spelled(ctx: click.Context, name: str) -> str:
+    """A parameter as the command spells it."""
+    for option in ctx.command.params:
+        if option.name in (name, f"{_GIVEN}{name}"):
+            return (
+                option.opts[0]
+                if isinstance(option, click.Option)
+                else str(option.metavar).strip("[]…")
+            )
+    return name
+
+
+def _in_options(ctx: click.Context, next: str) -> str:
+    """A next step that names parameters, for a command, which has options."""
+    words = re.sub("`([a-z_]+)`", lambda found: _spelled(ctx, found[1]), next)
+    return words[0].lower() + words[1:].removesuffix(".")
+
+
+def values_of(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The values of the parameters that are given, by their names."""
+    return {
+        name.removeprefix(_GIVEN): list(value) if isinstance(value, tuple) else value
+        for name, value in given.items()
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+    }
+
+
+def _parameter(one: Parameter, door: Door, *, is_needed: bool) -> click.Parameter:
+    """A parameter as an option, or as an argument, of a command."""
+    first, name = door.names[0], f"{_GIVEN}{one.name}"
+    kind = _KINDS.get(door.kind or one.names or "") or type_of(item_of(one.type))
+    is_list = isinstance(one.type, kinds_of.ListType)
+    if not first.startswith("-"):
+        nargs = -1 if is_list else 1
+        return _Argument(
+            [name], metavar=first, nargs=nargs, required=is_needed, type=kind, help=one.description
+        )
+    return option(one, door.names, kind, door.metavar, one.description)
+
+
+def option(
+    one: Parameter,
+    names: Sequence[str],
+    kind: click.ParamType | None,  # type: ignore[type-arg]  # generic in new versions only
+    metavar: str | None,
+    help: str,
+) -> click.Option:
+    """A parameter as an option, which is a switch for a truth and repeated for a list."""
+    is_switch = isinstance(one.type, kinds_of.BoolType)
+    return click.Option(
+        [*names, f"{_GIVEN}{one.name}"],
+        type=None if is_switch else kind,
+        metavar=None if is_switch else metavar,
+        is_flag=is_switch,
+        default=None,
+        multiple=isinstance(one.type, kinds_of.ListType) and item_of(one.type) is not one.type,
+        help=help,
+    )
+
+
+_WORDS: Final = (kinds_of.LiteralType, kinds_of.IntType, kinds_of.FloatType, kinds_of.StrType)
+
+
+def item_of(kind: kinds_of.Type) -> kinds_of.Type:
+    """The type of an item of a list whose items are words; any other type itself."""
+    if isinstance(kind, kinds_of.ListType):
+        item = plain(kind.item_type)
+        return item if isinstance(item, _WORDS) else kind
+    return kind
+
+
+def type_of(kind: kinds_of.Type) -> click.ParamType:  # type: ignore[type-arg]
+    """How the word for a value is read from the command line."""
+    if isinstance(kind, kinds_of.LiteralType):
+        return click.Choice([str(value) for value in kind.values])
+    if isinstance(kind, kinds_of.IntType):
+        return click.INT if kind.ge is kind.le is None else click.IntRange(kind.ge, kind.le)
+    if isinstance(kind, kinds_of.FloatType):
+        return click.FLOAT
+    if isinstance(kind, kinds_of.StrType):
+        return click.STRING
+    if isinstance(kind, kinds_of.UnionType):
+        return JsonOrText((object,), "")
+    if isinstance(kind, kinds_of.DictType):
+        return arguments.Json(dict, 'not a JSON object; give {"key": "value"}')
+    return arguments.Json((object,), "")
+
+
+class JsonOrText(arguments.Json):
+    """A value of JSON text; what is not JSON is a text itself."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return arguments.json_value(value)
+        except ValueError:
+            return value
+
+
+class _Program(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """A program that writes a summary, as a function of the entries that it summarizes."""
+
+    name = "cmd"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            words = shlex.split(value)
+        except ValueError as error:
+            self.fail(f"{value!r}: {error}", param, ctx)
+        if not words:
+            self.fail("give a command", param, ctx)
+        return partial(_ask, words)
+
+
+def _ask(words: Sequence[str], entries: Sequence[Entry], instructions: str | None = None) -> str:
+    """The summary that a program writes of the entries, by the user's instructions if any."""
+    from sessiontree.views.parts import text_of_entry  # few commands show whole entries
+
+    transcript = "\n".join(f"{speaker(e)}: {text_of_entry(e)}\n" for e in entries if e.is_content)
+    if instructions is not None:
+        transcript += f"\nThe user's instructions for the summary: {instructions}\n"
+    try:
+        ended = subprocess.run(
+            words,
+            input=transcript.encode(errors="replace"),
+            stdout=subprocess.PIPE,
+            env=environment(),
+        )
+        text = ended.stdout.decode().strip()
+    except OSError as error:
+        fault = f"cannot be run: {error.strerror or error}"
+    except UnicodeDecodeError:
+        fault = "did not answer in UTF-8"
+    else:
+        if text and not ended.returncode:
+            return text
+        fault = f"failed with status {ended.returncode}" if ended.returncode else "answered nothing"
+    raise UsageError(f"the summarizer {shlex.join(words)!r} {fault}; nothing was written")
+
+
+_KINDS: Final[Mapping[str, click.ParamType]] = {  # type: ignore[type-arg]
+    "session": arguments.SESSION_FILE,
+    "path": arguments.PATH,
+    "place": arguments.PLACE,
+    "program": _Program(),
+    "content": arguments.Json((str, list), "give content as a string or a list of blocks"),
+}
+"""How texts are read that name something."""

@@ -1,0 +1,73 @@
+"""A command that is made of an operation and the method of the operation are one."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator
+
+import click
+import pytest
+
+from sessiontree.calls import Dispatcher, Error, Event, Scope
+from sessiontree.cli import COMMANDS, main
+from sessiontree.ops import OWN
+from sessiontree.ops.field import parameters
+from sessiontree.ops.operation import Method
+
+DERIVED = sorted(name for name, (place, _) in COMMANDS.items() if "." in place.partition(":")[2])
+
+
+def command(name: str) -> click.Command:
+    found = main.get_command(click.Context(main), name)
+    assert found is not None
+    return found
+
+
+def operations(name: str) -> Iterator[Method]:
+    """The operations that a command is made of: of its name, and of its flags."""
+    place, *flags = COMMANDS[name][0].split(" --")
+    module, _, attribute = place.partition(":")
+    namespace, _, method = attribute.partition(".")
+    room = "" if module.startswith("ops.") else "cli."
+    methods = getattr(importlib.import_module(f"sessiontree.{room}{module}"), namespace).methods
+    for each in (method, *(flag.partition("=")[2] or flag for flag in flags)):
+        yield methods[each]
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_command_and_its_method_describe_a_parameter_in_one_place(name: str) -> None:
+    every = [one for method in operations(name) for one in parameters(method.params)]
+    described = {one.name: one.description for one in reversed(every)}
+    shown = {
+        str(one.name).removeprefix("given_"): getattr(one, "help", None) or vars(one).get("text")
+        for one in command(name).params
+        if str(one.name).startswith("given_")
+    }
+    assert "session" in shown
+    assert shown == {parameter: described[parameter] for parameter in shown}
+
+
+def test_each_parameter_of_a_method_is_an_option_of_its_call_with_the_same_text() -> None:
+    calls = command("call")
+    assert isinstance(calls, click.Group)
+    for namespace in OWN.values():
+        for method in namespace.methods.values():
+            with click.Context(calls) as ctx:
+                made = calls.get_command(ctx, method.full_name)
+            assert made is not None
+            shown = {option.name: option.help for option in made.params if option.name}
+            for name, schema in method.params_schema["properties"].items():
+                assert str(shown[f"given_{name}"]).startswith(schema["description"]), (
+                    method.full_name
+                )
+
+
+def test_what_is_only_for_people_is_refused_as_a_parameter_of_a_method() -> None:
+    merge = OWN["branch"].methods["merge"]
+    assert "summarizer" in {one.name for one in parameters(merge.params) if one.is_for_people}
+    events: list[Event] = []
+    given = {"session": "latest", "ref": "@", "summarizer": "cat"}
+    Dispatcher(Scope(write=True)).call("branch.merge", given, events.append)
+    assert [event.message for event in events if isinstance(event, Error)] == [
+        "branch.merge has no parameter 'summarizer'; did you mean 'summarize'?"
+    ]
