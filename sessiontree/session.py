@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from sessiontree.history.edits import FileEvent
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
-    from sessiontree.recording.events import Event
+    from sessiontree.recording.events import StreamEvent
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.blobs import Blobs
     from sessiontree.views.compare import Comparison
@@ -526,7 +526,7 @@ class Session:
         """
         return outline.draw(self.cursor, all=all, width=width)
 
-    def conversation(self, ref: Ref | None = None) -> Iterator[Event]:
+    def conversation(self, ref: Ref | None = None) -> Iterator[StreamEvent]:
         """Yield a path as events, with the same classes as the events of a recorded stream.
 
         `sessiontree.recording.events` defines the classes. Each whole block and each whole message

@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 282,
-    "lines of sessiontree": 92_759,
-    "lines of tests": 98_890,
+    "modules of sessiontree": 284,
+    "lines of sessiontree": 93_150,
+    "lines of tests": 98_979,
 }
 
 

@@ -42,7 +42,7 @@ _LOCK: Final = ".lock"
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
 
-class Place:
+class SessionFiles:
     """A folder of a store.
 
     Args:
@@ -60,19 +60,19 @@ class Place:
         """Return the file of the session of an id; ids that differ have other files."""
         return self._catalog.file(f"{self._name}/{_name_of(id)}{ENDING}")
 
-    def inside(self, id: str) -> Place:
+    def inside(self, id: str) -> SessionFiles:
         """Return the folder of an id in this folder; ids that differ have other folders."""
-        return Place(self.store, f"{self._name}/{_name_of(id)}")
+        return SessionFiles(self.store, f"{self._name}/{_name_of(id)}")
 
     def files(self) -> Iterator[str]:
         """Yield the files of the sessions in the folder, by name; none if it is not there."""
         files, _ = self._names()
         yield from (self._catalog.file(f"{self._name}/{name}") for name in sorted(files))
 
-    def folders(self) -> Iterator[Place]:
+    def folders(self) -> Iterator[SessionFiles]:
         """Yield the folders in the folder, by name; none if it is not there."""
         _, folders = self._names()
-        yield from (Place(self.store, f"{self._name}/{name}") for name in sorted(folders))
+        yield from (SessionFiles(self.store, f"{self._name}/{name}") for name in sorted(folders))
 
     def _names(self) -> tuple[set[str], set[str]]:
         """The names of the sessions in the folder, and those of the folders in it."""

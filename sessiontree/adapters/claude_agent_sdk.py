@@ -26,7 +26,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import CLAUDE_AGENT_SDK, Place, check_sound, loses_content
+from sessiontree.adapters.base import CLAUDE_AGENT_SDK, SessionFiles, check_sound, loses_content
 from sessiontree.adapters.claude_lines import (
     STARTS,
     Given,
@@ -85,7 +85,7 @@ _DELETED: Final = "claude-agent-sdk:deleted"
 T = TypeVar("T")
 
 
-class _Told(msgspec.Struct):
+class _SdkFact(msgspec.Struct):
     """The fact of a session."""
 
     mtime: int  # when the transcript was written last, in milliseconds; it only grows
@@ -118,7 +118,7 @@ class SessionTreeStore(SessionStore):
 
     def __init__(self, root: PathLike | Store | None = None) -> None:
         CLAUDE_AGENT_SDK.check()
-        self._place = Place(root, FOLDER)
+        self._place = SessionFiles(root, FOLDER)
         self.store, self.folder = self._place.store, self._place.folder
         self._indexes = _Indexes()
         self._failed: dict[tuple[str, str | None], tuple[int, list[Any]]] = {}
@@ -451,13 +451,13 @@ def _fact_of(key: Key) -> str:
     return _KEY if key.lane is None else LANE_KEY + key.lane
 
 
-def _told(entry: Entry) -> _Told:
+def _told(entry: Entry) -> _SdkFact:
     """The fact of a session, as an entry gives it; an empty one without it."""
-    return msgspec.convert((entry.get("metadata") or {}).get(_KEY) or {"mtime": 0}, _Told)
+    return msgspec.convert((entry.get("metadata") or {}).get(_KEY) or {"mtime": 0}, _SdkFact)
 
 
 def _fact(
-    key: Key, tail: str, told: _Told, wanted: _Wanted, lines: Sequence[Mapping[str, Any]]
+    key: Key, tail: str, told: _SdkFact, wanted: _Wanted, lines: Sequence[Mapping[str, Any]]
 ) -> SourceEntry:
     """The entry with the fact that sums up a key's lines so far, and the title if it changed."""
     mtime = max(time.time_ns() // 1_000_000, told.mtime + 1)
@@ -478,7 +478,7 @@ def _title(summary: dict[str, Any]) -> str | None:
 
 
 def _folded(
-    told: _Told, project_key: str, session_id: str, lines: Sequence[Mapping[str, Any]]
+    told: _SdkFact, project_key: str, session_id: str, lines: Sequence[Mapping[str, Any]]
 ) -> SessionSummaryEntry:
     before: SessionSummaryEntry | None = None
     if told.mtime:

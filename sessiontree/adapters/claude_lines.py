@@ -29,7 +29,7 @@ import orjson
 
 from sessiontree.agents.base import START, Values, values
 from sessiontree.agents.claude_code.lines import message_of, metadata_of, new_costs, session_cost
-from sessiontree.agents.claude_code.threads import Node, node_of
+from sessiontree.agents.claude_code.threads import ThreadNode, node_of
 from sessiontree.core.codec import check_seal
 from sessiontree.core.entry import Entry, decode_leniently, decode_object
 from sessiontree.core.index import NO_ROW, TreeIndex
@@ -83,7 +83,9 @@ class Placed(NamedTuple):
 
     uuid: str
     parent: str  # the uuid of the entry above it
-    node: Node | None = None  # the place of its line in the conversation; None without such a place
+    node: ThreadNode | None = (
+        None  # the place of its line in the conversation; None without such a place
+    )
     says: bool = False  # whether it is a message of the conversation
     json: bytes = b""  # its line; empty without one
 
@@ -312,11 +314,11 @@ class Placing:
         self._messages.update(dict.fromkeys(passed, found))
         return found
 
-    def _is_own(self, node: Node) -> bool:
+    def _is_own(self, node: ThreadNode) -> bool:
         """Whether a message is one of the agent whose transcript this is."""
         return self._key.lane is not None or self._is_aside or node.is_main
 
-    def _parent_of(self, node: Node) -> str:
+    def _parent_of(self, node: ThreadNode) -> str:
         """The uuid of the entry below which a line goes."""
         named = node.parent or (node.logical_parent if node.boundary else None)
         parent = None if named is None else self._known(named)
@@ -339,7 +341,7 @@ class Placing:
                 return False
         return False
 
-    def _entry_of(self, given: Given, node: Node, uuid: str, parent: str) -> SourceEntry:
+    def _entry_of(self, given: Given, node: ThreadNode, uuid: str, parent: str) -> SourceEntry:
         if not self._says(node):
             return self._custom(given, uuid, parent)
         line = values(given.json) or Values({})
@@ -352,7 +354,7 @@ class Placing:
         entry = made(kind, uuid, parent, self._key.lane, fields, node.timestamp)
         return self._with_original(entry, given, node)
 
-    def _says(self, node: Node) -> bool:
+    def _says(self, node: ThreadNode) -> bool:
         """Whether a line is a message of the conversation."""
         if not node.is_message:
             return False
@@ -361,7 +363,7 @@ class Placing:
         return self._key.lane is not None or self._is_aside or not (node.sidechain or node.team)
 
     def _compaction(
-        self, line: Values, node: Node, uuid: str, parent: str
+        self, line: Values, node: ThreadNode, uuid: str, parent: str
     ) -> dict[str, bytes] | None:
         """The fields of a compaction; None if the line is an ordinary message."""
         summary = text_of({"content": line.inside("message").value("content")})
@@ -399,7 +401,7 @@ class Placing:
         lane = self._key.lane
         return made("custom", uuid, parent, lane, fields, at if isinstance(at, str) else None)
 
-    def _with_original(self, entry: SourceEntry, given: Given, node: Node) -> SourceEntry:
+    def _with_original(self, entry: SourceEntry, given: Given, node: ThreadNode) -> SourceEntry:
         """An entry with the keys of its line that it does not hold, and those it has more."""
         held = {"uuid": entry.uuid, "parentUuid": entry.parent, "sessionId": self._session_id}
         if node.timestamp:
@@ -418,7 +420,7 @@ class Placing:
         return entry
 
 
-def _is_of(node: Node | None, response: str | None) -> bool:
+def _is_of(node: ThreadNode | None, response: str | None) -> bool:
     """Whether a message is a part of a response, or a result of a call."""
     if node is None:
         return False

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import GOOGLE_ADK, Place, check_sound, up
+from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, up
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError, SessionExistsError, SessionNotFoundError
@@ -47,14 +47,14 @@ _URL_SAFE: Final = str.maketrans("-_", "+/")
 _STANDARD: Final = str.maketrans("+/", "-_")
 
 
-class Translated(NamedTuple):
+class AdkMessage(NamedTuple):
     """A message of a session, and what is kept beside it."""
 
     message: Json
     kept: Json
 
 
-class _Piece(NamedTuple):
+class _EventPart(NamedTuple):
     """A part: its role, its block, the key whose value is in the block, and the rest of it."""
 
     role: str
@@ -63,7 +63,7 @@ class _Piece(NamedTuple):
     rest: Json
 
 
-def translated(event: Json) -> list[Translated]:
+def translated(event: Json) -> list[AdkMessage]:
     """The messages for an event, none if it has no parts; the last keeps its other keys."""
     content = event.get("content") or {}
     answers = event.get("author") != "user"
@@ -91,26 +91,26 @@ def restored(pieces: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> J
     return {**event, "content": {**event["content"], "parts": parts}}
 
 
-def _of_one_message(numbered: tuple[int, _Piece]) -> tuple[str, int]:
+def _of_one_message(numbered: tuple[int, _EventPart]) -> tuple[str, int]:
     number, piece = numbered
     return piece.role, number if piece.role == "toolResult" else 0
 
 
-def _joined(group: list[_Piece]) -> Translated:
+def _joined(group: list[_EventPart]) -> AdkMessage:
     message: Json = {"role": group[0].role, "content": [piece.block for piece in group]}
     if group[0].role == "toolResult":
         answer = group[0].rest["functionResponse"]
         message["toolCallId"], message["toolName"] = answer["id"], answer["name"]
         message["isError"] = False
-    return Translated(message, {"parts": [[piece.moved, piece.rest] for piece in group]})
+    return AdkMessage(message, {"parts": [[piece.moved, piece.rest] for piece in group]})
 
 
-def _piece(part: Json, answers: bool) -> _Piece:
+def _piece(part: Json, answers: bool) -> _EventPart:
     role = "assistant" if answers else "user"
     if isinstance(part.get("text"), str):
         kind = "thinking" if part.get("thought") else "text"
         block = {"type": kind, kind: part["text"]}
-        return _Piece(role, block, "text", _without(part, "text"))
+        return _EventPart(role, block, "text", _without(part, "text"))
     call: Any = part.get("functionCall")
     answer: Any = part.get("functionResponse")
     data: Any = part.get("inlineData")
@@ -118,16 +118,16 @@ def _piece(part: Json, answers: bool) -> _Piece:
         named = {"id": call["id"], "name": call["name"], "arguments": call.get("args")}
         rest = {**part, "functionCall": _without(call, "args")}
         moved = "args" if "args" in call else None
-        return _Piece("assistant", {"type": "toolCall", **named}, moved, rest)
+        return _EventPart("assistant", {"type": "toolCall", **named}, moved, rest)
     if _is_named(answer) and "response" in answer:
         rest = {**part, "functionResponse": _without(answer, "response")}
-        return _Piece("toolResult", _json(answer["response"]), "response", rest)
+        return _EventPart("toolResult", _json(answer["response"]), "response", rest)
     if isinstance(data, dict) and isinstance(data.get("data"), str):
         type = str(data.get("mimeType"))
         source = {"type": "base64", "media_type": type, "data": data["data"].translate(_URL_SAFE)}
         block = {"type": "image" if type.startswith("image/") else "document", "source": source}
-        return _Piece(role, block, "data", {**part, "inlineData": _without(data, "data")})
-    return _Piece(role, _json(part), "part", {})
+        return _EventPart(role, block, "data", {**part, "inlineData": _without(data, "data")})
+    return _EventPart(role, _json(part), "part", {})
 
 
 def _part(block: Mapping[str, Any], moved: str | None, rest: Json) -> Json:
@@ -251,7 +251,7 @@ class SessionTreeSessionService(BaseSessionService):
 
     def __init__(self, root: PathLike | Store | None = None) -> None:
         GOOGLE_ADK.check()
-        self._place = Place(root, FOLDER)
+        self._place = SessionFiles(root, FOLDER)
         self.store, self.folder = self._place.store, self._place.folder
 
     def file_of(self, app_name: str, user_id: str, session_id: str) -> str:
@@ -339,7 +339,7 @@ class SessionTreeSessionService(BaseSessionService):
 
     # Below, in a thread
 
-    def _user(self, app_name: str, user_id: str) -> Place:
+    def _user(self, app_name: str, user_id: str) -> SessionFiles:
         return self._place.inside(app_name).inside(user_id)
 
     def _file_of_app(self, app_name: str) -> str:

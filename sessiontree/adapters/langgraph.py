@@ -29,8 +29,8 @@ from anyio.to_thread import run_sync
 
 from sessiontree.adapters import langgraph_checkpoints as checkpoints
 from sessiontree.adapters import langgraph_checkpoints as kept
-from sessiontree.adapters.base import LANGGRAPH, Place, check_sound
-from sessiontree.adapters.langgraph_checkpoints import KEY, Above, Found, Name, about_of
+from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound
+from sessiontree.adapters.langgraph_checkpoints import KEY, Above, CheckpointAt, Name, about_of
 from sessiontree.core.entry import Entry
 from sessiontree.errors import (
     NothingToDoError,
@@ -92,7 +92,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     ) -> None:
         LANGGRAPH.check()
         super().__init__(serde=serde)
-        place = Place(root, FOLDER)
+        place = SessionFiles(root, FOLDER)
         self.store, self.folder = place.store, place.folder
         self._place, self._files = place, place.files
         self._known = _Known()
@@ -457,7 +457,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
             if type(value) is list
         }
 
-    def _tuple(self, session: Session, thread: str, found: Found) -> CheckpointTuple:
+    def _tuple(self, session: Session, thread: str, found: CheckpointAt) -> CheckpointTuple:
         about = about_of(found.entry)
         place = Name(thread, about["ns"], about["id"])
         values = dict(self._values(session, found.entry, about["at"]))
@@ -475,7 +475,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         )
 
     def _pending(
-        self, found: Found, wanted: Container[str] | None = None
+        self, found: CheckpointAt, wanted: Container[str] | None = None
     ) -> builtins.list[PendingWrite]:
         """The pending writes of a checkpoint in their order, or those to some channels."""
         stored: dict[tuple[str, int], tuple[str, str, Json]] = {}
@@ -556,7 +556,7 @@ class Snapshot(NamedTuple):
         return bool(self.state == (item if type(item) in _ATOMS else serde.dumps_typed(item)))
 
 
-class _Seen(NamedTuple):
+class _SeenCheckpoint(NamedTuple):
     """A checkpoint that was read or written: its entry, and the items of its lists."""
 
     entry: Entry
@@ -571,17 +571,17 @@ class _Known:
     """
 
     def __init__(self) -> None:
-        self._seen: OrderedDict[tuple[str, str], _Seen] = OrderedDict()
+        self._seen: OrderedDict[tuple[str, str], _SeenCheckpoint] = OrderedDict()
         self._early: OrderedDict[tuple[str, str], int] = OrderedDict()
         self._lock = Lock()
 
-    def get(self, session: Session, key: str) -> _Seen | None:
+    def get(self, session: Session, key: str) -> _SeenCheckpoint | None:
         return self._seen.get((session.header.uuid, key))
 
     def put(self, session: Session, entry: Entry, lists: dict[str, list[Snapshot]]) -> None:
         name = session.header.uuid, about_of(entry)["key"]
         with self._lock:
-            _keep(self._seen, name, _Seen(entry, lists))
+            _keep(self._seen, name, _SeenCheckpoint(entry, lists))
             self._early.pop(name, None)
 
     def note_early(self, session: Session, key: str) -> None:

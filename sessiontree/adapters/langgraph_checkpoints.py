@@ -316,7 +316,7 @@ class Name(NamedTuple):
         return {"configurable": named}
 
 
-class Found(NamedTuple):
+class CheckpointAt(NamedTuple):
     """The entry of a checkpoint, those of its pending writes, and whether it was hidden by name."""
 
     entry: Entry
@@ -429,7 +429,7 @@ def parent_below(session: Session, above: Entry | None) -> Entry | None:
     return None if last.uuid == parent.uuid else parent
 
 
-def find(session: Session, place: Name) -> Found | None:
+def find(session: Session, place: Name) -> CheckpointAt | None:
     """The checkpoint of an id, with its writes; those that came early are above it."""
     newest: Entry | None = None
     writes: list[Entry] = []
@@ -450,7 +450,7 @@ def find(session: Session, place: Name) -> Found | None:
         return newest is not None and not is_again and above <= 0
 
     session.reader.last_with(key, is_last)
-    return None if newest is None else Found(newest, writes[::-1], is_hidden)
+    return None if newest is None else CheckpointAt(newest, writes[::-1], is_hidden)
 
 
 def last_put(session: Session, space: str) -> Entry | None:
@@ -459,7 +459,7 @@ def last_put(session: Session, space: str) -> Entry | None:
     return session.reader.last_with(text, lambda entry: about_of(entry).get("space") == text)
 
 
-def shown(session: Session, name: Name) -> Found | None:
+def shown(session: Session, name: Name) -> CheckpointAt | None:
     """The checkpoint of an id, or the one of a namespace with the highest id, if not hidden."""
     if name.id is not None:
         found = find(session, name)
@@ -474,7 +474,7 @@ def shown(session: Session, name: Name) -> Found | None:
     return next((each for each in others if about_of(each.entry)["ns"] == name.space), None)
 
 
-def visible(session: Session) -> Iterator[Found]:
+def visible(session: Session) -> Iterator[CheckpointAt]:
     """The checkpoints that are not hidden, the one with the highest id first."""
     found: dict[str, Entry] = {}
     writes: defaultdict[str, list[Entry]] = defaultdict(list)
@@ -486,7 +486,7 @@ def visible(session: Session) -> Iterator[Found]:
     hidden = Hidden.of(session)
     for entry in sorted(found.values(), key=lambda entry: about_of(entry)["id"], reverse=True):
         if not hidden.has(entry):
-            yield Found(entry, writes[about_of(entry)["key"]])
+            yield CheckpointAt(entry, writes[about_of(entry)["key"]])
 
 
 @contextmanager

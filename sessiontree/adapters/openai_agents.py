@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import OPENAI_AGENTS, Place, check_sound, up
+from sessiontree.adapters.base import OPENAI_AGENTS, SessionFiles, check_sound, up
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, check_fields
 from sessiontree.core.message import block_text, blocks_of
@@ -73,7 +73,7 @@ _CALLS: Final = _UNNAMED | {
 T = TypeVar("T")
 
 
-class _Item(NamedTuple):
+class _AgentsItem(NamedTuple):
     """An item, with its entry."""
 
     entry: Entry
@@ -135,7 +135,7 @@ class SessionTreeSession:
         self.session_settings: SessionSettings | None = coerce_session_settings(
             session_settings or {}
         )
-        self._place = Place(root, FOLDER)
+        self._place = SessionFiles(root, FOLDER)
         self.file = self._place.file_of(session_id)
 
     # The methods of a session
@@ -497,16 +497,18 @@ def _parent(session: Session) -> Entry | None:
     return None if tip.uuid == session.leaf.uuid else tip
 
 
-def _up(session: Session, entry: Entry) -> Iterator[_Item]:
+def _up(session: Session, entry: Entry) -> Iterator[_AgentsItem]:
     """The items at and above an entry, the last first."""
     for each in up(session, entry):
         if each.type == "message":
-            yield _Item(each, each["message"])
+            yield _AgentsItem(each, each["message"])
         elif each.type == "custom" and each.get("customType") == _ITEM:
-            yield _Item(each, each["data"])
+            yield _AgentsItem(each, each["data"])
 
 
-def _items(session: Session, branch_id: str | None = None, most: int | None = None) -> list[_Item]:
+def _items(
+    session: Session, branch_id: str | None = None, most: int | None = None
+) -> list[_AgentsItem]:
     """The items of a branch, or the last ones; none if there is no such branch."""
     tip = _tip(session)
     branches = _branches(session) if branch_id is not None else None
@@ -606,7 +608,7 @@ def _texts(content: object) -> list[str]:
     return [block_text(block) for block in blocks_of({"content": content})]
 
 
-def _numbered(items: Sequence[_Item]) -> Iterator[tuple[int, _Item]]:
+def _numbered(items: Sequence[_AgentsItem]) -> Iterator[tuple[int, _AgentsItem]]:
     """Each item with the number of its turn."""
     turn = 0
     for item in items:

@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import PYDANTIC_AI, Place, check_sound, up
+from sessiontree.adapters.base import PYDANTIC_AI, SessionFiles, check_sound, up
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
@@ -51,14 +51,14 @@ _CALLS: Final = ("tool-call", "tool-search-call", "capability-load-call")
 _STOPS: Final = {"stop": "stop", "length": "length", "tool_call": "toolUse", "error": "error"}
 
 
-class Translated(NamedTuple):
+class PydanticMessage(NamedTuple):
     """A message of a session, and what is kept beside it."""
 
     message: Json
     kept: Json
 
 
-class _Piece(NamedTuple):
+class _MessagePiece(NamedTuple):
     """A block, the name of the key that it has the value of, and the other keys.
 
     Without a name, all keys are kept.
@@ -69,7 +69,7 @@ class _Piece(NamedTuple):
     rest: Any
 
 
-class _Part(NamedTuple):
+class _ModelPart(NamedTuple):
     """A part: its role, its blocks, and what is kept of it."""
 
     role: str
@@ -77,13 +77,13 @@ class _Part(NamedTuple):
     kept: Json
 
 
-def translated(message: Json) -> list[Translated]:
+def translated(message: Json) -> list[PydanticMessage]:
     """The messages for one message of pydantic-ai, at least one; the last keeps its other keys."""
     is_answer = message["kind"] == "response"
     parts = [_answered(part) if is_answer else _asked(part) for part in message["parts"]]
     found = [_joined(role, group) for role, group in _groups(parts)]
     if not found:
-        found = [Translated({"role": "assistant" if is_answer else "user", "content": []}, {})]
+        found = [PydanticMessage({"role": "assistant" if is_answer else "user", "content": []}, {})]
     found[-1].kept["message"] = {key: value for key, value in message.items() if key != "parts"}
     if is_answer:
         found[-1].message.update(_facts(message))
@@ -101,7 +101,7 @@ def restored(pieces: Iterable[tuple[Mapping[str, Any], Mapping[str, Any]]]) -> J
     return {"parts": parts, **rest}
 
 
-def _groups(parts: Iterable[_Part]) -> Iterator[tuple[str, list[_Part]]]:
+def _groups(parts: Iterable[_ModelPart]) -> Iterator[tuple[str, list[_ModelPart]]]:
     """The parts of one role that follow each other; each result alone."""
     for role, group in groupby(parts, lambda part: part.role):
         if role == "toolResult":
@@ -110,7 +110,7 @@ def _groups(parts: Iterable[_Part]) -> Iterator[tuple[str, list[_Part]]]:
             yield role, list(group)
 
 
-def _joined(role: str, group: list[_Part]) -> Translated:
+def _joined(role: str, group: list[_ModelPart]) -> PydanticMessage:
     message: Json = {"role": role, "content": [block for part in group for block in part.blocks]}
     if role == "toolResult":
         part = group[0].kept["part"]
@@ -118,10 +118,10 @@ def _joined(role: str, group: list[_Part]) -> Translated:
         message["toolName"] = part["tool_name"]
         is_retry = part["part_kind"] == "retry-prompt"
         message["isError"] = is_retry or part.get("outcome", "success") != "success"
-    return Translated(message, {"parts": [part.kept for part in group]})
+    return PydanticMessage(message, {"parts": [part.kept for part in group]})
 
 
-def _asked(part: Json) -> _Part:
+def _asked(part: Json) -> _ModelPart:
     """A part of a request."""
     kind, content = part["part_kind"], part.get("content")
     if kind in _RESULTS and isinstance(part.get("tool_call_id"), str) and part.get("tool_name"):
@@ -132,51 +132,53 @@ def _asked(part: Json) -> _Part:
         pieces = [_item(item) for item in content]
         items = [[piece.moved, piece.rest] for piece in pieces]
         kept = {"part": _without(part, "content"), "items": items}
-        return _Part(role, [piece.block for piece in pieces], kept)
+        return _ModelPart(role, [piece.block for piece in pieces], kept)
     if isinstance(content, str):
-        return _part(role, _Piece(_text(content), "content", _without(part, "content")))
+        return _part(role, _MessagePiece(_text(content), "content", _without(part, "content")))
     shown = f"[{kind}]" if content is None else json_text(content)
-    return _part(role, _Piece(_text(shown), None, part))
+    return _part(role, _MessagePiece(_text(shown), None, part))
 
 
-def _answered(part: Json) -> _Part:
+def _answered(part: Json) -> _ModelPart:
     """A part of a response."""
     kind, content = part["part_kind"], part.get("content")
     if kind == "text" and isinstance(content, str):
-        return _part("assistant", _Piece(_text(content), "content", _without(part, "content")))
+        return _part(
+            "assistant", _MessagePiece(_text(content), "content", _without(part, "content"))
+        )
     if kind == "thinking" and isinstance(content, str):
         block = {"type": "thinking", "thinking": content}
-        return _part("assistant", _Piece(block, "content", _without(part, "content")))
+        return _part("assistant", _MessagePiece(block, "content", _without(part, "content")))
     if kind in _CALLS and isinstance(part.get("tool_call_id"), str):
         named = {"id": part["tool_call_id"], "name": part.get("tool_name")}
         call = {"type": "toolCall", **named, "arguments": part.get("args")}
         moved = "args" if "args" in part else None
-        return _part("assistant", _Piece(call, moved, _without(part, "args")))
-    return _part("assistant", _Piece({"type": kind}, None, part))
+        return _part("assistant", _MessagePiece(call, moved, _without(part, "args")))
+    return _part("assistant", _MessagePiece({"type": kind}, None, part))
 
 
-def _part(role: str, piece: _Piece) -> _Part:
+def _part(role: str, piece: _MessagePiece) -> _ModelPart:
     kept: Json = {"part": piece.rest}
     if piece.moved is not None:
         kept["moved"] = piece.moved
-    return _Part(role, [piece.block], kept)
+    return _ModelPart(role, [piece.block], kept)
 
 
-def _item(item: Any) -> _Piece:
+def _item(item: Any) -> _MessagePiece:
     """An item of a prompt."""
     if isinstance(item, str):
-        return _Piece(_text(item), "text", None)
+        return _MessagePiece(_text(item), "text", None)
     kind, data = item.get("kind"), item.get("data")
     if kind == "binary" and isinstance(data, str):
         type = item.get("media_type")
         named = "image" if str(type).startswith("image/") else "document"
         block: Json = {"type": named, "source": _base64(type, data)}
-        return _Piece(block, "data", _without(item, "data"))
+        return _MessagePiece(block, "data", _without(item, "data"))
     if kind == "image-url":
         shown: Json = {"type": "image", "source": {"type": "url", "url": item.get("url")}}
-        return _Piece(shown, None, item)
+        return _MessagePiece(shown, None, item)
     text = item.get("content", item.get("url"))
-    return _Piece(_text(text if isinstance(text, str) else f"[{kind}]"), None, item)
+    return _MessagePiece(_text(text if isinstance(text, str) else f"[{kind}]"), None, item)
 
 
 def _whole_part(kept: Mapping[str, Any], blocks: Iterator[Mapping[str, Any]]) -> Json:
@@ -249,7 +251,7 @@ FOLDER: Final = "pydantic-ai"
 _KEY: Final = "pydanticAi"
 _RECORDS: Final = TypeAdapter(ConversationRecord)
 
-_Made = tuple["ConversationEntry", list[Translated]]
+_Made = tuple["ConversationEntry", list[PydanticMessage]]
 
 
 class SessionTreeConversationStore(ConversationStore):
@@ -271,7 +273,7 @@ class SessionTreeConversationStore(ConversationStore):
 
     def __init__(self, root: PathLike | Store | None = None) -> None:
         PYDANTIC_AI.check()
-        self._place = Place(root, FOLDER)
+        self._place = SessionFiles(root, FOLDER)
         self.store, self.folder = self._place.store, self._place.folder
         self._files: OrderedDict[str, str] = OrderedDict()  # of entries, the last ones
         self._remembering = threading.Lock()
@@ -472,7 +474,7 @@ def _has(session: Session, entry_id: str | None) -> bool:
     return entry_id is None or session.reader.by_uuid(entry_id) is not None
 
 
-def _append(session: Session, entry: ConversationEntry, messages: list[Translated]) -> None:
+def _append(session: Session, entry: ConversationEntry, messages: list[PydanticMessage]) -> None:
     """Append a message below its parent, as one entry for each message of the session."""
     parent = session.header.uuid if entry.parent_id is None else entry.parent_id
     below = None if session.reader.skip_markers(session.leaf).uuid == parent else parent
@@ -482,7 +484,7 @@ def _append(session: Session, entry: ConversationEntry, messages: list[Translate
         below = None
 
 
-def _messages_of(entry: ConversationEntry) -> list[Translated]:
+def _messages_of(entry: ConversationEntry) -> list[PydanticMessage]:
     try:
         (message,) = ModelMessagesTypeAdapter.dump_python([entry.message], mode="json")
     except (PydanticSerializationError, ValueError) as error:

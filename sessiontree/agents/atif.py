@@ -27,7 +27,7 @@ from typing import Any, Final
 
 from sessiontree.agents import writing
 from sessiontree.context.providers import reading
-from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.providers.values import clean_text, clean_value
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
@@ -97,7 +97,7 @@ class AtifWriter:
             lane: data.get("toolUseId") for lane, data in writing.subagents(source).items()
         }
         none = bytearray(len(source.tree))
-        self._main = _Line(source.id, source.path(source.leaf), none, {})
+        self._main = _WorkLine(source.id, source.path(source.leaf), none, {})
         self._survey(self._main)
         if not self._main.touched:
             raise writing.no_message(source, "trajectory")
@@ -131,7 +131,7 @@ class AtifWriter:
             yield b"}"
         yield b"]}\n" if self._lanes else b"}\n"
 
-    def _document(self, line: _Line) -> Iterator[bytes]:
+    def _document(self, line: _WorkLine) -> Iterator[bytes]:
         yield writing.json_of(self._start(line))[:-1] + b',"steps":['
         steps = _Steps(writing.Losses(), self._save_image)  # the losses are counted already
         for _ in self._fill(line, steps):
@@ -154,7 +154,7 @@ class AtifWriter:
             return {**value, "path": f"{self._folder}/{value['path']}"}
         return {key: self._with_paths(each) for key, each in value.items()}
 
-    def _fill(self, line: _Line, steps: _Steps) -> Iterator[None]:
+    def _fill(self, line: _WorkLine, steps: _Steps) -> Iterator[None]:
         """Give the messages of a path to steps, one at each iteration."""
         source = self._source
         settings = header_settings(source.header.body)
@@ -182,7 +182,7 @@ class AtifWriter:
             found[row] = level
         return found
 
-    def _survey(self, line: _Line) -> None:
+    def _survey(self, line: _WorkLine) -> None:
         steps = _Steps(self._losses, self._save_image)
         for _ in self._fill(line, steps):
             for step in steps.preceding():
@@ -192,7 +192,7 @@ class AtifWriter:
         line.touched = steps.touched
         line.totals = {"total_steps": len(steps.touched), **line.totals}
 
-    def _count(self, step: Step, line: _Line) -> None:
+    def _count(self, step: Step, line: _WorkLine) -> None:
         line.model = step.get("model_name", line.model)
         for made in step.get("tool_calls", ()):
             if made["tool_call_id"] in self._calls.values():
@@ -204,7 +204,7 @@ class AtifWriter:
             if (value := step["metrics"].get(key)) is not None:
                 line.totals[total] = line.totals.get(total, 0) + value
 
-    def _start(self, line: _Line) -> dict[str, Any]:
+    def _start(self, line: _WorkLine) -> dict[str, Any]:
         metadata = self._source.metadata
         agent: dict[str, Any] = {
             "name": writing.text_in(metadata.get("agent")) or writing.UNKNOWN,
@@ -222,11 +222,11 @@ class AtifWriter:
             "agent": agent,
         }
 
-    def _lines_of_lanes(self, own: bytearray) -> list[_Line]:
+    def _lines_of_lanes(self, own: bytearray) -> list[_WorkLine]:
         source = self._source
-        found: list[_Line] = []
+        found: list[_WorkLine] = []
         for lane, tips in writing.durable_lanes(source):
-            line = _Line(lane, source.path(tips[-1]), own, {"extra": {"lane": lane}})
+            line = _WorkLine(lane, source.path(tips[-1]), own, {"extra": {"lane": lane}})
             source.room.take(len(line.rows))
             self._survey(line)
             if line.is_copied:
@@ -272,7 +272,7 @@ class AtifWriter:
 
 
 @dataclass
-class _Line:
+class _WorkLine:
     """A line of work, and the totals of its steps."""
 
     id: str
@@ -296,7 +296,7 @@ class _Steps:
         self._taken = 0
         self._losses = losses
         self._save_image = save_image
-        self._reading = Reading(losses, None)
+        self._reading = MessageReader(losses, None)
         self._open: dict[str, Step] = {}
         self._response_id = ""
 
@@ -357,7 +357,7 @@ class _Steps:
         self, pieces: list[reading.Part], message: Message, entry: Entry, effort: str | None
     ) -> None:
         """Add a model's response: a step, or more of the last one."""
-        shown = (part for part in pieces if isinstance(part, reading.Text | reading.Media))
+        shown = (part for part in pieces if isinstance(part, reading.TextPart | reading.Media))
         content = self._content(shown)
         id = writing.text_in(message.get("id")) if "usage" in message else ""
         if id and id == self._response_id:
@@ -384,7 +384,7 @@ class _Steps:
         if metrics := _metrics(message.get("usage")):
             step["metrics"] = metrics
         for part in pieces:
-            if isinstance(part, reading.Call):
+            if isinstance(part, reading.SentCall):
                 self._add_call(step, part.id, part.name, writing.arguments_of(part))
             elif isinstance(part, reading.Hosted):
                 self._hosted(step, part, entry)
@@ -401,7 +401,7 @@ class _Steps:
             arguments = clean_value(given) if isinstance(given, dict) else {}
             self._add_call(step, part.id, str(block.get("name") or ""), arguments)
         else:
-            text = reading.Text(clean_text(json_text(block.get("content"))))
+            text = reading.TextPart(clean_text(json_text(block.get("content"))))
             self._add_result(reading.Result(part.id, (text,)), entry)
 
     def _add_result(self, result: reading.Result, entry: Entry) -> None:
@@ -420,7 +420,7 @@ class _Steps:
         """Text; parts if there are images that can be shown."""
         made: list[dict[str, Any]] = []
         for part in pieces:
-            if isinstance(part, reading.Text):
+            if isinstance(part, reading.TextPart):
                 made.append({"type": "text", "text": part.text})
             elif isinstance(part, reading.Media):
                 made.append(self._media(part))

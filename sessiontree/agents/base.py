@@ -34,7 +34,7 @@ from sessiontree.errors import EntryError, TooMuchError
 _NOTHING: Final[Mapping[str, Any]] = {}
 
 
-class Place(NamedTuple):
+class LinePlace(NamedTuple):
     """The position of a line."""
 
     source: int  # 0 for the file itself, 1 and up for the files beside it
@@ -49,7 +49,7 @@ MOST_SHORT: Final = 20_000
 _BYTES_FOR_EACH_SHORT: Final = 250
 """How many may be so short; in a file of more bytes one for each of so many bytes."""
 
-START: Final = Place(0, 1, 0)
+START: Final = LinePlace(0, 1, 0)
 
 
 class SourceLine:
@@ -62,7 +62,7 @@ class SourceLine:
 
     __slots__ = ("_values", "is_torn", "place", "text", "whole")
 
-    def __init__(self, place: Place, text: bytes, whole: SourceLine | None = None) -> None:
+    def __init__(self, place: LinePlace, text: bytes, whole: SourceLine | None = None) -> None:
         self.place = place
         self.text = text
         self.is_torn = False
@@ -77,7 +77,7 @@ class SourceLine:
         return self._values
 
 
-Report = Callable[[str, Place, str], None]
+Report = Callable[[str, LinePlace, str], None]
 """Takes the kind of damage, its place and its cause; or `UNKNOWN_TYPE`, and the type."""
 
 
@@ -93,7 +93,7 @@ class EntryDraft(NamedTuple):
         return encoded(self.fields)
 
 
-class Source(Protocol):
+class AgentSource(Protocol):
     """An agent's file, open for reading."""
 
     name: str  # the file's name without its folder
@@ -109,21 +109,21 @@ class Source(Protocol):
     def is_complete(self) -> bool:
         """Whether the last line ends in a newline."""
 
-    def beside(self) -> Sequence[Source]:
+    def beside(self) -> Sequence[AgentSource]:
         """The files that belong to it, such as subagents' transcripts."""
 
     def segments(self) -> Sequence[str]:
         """The ids of the segments of its thread, for Codex; each is the id of a file."""
 
-    def segment(self, id: str) -> tuple[int, Source] | None:
-        """The file of a segment of any thread, and its `Place.source`; None if there is none.
+    def segment(self, id: str) -> tuple[int, AgentSource] | None:
+        """The file of a segment of any thread, and its `LinePlace.source`; None if there is none.
 
         Raises:
             SessionTreeError: it cannot be read.
         """
 
 
-class Facts(msgspec.Struct, frozen=True):
+class AgentFacts(msgspec.Struct, frozen=True):
     """What a list shows of a session; None for what was not found."""
 
     id: str | None = None  # the agent's own session id
@@ -262,7 +262,7 @@ class Reader(Protocol):
         """What a file with this start is in the agent's home, in words, if it is no session."""
         return None
 
-    def facts(self, head: bytes, tail: bytes) -> Facts:
+    def facts(self, head: bytes, tail: bytes) -> AgentFacts:
         """The facts in the start and the end of a file; both may cut lines."""
 
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
@@ -282,22 +282,22 @@ class Reader(Protocol):
         """Whether the entries of a line repeat prompts above it."""
         return False
 
-    def with_sidecar(self, facts: Facts, sidecar: bytes | None) -> Facts:
-        """The facts with those in the file that describes a session; see `Source.sidecar`."""
+    def with_sidecar(self, facts: AgentFacts, sidecar: bytes | None) -> AgentFacts:
+        """The facts with those in the file that describes a session; see `AgentSource.sidecar`."""
         return facts
 
-    def inherited(self, source: Source) -> Iterator[bytes]:
+    def inherited(self, source: AgentSource) -> Iterator[bytes]:
         """The lines that a session has in other files, before its own; each part in its order."""
         yield from ()
 
     def tally(self) -> Tally:
         """Counts the lines of a file; a document over many lines is one line."""
 
-    def translate(self, source: Source, report: Report) -> Iterator[EntryDraft]:
+    def translate(self, source: AgentSource, report: Report) -> Iterator[EntryDraft]:
         """The entries, the header first; the last one is the agent's own leaf."""
 
 
-class Lines:
+class LineMaker:
     """Makes the version 2 lines of one session."""
 
     def __init__(self, agent: str, report: Report, session_id: str) -> None:
@@ -310,7 +310,7 @@ class Lines:
         self._named: tuple[SourceLine, LineName] | None = None  # the last line with a name
         self._repeated: dict[str, LineName] = {}  # by digest: the longest name made from it
 
-    def header(self, line: SourceLine, facts: Facts, **metadata: Any) -> EntryDraft:
+    def header(self, line: SourceLine, facts: AgentFacts, **metadata: Any) -> EntryDraft:
         """The header; its metadata names the agent and the agent's session id."""
         given = {key: value for key, value in metadata.items() if value is not None}
         agent = {"agent": self.agent, AGENT_SESSION_KEY: self.session_id}
@@ -386,13 +386,13 @@ class Lines:
         named = f"{self.agent}:{kind}"
         return self.entry("custom", line, uuid, {"customType": named, "data": data}, **more)
 
-    def branch(self, leaf: str, place: Place, lane: str | None = None) -> EntryDraft:
+    def branch(self, leaf: str, place: LinePlace, lane: str | None = None) -> EntryDraft:
         """A `branch` entry that makes another entry the leaf of its lane."""
         line = SourceLine(place, b"leaf " + leaf.encode("utf-8", "replace"))
         made = self.entry("branch", line, self.uuid(None, line), parent=leaf, lane=lane)
         return made._replace(is_made=True)
 
-    def note_unknown(self, kind: str, place: Place) -> None:
+    def note_unknown(self, kind: str, place: LinePlace) -> None:
         """Count a sound line of a type that the format does not know: a note, not damage."""
         self.report(UNKNOWN_TYPE, place, kind)
 
@@ -443,7 +443,7 @@ def json_of(value: Any) -> bytes:
 class ShortTexts:
     """Counts the short lines, messages and calls of a file: each costs as much as a long one."""
 
-    def __init__(self, source: Source, what: Literal["lines", "messages or calls"]) -> None:
+    def __init__(self, source: AgentSource, what: Literal["lines", "messages or calls"]) -> None:
         self._name = source.name
         self._what = what
         self._most = self._left = max(MOST_SHORT, source.size // _BYTES_FOR_EACH_SHORT)
@@ -460,8 +460,8 @@ class ShortTexts:
             )
 
 
-def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
-    """The lines of the file with this `Place.source`.
+def numbered(source: AgentSource, number: int = 0) -> Iterator[SourceLine]:
+    """The lines of the file with this `LinePlace.source`.
 
     Raises:
         TooMuchError: too many of them are short.
@@ -474,7 +474,7 @@ def numbered(source: Source, number: int = 0) -> Iterator[SourceLine]:
         short.take(text)
         if previous is not None:
             yield previous
-        previous = SourceLine(Place(number, line_number, offset), text)
+        previous = SourceLine(LinePlace(number, line_number, offset), text)
     if previous is not None:
         previous.is_torn = not source.is_complete()
         yield previous

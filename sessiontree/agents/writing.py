@@ -29,8 +29,8 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 import msgspec
 
 from sessiontree.context.pairing import Pairing
-from sessiontree.context.providers.reading import Call, Media, stand_in
-from sessiontree.context.providers.values import Notes, clean_value, object_in
+from sessiontree.context.providers.reading import Media, SentCall, stand_in
+from sessiontree.context.providers.values import RequestNotes, clean_value, object_in
 from sessiontree.context.settings import may_make_system
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
@@ -108,7 +108,7 @@ class Loss(msgspec.Struct, frozen=True):
         return f"{self.what} ({times} {self.entry[:8]})" if self.entry else self.what
 
 
-class Losses(Notes):
+class Losses(RequestNotes):
     """Counts losses; `uuid` is the entry that the next one belongs to."""
 
     def replaced(self, media: Media, why: str = "") -> str:
@@ -287,7 +287,7 @@ def subagents(source: SessionSource) -> dict[str | None, dict[str, Any]]:
     }
 
 
-def arguments_of(call: Call) -> dict[str, Any]:
+def arguments_of(call: SentCall) -> dict[str, Any]:
     """The arguments of a call as an object; a text that is not one is its `input`."""
     arguments: Any = call.arguments
     if isinstance(arguments, str):
@@ -409,7 +409,7 @@ _NOTED: Final = frozenset({"usage", "model_change", "thinking_level_change"})
 _WHOLLY_WRITTEN: Final = _NOTED | {"session_info", "message_end"}
 
 
-class Said(NamedTuple):
+class WrittenMessage(NamedTuple):
     """A message; `row` is that of the entry below which the next message belongs."""
 
     row: int
@@ -417,25 +417,25 @@ class Said(NamedTuple):
     message: Message
 
 
-class Compacted(NamedTuple):
+class WrittenCompaction(NamedTuple):
     """A compaction: what is in force from here on. `row` is that of the compaction."""
 
     row: int
     entry: Entry
-    kept: list[Said]
+    kept: list[WrittenMessage]
 
 
-class Noted(NamedTuple):
+class WrittenNote(NamedTuple):
     """An entry about the usage, the model or the thinking level."""
 
     row: int
     entry: Entry
 
 
-Step = Said | Compacted | Noted
+Step = WrittenMessage | WrittenCompaction | WrittenNote
 
 
-class Branch(NamedTuple):
+class WrittenBranch(NamedTuple):
     """One branch.
 
     Attributes:
@@ -463,7 +463,7 @@ Unit = TypeVar("Unit", bound=_Deep)
 Made = TypeVar("Made")
 
 
-class Log(Generic[Unit]):
+class WriterLog(Generic[Unit]):
     """What is in force of what a writer has written."""
 
     def __init__(self) -> None:
@@ -540,7 +540,7 @@ class Branches:
             above = 0 if parent == NO_ROW else self._merged[parent]
             self._merged[row] = _MERGED.get((above, tree.type_of(row)), above)
 
-    def __iter__(self) -> Iterator[Branch]:
+    def __iter__(self) -> Iterator[WrittenBranch]:
         tree = self._source.tree
         written = bytearray(len(tree))
         is_edited = False
@@ -558,7 +558,7 @@ class Branches:
             steps = self._whole(tip) if is_whole else self._part(rows)
             depth = self.depths[above] if above > 0 else 0
             whole = partial(self._whole, tip)
-            yield Branch(depth, steps, is_whole, tip == self._source.leaf, whole)
+            yield WrittenBranch(depth, steps, is_whole, tip == self._source.leaf, whole)
 
     def _edits_a_message(self, row: int) -> bool:
         """Whether an entry changes what is above: then later branches have another start.
@@ -603,7 +603,9 @@ class Branches:
 
     def _part(self, rows: array[int]) -> Iterable[Step]:
         source = self._source
-        said = (Said(source.row(entry), entry, each) for each, entry in source.messages(rows))
+        said = (
+            WrittenMessage(source.row(entry), entry, each) for each, entry in source.messages(rows)
+        )
         return self._with_notes(rows, {row: at for at, row in enumerate(rows)}, said)
 
     def _whole(self, tip: int) -> Iterable[Step]:
@@ -622,7 +624,7 @@ class Branches:
 
     def _compacted(
         self, path: array[int], at: dict[int, int], compactions: Sequence[int]
-    ) -> Iterator[Said | Compacted]:
+    ) -> Iterator[WrittenMessage | WrittenCompaction]:
         """The messages and the compactions of a path that has compactions."""
         source = self._source
         happened = _Ahead(self._as_it_happened(path, at))
@@ -632,21 +634,23 @@ class Branches:
             kept = self._kept(path, place)
             if not kept:
                 kept = list(happened.while_(_Replacement(entry, _before(following, at))))
-            yield Compacted(path[place], entry, kept)
+            yield WrittenCompaction(path[place], entry, kept)
         last = compactions[-1]
         yield from happened.while_(_before(last, at))
         entry = source.stored(path[last])
         context = _Ahead(iter(self._in_force(path[-1])))
         kept = list(context.while_(lambda said: said.row == path[last]))
-        yield Compacted(path[last], entry, kept or list(context.while_(_Replacement(entry))))
+        yield WrittenCompaction(
+            path[last], entry, kept or list(context.while_(_Replacement(entry)))
+        )
         yield from context.while_(lambda said: True)
 
-    def _in_force(self, row: int) -> list[Said]:
+    def _in_force(self, row: int) -> list[WrittenMessage]:
         """The context at a row."""
         found = self._source.context(self._source.stored(row))
-        return [Said(place, entry, message) for message, entry, place in found]
+        return [WrittenMessage(place, entry, message) for message, entry, place in found]
 
-    def _as_it_happened(self, path: array[int], at: dict[int, int]) -> Iterator[Said]:
+    def _as_it_happened(self, path: array[int], at: dict[int, int]) -> Iterator[WrittenMessage]:
         """All messages of a path but the summaries of its compactions."""
         source, tree = self._source, self._source.tree
         merges = iter([place for place, row in enumerate(path) if tree.type_of(row) == "merge"])
@@ -663,9 +667,9 @@ class Branches:
             elif coming is not None:
                 place = coming
             if tree.type_of(path[place]) != "compaction":
-                yield Said(path[place], entry, message)
+                yield WrittenMessage(path[place], entry, message)
 
-    def _kept(self, path: array[int], place: int) -> list[Said]:
+    def _kept(self, path: array[int], place: int) -> list[WrittenMessage]:
         """What a compaction leaves in force; none where the agent's own messages follow it."""
         source = self._source
         entry = source.stored(path[place])
@@ -682,11 +686,11 @@ class Branches:
         noted = [row for row in rows if tree.type_of(row) in _NOTED]
         if not noted:
             return steps
-        notes = (Noted(row, source.stored(row)) for row in noted)
+        notes = (WrittenNote(row, source.stored(row)) for row in noted)
         return merge(notes, steps, key=lambda step: at[step.row])
 
 
-def _before(place: int, at: Mapping[int, int]) -> Callable[[Said], bool]:
+def _before(place: int, at: Mapping[int, int]) -> Callable[[WrittenMessage], bool]:
     """Tells the messages that stand before a place on a path."""
     return lambda said: at[said.row] < place
 
@@ -694,11 +698,11 @@ def _before(place: int, at: Mapping[int, int]) -> Callable[[Said], bool]:
 class _Ahead:
     """Messages that are taken up to one that is left for later."""
 
-    def __init__(self, said: Iterator[Said]) -> None:
+    def __init__(self, said: Iterator[WrittenMessage]) -> None:
         self._said = said
-        self._next: Said | None = None
+        self._next: WrittenMessage | None = None
 
-    def while_(self, test: Callable[[Said], bool]) -> Iterator[Said]:
+    def while_(self, test: Callable[[WrittenMessage], bool]) -> Iterator[WrittenMessage]:
         """The next messages for which a test holds."""
         while True:
             said = self._next or next(self._said, None)
@@ -716,13 +720,13 @@ class _Replacement:
     """
 
     def __init__(
-        self, compaction: Entry, within: Callable[[Said], bool] = lambda said: True
+        self, compaction: Entry, within: Callable[[WrittenMessage], bool] = lambda said: True
     ) -> None:
         self._time = compaction.timestamp
         self._within = within
         self._is_first = True
 
-    def __call__(self, said: Said) -> bool:
+    def __call__(self, said: WrittenMessage) -> bool:
         if not self._within(said):
             return False
         if self._time is not None:
@@ -741,7 +745,9 @@ def paired(steps: Sequence[Step]) -> list[Step]:
     found: list[Step] = []
     at = 0
     while at < len(steps):
-        end = next((n for n in range(at + 1, len(steps)) if isinstance(steps[n], Compacted)), None)
+        end = next(
+            (n for n in range(at + 1, len(steps)) if isinstance(steps[n], WrittenCompaction)), None
+        )
         found += _paired_segment(steps[at:end])
         at = len(steps) if end is None else end
     return found
@@ -750,9 +756,9 @@ def paired(steps: Sequence[Step]) -> list[Step]:
 def _paired_segment(steps: Sequence[Step]) -> Sequence[Step]:
     """The same for a compaction and what follows it, up to the next one."""
     first = steps[0]
-    kept = first.kept if isinstance(first, Compacted) else []
-    said = [*kept, *(step for step in steps if isinstance(step, Said))]
-    pairing: Pairing[Said] = Pairing()
+    kept = first.kept if isinstance(first, WrittenCompaction) else []
+    said = [*kept, *(step for step in steps if isinstance(step, WrittenMessage))]
+    pairing: Pairing[WrittenMessage] = Pairing()
     for each in said:
         pairing.take(each.message, each)
     messages, sources, _ = pairing.result()
@@ -765,8 +771,12 @@ def _paired_segment(steps: Sequence[Step]) -> Sequence[Step]:
         return steps
     rows = {each.row for each in kept}
     inside = list(takewhile(lambda each: each.row in rows, made)) if kept else []
-    opening = [first._replace(kept=inside)] if isinstance(first, Compacted) else []
-    return [*opening, *made[len(inside) :], *(each for each in steps if isinstance(each, Noted))]
+    opening = [first._replace(kept=inside)] if isinstance(first, WrittenCompaction) else []
+    return [
+        *opening,
+        *made[len(inside) :],
+        *(each for each in steps if isinstance(each, WrittenNote)),
+    ]
 
 
 def note_losses(source: SessionSource, program: str) -> None:

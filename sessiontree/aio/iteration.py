@@ -33,19 +33,19 @@ PIECE: Final = 256
 """How many items are read at once where reading one takes little time."""
 
 
-class Run(Protocol):
+class Runner(Protocol):
     """Runs a function outside of the event loop."""
 
     def __call__(self, function: Callable[[], T], /) -> Awaitable[T]: ...
 
 
-class Items(Generic[T]):
+class AsyncItems(Generic[T]):
     """An asynchronous iterator over what a plain iterator yields; nothing is read before the first.
 
     If a task is cancelled while it waits, no item is lost: the next one comes next.
     """
 
-    def __init__(self, run: Run, make: Callable[[], Iterator[T]], piece: int = PIECE) -> None:
+    def __init__(self, run: Runner, make: Callable[[], Iterator[T]], piece: int = PIECE) -> None:
         self._run = run
         self._make = make
         self._piece = piece

@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
 
-from sessiontree.aio.iteration import AsyncMessageStream, Following, Items
-from sessiontree.aio.worker import Block, Worker
+from sessiontree.aio.iteration import AsyncItems, AsyncMessageStream, Following
+from sessiontree.aio.worker import AsyncBlock, Worker
 from sessiontree.context.context import Context
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.damage import Damage, Note
@@ -19,7 +19,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
 from sessiontree.engine.reader import PathSlice
 from sessiontree.errors import ReadOnlyError, UsageError
-from sessiontree.handles.registry import Resolution, Scope
+from sessiontree.handles.registry import Resolution, ResolverScope
 from sessiontree.recording.stream import MessageStream
 from sessiontree.session import Session
 from sessiontree.views.messages import WithMessages
@@ -54,12 +54,12 @@ def _settled(
 
 def _items(
     method: Callable[Concatenate[Session, P], Iterator[T]],
-) -> Callable[Concatenate[AsyncSession, P], Items[T]]:
+) -> Callable[Concatenate[AsyncSession, P], AsyncItems[T]]:
     """A method of `Session` that yields, as an asynchronous iterator."""
 
     @functools.wraps(method)
-    def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
-        return Items(self._call, partial(method, self._plain, *args, **kwargs))
+    def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
+        return AsyncItems(self._call, partial(method, self._plain, *args, **kwargs))
 
     return call
 
@@ -286,7 +286,7 @@ class AsyncSession:
     set_model = _awaited(Session.set_model)
     set_thinking_level = _awaited(Session.set_thinking_level)
 
-    def batch(self) -> Block:
+    def batch(self) -> AsyncBlock:
         """Write all entries that the `async with` block appends, with one write and one sync.
 
         The batch belongs to the task that enters it, and ends when the block is left, also by
@@ -297,11 +297,11 @@ class AsyncSession:
         Raises:
             UsageError: this task has a batch open, or was started inside one.
         """
-        return Block(self._worker, self._plain.batch)
+        return AsyncBlock(self._worker, self._plain.batch)
 
-    def locked(self) -> Block:
+    def locked(self) -> AsyncBlock:
         """Take the lock, move to the newest leaf of the lane, and hold the lock for the block."""
-        return Block(self._worker, self._plain.locked)
+        return AsyncBlock(self._worker, self._plain.locked)
 
     # Move and combine
 
@@ -393,9 +393,9 @@ async def _opened(worker: Worker, make: Callable[[], Session]) -> AsyncSession:
 
 
 class AsyncScope:
-    """What a resolver that is a coroutine function gets in place of a `Scope`."""
+    """What a resolver that is a coroutine function gets in place of a `ResolverScope`."""
 
-    def __init__(self, scope: Scope, worker: Worker) -> None:
+    def __init__(self, scope: ResolverScope, worker: Worker) -> None:
         self._scope = scope
         self._worker = worker
 
@@ -417,15 +417,15 @@ class AsyncScope:
         return self._scope.found
 
     def metadata(self, handle: Handle) -> Mapping[str, Any]:
-        """The metadata of the handle's entry; see `Scope.metadata`. It is not awaited."""
+        """The metadata of the handle's entry; see `ResolverScope.metadata`. It is not awaited."""
         return self._scope.metadata(handle)
 
     async def resolve(self, handle: Handle | str) -> ResolvedHandle:
-        """Resolve a handle, of any plugin; see `Scope.resolve`."""
+        """Resolve a handle, of any plugin; see `ResolverScope.resolve`."""
         return await self._worker.run(partial(self._scope.resolve, handle))
 
     async def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
-        """For each handle what it resolved to, or the error; see `Scope.resolve_many`."""
+        """For each handle what it resolved to, or the error; see `ResolverScope.resolve_many`."""
         return await self._worker.run(partial(self._scope.resolve_many, handles))
 
 
@@ -441,7 +441,7 @@ def _shown(worker: Worker, argument: Any) -> Any:
     """What a coroutine function gets in place of an argument that belongs to the worker."""
     if isinstance(argument, Session):
         return _face(argument, worker)
-    if isinstance(argument, Scope):
+    if isinstance(argument, ResolverScope):
         return AsyncScope(argument, worker)
     if isinstance(argument, PathSlice | WithMessages):
         return list(argument)  # which would read the file as it goes

@@ -15,11 +15,11 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 import anyio
 from anyio.to_thread import run_sync
 
-from sessiontree.aio.iteration import Items
+from sessiontree.aio.iteration import AsyncItems
 from sessiontree.aio.session import AsyncSession, Opening, opening
 from sessiontree.core.entry import Entry
 from sessiontree.library.listing import Reaches, every
-from sessiontree.recording.events import Event
+from sessiontree.recording.events import StreamEvent
 from sessiontree.recording.recorder import StreamAccumulator
 from sessiontree.recording.stream import Granularity
 from sessiontree.session import Session
@@ -44,12 +44,12 @@ def _awaited(
 
 def _items(
     method: Callable[Concatenate[Store, P], Iterator[T]],
-) -> Callable[Concatenate[AsyncStore, P], Items[T]]:
+) -> Callable[Concatenate[AsyncStore, P], AsyncItems[T]]:
     """A method of `Store` that yields, as an asynchronous iterator; each item comes at once."""
 
     @functools.wraps(method)
-    def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> Items[T]:
-        return Items(run_sync, partial(method, self.plain, *args, **kwargs), piece=1)
+    def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
+        return AsyncItems(run_sync, partial(method, self.plain, *args, **kwargs), piece=1)
 
     return call
 
@@ -141,17 +141,17 @@ class AsyncStreamAccumulator:
         """The last entry that is no annotation, as of `StreamAccumulator`: `await … .head`."""
         return self._run(lambda plain: plain.head)
 
-    async def feed(self, chunk: bytes | str) -> list[Event]:
+    async def feed(self, chunk: bytes | str) -> list[StreamEvent]:
         """Take the next piece of the stream; see `StreamAccumulator.feed`."""
         return await self._run(lambda plain: plain.feed(chunk))
 
-    async def take(self, event: Mapping[str, Any]) -> list[Event]:
+    async def take(self, event: Mapping[str, Any]) -> list[StreamEvent]:
         """Take a decoded event; see `StreamAccumulator.take`."""
         return await self._run(lambda plain: plain.take(event))
 
-    async def close(self) -> list[Event]:
+    async def close(self) -> list[StreamEvent]:
         """Take the rest of the stream, and end open messages, also in a cancelled scope."""
-        events: list[Event] = []
+        events: list[StreamEvent] = []
         with anyio.CancelScope(shield=True):
             events += await self._run(lambda plain: plain.close())
         return events

@@ -60,7 +60,7 @@ class Stoppable(Protocol):
         """Wait for the end of the thread."""
 
 
-class Closable(Protocol):
+class ClosableSession(Protocol):
     """A session."""
 
     def close(self) -> None: ...
@@ -235,13 +235,13 @@ class Worker:
 
     def __init__(self, shown: Callable[[Worker, Any], Any]) -> None:
         self.shown = partial(shown, self)  # as given
-        self.turn = Turn(self)  # the right to have a batch or a locked block open
+        self.turn = BlockLock(self)  # the right to have a batch or a locked block open
         self._changed = threading.Condition()
         self._waiting: deque[Job[Any]] = deque()
         self._frames: list[Job[Any]] = []
-        self._sessions: dict[int, Closable] = {}
+        self._sessions: dict[int, ClosableSession] = {}
         self._blocks: list[Leavable] = []
-        self._dropped: list[Closable] = []
+        self._dropped: list[ClosableSession] = []
         self._is_stopping = self._has_ended = False
         self._process = os.getpid()
         self._thread = threading.Thread(target=self._serve, name="sessiontree", daemon=True)
@@ -314,7 +314,7 @@ class Worker:
 
     # In any thread
 
-    def drop(self, session: Closable) -> None:
+    def drop(self, session: ClosableSession) -> None:
         """Close a session that nobody holds any more."""
         if os.getpid() != self._process:
             return
@@ -335,11 +335,11 @@ class Worker:
 
     # In the worker
 
-    def add(self, session: Closable) -> None:
+    def add(self, session: ClosableSession) -> None:
         """Take on a session: the thread runs until it is closed."""
         self._sessions[id(session)] = session
 
-    def close(self, session: Closable) -> None:
+    def close(self, session: ClosableSession) -> None:
         """Close a session."""
         try:
             session.close()
@@ -445,7 +445,7 @@ def _patience_of_loop() -> Patience:
 _PATIENCE: Final[RunVar[Patience | None]] = RunVar("patience")
 
 
-class Turn:
+class BlockLock:
     """The right to have a batch or a locked block open: one task at a time has it.
 
     Blocks of two tasks would not end in the order in which they began, and the lock could not be
@@ -507,7 +507,7 @@ def _closed() -> ReadOnlyError:
     return ReadOnlyError("the session is closed; open the session again")
 
 
-class Block:
+class AsyncBlock:
     """A block during which a session holds its lock.
 
     A second task that enters a block of the session waits for the end of the first block.

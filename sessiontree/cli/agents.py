@@ -27,10 +27,10 @@ from sessiontree.agents import NAMES
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.lookup import places_at, relative_path, store_at
-from sessiontree.cli.opening import ConflictWarning, OnLane, lane_note, lane_options
+from sessiontree.cli.opening import ConflictWarning, LaneOptions, lane_note, lane_options
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import (
-    Progress,
+    ProgressBar,
     counted,
     drop_output,
     end,
@@ -85,7 +85,7 @@ def backup(
     """
     stop = threading.Event()
     made = Backup(store_at(folder).root, paths, cache=cache_folder(), stop=stop)
-    told = _Told(quiet=quiet, as_json=as_json)
+    told = _BackupLines(quiet=quiet, as_json=as_json)
     if watch:
         with _stopping(stop):
             _watch(made, stop, told, folder)
@@ -97,7 +97,7 @@ def backup(
     end(result.failed)
 
 
-class _Told:
+class _BackupLines:
     """Prints what passes of a backup did."""
 
     def __init__(self, *, quiet: bool, as_json: bool) -> None:
@@ -106,7 +106,7 @@ class _Told:
 
     def passed(self, backup: Backup) -> BackupResult:
         """Make a pass, and print each session as soon as it is kept."""
-        with Progress("Backing up") as shown:
+        with ProgressBar("Backing up") as shown:
             return backup.run(shown, self._each)
 
     def _each(self, result: ImportResult) -> None:
@@ -142,7 +142,7 @@ def _summary(result: BackupResult) -> str:
     return text
 
 
-def _watch(backup: Backup, stop: threading.Event, told: _Told, folder: str | None) -> None:
+def _watch(backup: Backup, stop: threading.Event, told: _BackupLines, folder: str | None) -> None:
     def run() -> BackupResult:
         store_at(folder)  # which may be on a disk that was taken away
         return told.passed(backup)
@@ -210,7 +210,7 @@ _CHUNK: Final = 1 << 16
     help="Store each block, or each whole message, as soon as it is complete.",
 )
 @lane_options
-def record(file: str, prompt: str | None, granularity: Any, on: OnLane, as_json: bool) -> None:
+def record(file: str, prompt: str | None, granularity: Any, on: LaneOptions, as_json: bool) -> None:
     """The command reads the stream-JSON output of Claude Code from standard input, with or
     without partial messages. If FILE does not exist, the command creates FILE.
 
@@ -259,7 +259,7 @@ def record(file: str, prompt: str | None, granularity: Any, on: OnLane, as_json:
 
 
 def _opened(
-    file: str, on: OnLane, stream: Any, first: bytes, stack: contextlib.ExitStack
+    file: str, on: LaneOptions, stream: Any, first: bytes, stack: contextlib.ExitStack
 ) -> tuple[Session, bytes]:
     """The session, created if it does not exist, and what was read of the stream."""
     try:
@@ -283,7 +283,7 @@ class _EventPrinter:
         self._as_json = as_json
         self.counted = MessageCount()
 
-    def print(self, batch: Sequence[events.Event]) -> None:
+    def print(self, batch: Sequence[events.StreamEvent]) -> None:
         """Print the next events; recording goes on if the reader has closed the pipe."""
         self.counted.take(batch)
         try:
@@ -293,7 +293,7 @@ class _EventPrinter:
         except BrokenPipeError:
             drop_output()
 
-    def _print(self, event: events.Event) -> None:
+    def _print(self, event: events.StreamEvent) -> None:
         if self._as_json:
             out_json(event)
         elif isinstance(event, events.Complete):

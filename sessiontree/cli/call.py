@@ -25,7 +25,7 @@ from sessiontree.cli import COMMANDS, arguments
 from sessiontree.cli.derive import item_of, option, type_of, values_of
 from sessiontree.cli.lookup import store_at
 from sessiontree.cli.output import for_people, out_json, out_json_indented
-from sessiontree.cli.terminal import Progress, as_line, out, tell, tell_each
+from sessiontree.cli.terminal import ProgressBar, as_line, out, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
 from sessiontree.ops.field import Parameter, parameters
@@ -196,7 +196,7 @@ def _call(method: Method, text: str | None, **given: Any) -> None:
         if name not in params:
             raise click.MissingParameter(ctx=ctx, param=options[f"given_{name}"])
     store_at(None)  # which must be there if it is named
-    with Progress(method.title) as shown:
+    with ProgressBar(method.title) as shown:
         found = _events(ctx, method.full_name, params, shown)
     _print(found, as_json=text is not None)
     if any(isinstance(event, Error) for event in found):

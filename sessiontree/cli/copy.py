@@ -27,7 +27,7 @@ from sessiontree.cli.lookup import is_folder, relative_path, store_at
 from sessiontree.cli.opening import entry_at, reading
 from sessiontree.cli.output import describe, out_json, out_json_list
 from sessiontree.cli.terminal import (
-    Progress,
+    ProgressBar,
     as_line,
     counted,
     end,
@@ -519,7 +519,7 @@ def import_(
     into = store_at(folder).root if output is None else output
     importer = Importer(into, by_project=output is None)
     batch = Batch(importer, files, lambda error: tell(f"Error: {error}"), dry_run=dry_run)
-    with Progress("Importing") as shown:
+    with ProgressBar("Importing") as shown:
         done = batch.results(shown)
         if as_json:
             out_json_list(

@@ -23,13 +23,13 @@ import msgspec
 from msgspec import inspect as kinds_of
 
 from sessiontree.cli import COMMANDS, arguments
-from sessiontree.cli.opening import OnLane, lane_note, reading
+from sessiontree.cli.opening import LaneOptions, lane_note, reading
 from sessiontree.cli.output import describe, out_json, speaker
 from sessiontree.cli.terminal import as_line, out, tell
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError, UsageError
 from sessiontree.library.root import environment
-from sessiontree.ops.field import Door, Parameter, parameters, plain
+from sessiontree.ops.field import CommandForm, Parameter, parameters, plain
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Method
 from sessiontree.ops.params import Call
@@ -115,7 +115,7 @@ class CommandCall(Call):
         scratch: bool = False,
         hold: bool = True,
     ) -> Iterator[Session]:
-        with OnLane(lane, scratch).writing(session, hold=hold) as opened:
+        with LaneOptions(lane, scratch).writing(session, hold=hold) as opened:
             yield opened
             self._lane = lane_note(session, opened)
 
@@ -135,7 +135,7 @@ def _said(text: str, about: Sequence[Entry | str]) -> str:
     return text.format(*(describe(one) if isinstance(one, Entry) else one for one in about))
 
 
-class Command(click.Command):
+class OperationCommand(click.Command):
     """A command whose help describes its arguments, but for FILE, which all help describes."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -165,7 +165,7 @@ def command(name: str, method: Method, flags: Mapping[str, Method]) -> click.Com
         if one.door is not None
     ]
     takes.sort(key=lambda one: _place(one, own))
-    command = Command(
+    command = OperationCommand(
         name,
         params=takes,
         callback=partial(_run, method, flags),
@@ -246,7 +246,7 @@ def values_of(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _parameter(one: Parameter, door: Door, *, is_needed: bool) -> click.Parameter:
+def _parameter(one: Parameter, door: CommandForm, *, is_needed: bool) -> click.Parameter:
     """A parameter as an option, or as an argument, of a command."""
     first, name = door.names[0], f"{_GIVEN}{one.name}"
     kind = _KINDS.get(door.kind or one.names or "") or type_of(item_of(one.type))

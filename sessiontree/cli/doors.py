@@ -37,7 +37,7 @@ from sessiontree.errors import SessionTreeError, SessionTreeWarning, UsageError
 from sessiontree.library.git import project_above
 from sessiontree.library.root import default_root
 from sessiontree.mcp.offer import CORE, OPTION, Offer
-from sessiontree.mcp.setup import AGENTS, Change, install, uninstall
+from sessiontree.mcp.setup import AGENTS, ConfigChange, install, uninstall
 from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import shown
 from sessiontree.tui.frame import first_frame
@@ -324,7 +324,7 @@ def _usage() -> Iterator[None]:
         raise click.UsageError(str(error)) from error
 
 
-def _tell(change: Change, entered: str | None) -> None:
+def _tell(change: ConfigChange, entered: str | None) -> None:
     file = relative_path(change.file)
     verb = "entered in" if entered is not None else "removed from"
     if change.is_changed:

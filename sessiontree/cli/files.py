@@ -15,7 +15,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.lookup import places_at
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_json, out_json_list
-from sessiontree.cli.terminal import Progress, out_bytes, tell, tell_each, write
+from sessiontree.cli.terminal import ProgressBar, out_bytes, tell, tell_each, write
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import moment_of
 from sessiontree.edits.diff import lines_of
@@ -39,7 +39,7 @@ def _told(
     about: Callable[..., list[_Told]], places: Sequence[str], problems: list[str]
 ) -> list[_Told]:
     """What sessions tell about a file; what cannot be read is added to `problems`."""
-    with Progress("Reading sessions") as shown:
+    with ProgressBar("Reading sessions") as shown:
         return about(
             files=lambda: _sessions(places, problems),
             report=problems.append,

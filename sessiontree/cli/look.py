@@ -47,7 +47,7 @@ from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.handle import Blob, Handle, blobs_needed
 from sessiontree.core.message import indented_text
-from sessiontree.handles.registry import HandleSchema, Registry, Scope
+from sessiontree.handles.registry import HandleSchema, Registry, ResolverScope
 from sessiontree.library.one import facts_about
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
@@ -458,7 +458,7 @@ def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_js
     wanted = Handle.parse(words[0])
     with contextlib.ExitStack() as opened:
         owner = None if session is None else opened.enter_context(reading(session))
-        scope = opened.enter_context(Scope(Registry.default(), owner, root))
+        scope = opened.enter_context(ResolverScope(Registry.default(), owner, root))
         found = scope.resolve(wanted)
     if as_json:
         out_json(found)

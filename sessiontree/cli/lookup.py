@@ -7,8 +7,8 @@ import shlex
 import stat
 from collections.abc import Iterator, Sequence
 
-from sessiontree.cli.terminal import Progress, tell
-from sessiontree.core.usage import Counts
+from sessiontree.cli.terminal import ProgressBar, tell
+from sessiontree.core.usage import FileCounts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.library.counts import Counter, cache_folder
 from sessiontree.library.homes import agent_folders
@@ -118,7 +118,7 @@ def _place_at(place: str) -> str:
 def read_sessions(places: Sequence[str], selection: Selection, report: Report) -> list[SessionInfo]:
     """The sessions in some places, with the progress on a terminal."""
     found: list[SessionInfo] = []
-    with Progress("Reading sessions") as shown:
+    with ProgressBar("Reading sessions") as shown:
         for one in sessions_in(places, selection, report):
             found.append(one)
             shown(len(found), None)
@@ -127,10 +127,10 @@ def read_sessions(places: Sequence[str], selection: Selection, report: Report) -
 
 def counts_of(
     found: Sequence[SessionInfo], report: Report, at_once: int | None = None
-) -> Iterator[tuple[SessionInfo, Counts | None]]:
+) -> Iterator[tuple[SessionInfo, FileCounts | None]]:
     """Each session with its counts, which are kept for the next time; see `Counter.counted`."""
     counter = Counter(cache_folder(), report)
-    with Progress("Counting sessions") as shown:
+    with ProgressBar("Counting sessions") as shown:
         for number, each in enumerate(counter.counted(found, at_once), 1):
             yield each
             shown(number, len(found))

@@ -12,7 +12,7 @@ from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PLACE
 from sessiontree.cli.opening import open_migrated, reading, tell_migrated, writing
 from sessiontree.cli.output import out_findings, out_json, out_json_list
-from sessiontree.cli.terminal import Progress, counted, end, finish, out, short, tell
+from sessiontree.cli.terminal import ProgressBar, counted, end, finish, out, short, tell
 from sessiontree.core.damage import Damage, damage_row, in_short
 from sessiontree.core.display import one_line
 from sessiontree.engine.gc import GcResult
@@ -49,7 +49,7 @@ def verify(files: tuple[str, ...], as_json: bool) -> None:
 def _verified(file: str) -> list[Damage]:
     """The damage of a file; reports the leftovers of interrupted programs too."""
     title = f"Reading {os.path.basename(file)}"
-    with Session.open(file, readonly=True) as session, Progress(title) as shown:
+    with Session.open(file, readonly=True) as session, ProgressBar(title) as shown:
         damage, left, unfinished = verified(session, file, shown)
         notes = one_line(in_short(session.notes), 1000)
     tell(f"{file}: {counted(len(damage), 'finding') if damage else 'no damage found'}")
@@ -148,7 +148,7 @@ def _collect_store(
     store = store_at(folder)
     problems: list[str] = []
     count = 0
-    with Progress("Removing garbage") as shown:
+    with ProgressBar("Removing garbage") as shown:
 
         def each(file: str, done: GcResult) -> None:
             nonlocal count

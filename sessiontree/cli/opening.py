@@ -76,7 +76,7 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
                 tell_migrated(file)
 
 
-class OnLane(NamedTuple):
+class LaneOptions(NamedTuple):
     """The lane that a command writes on, by its options."""
 
     lane: str | None
@@ -110,7 +110,7 @@ def lane_options(command: Callable[..., None]) -> Callable[..., None]:
     @click.option("--scratch", is_flag=True, help="Work on a new scratch lane, at the leaf.")
     @functools.wraps(command)
     def with_lane(lane: str | None, scratch: bool, **others: Any) -> None:
-        command(on=OnLane(lane, scratch), **others)
+        command(on=LaneOptions(lane, scratch), **others)
 
     return with_lane
 

@@ -37,7 +37,7 @@ from sessiontree.views.tree import Label
 from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree, turns_named
 from sessiontree.views.words import (
     EVENTS,
-    Part,
+    Phrase,
     asked_in,
     columns_of_parts,
     outcome_parts,
@@ -69,7 +69,7 @@ _MOST_WORK: Final = 96
 _TIME: Final = 5  # columns of a time of day
 
 
-def styled_parts(parts: Sequence[Part], width: int, screen: Screen) -> str:
+def styled_parts(parts: Sequence[Phrase], width: int, screen: Screen) -> str:
     """Parts with dots between them, in their colours, cut where one alone is too wide."""
     if len(parts) == 1:
         parts = [parts[0]._replace(text=cut(parts[0].text, width))]
@@ -219,7 +219,7 @@ class Picture:
         turns, first = self._outline.turns, run.nodes[0]
         all_inside = [turns[at] for at in inside(self._shape, first)]
         count = f"{len(all_inside):,} {'turn' if len(all_inside) == 1 else 'turns'}"
-        parts = [Part(count, "branch"), *outcomes_in(all_inside)]
+        parts = [Phrase(count, "branch"), *outcomes_in(all_inside)]
         work = work_in(total(turn.work for turn in all_inside), self._work, parts)
         return self._row(turns[first], run.columns + run.joint, work)
 
@@ -248,13 +248,13 @@ class Picture:
         """Whether there is something to say of what came out of a turn."""
         return bool(turn.answer) and not turn.subagent and turn.prompt is not None
 
-    def _work_of(self, turn: Turn, width: int) -> list[Part]:
-        first = [Part("left midway", "failure")] if turn.uuid in self._left else []
+    def _work_of(self, turn: Turn, width: int) -> list[Phrase]:
+        first = [Phrase("left midway", "failure")] if turn.uuid in self._left else []
         first += outcome_parts(turn)
         return work_in(turn.work, width, first)
 
     def _rest_of_prompt(
-        self, turn: Turn, columns: str, below: str, work: list[Part]
+        self, turn: Turn, columns: str, below: str, work: list[Phrase]
     ) -> Iterator[str]:
         """What the row of a turn cuts off its prompt, where there are rows to spare."""
         if not self._spare or turn.prompt is None:
@@ -270,14 +270,14 @@ class Picture:
             self._spare -= 1
             yield self._note(line.strip(), below, "prompt" if turn.current else "")
 
-    def _room(self, columns: str, work: list[Part]) -> int:
+    def _room(self, columns: str, work: list[Phrase]) -> int:
         """The columns of a row that are left for the prompt."""
         times = _TIME + 2 if self._has_times else 0
         before = columns_of(columns) + 2 + self._digits + 2
         figures = min(self._work, columns_of_parts(work))
         return max(8, self._screen.width - before - figures - 2 - times)
 
-    def _row(self, turn: Turn, columns: str, work: list[Part], *, tells: bool = False) -> str:
+    def _row(self, turn: Turn, columns: str, work: list[Phrase], *, tells: bool = False) -> str:
         screen = self._screen
         mark = "●" if turn.current else "○"
         number = turn.name if not turn.subagent else "↳"
@@ -305,22 +305,22 @@ class Picture:
             return line.rstrip()
         return line + "  " + screen.styled(clock, "dim")
 
-    def _asked(self, turn: Turn, room: int) -> list[Part]:
+    def _asked(self, turn: Turn, room: int) -> list[Phrase]:
         """The names, the labels and the prompt of a turn, in so many columns."""
-        parts: list[Part] = []
+        parts: list[Phrase] = []
         if turn.subagent:
-            parts.append(Part(f"{self._agents.get(turn.uuid, '')}: ", "agent"))
+            parts.append(Phrase(f"{self._agents.get(turn.uuid, '')}: ", "agent"))
         elif turn.lane is not None:
-            parts.append(Part(f"lane {one_line(turn.lane, 40)}: ", "agent"))
-        parts += [Part(f"({one_line(name, 40)}) ", "branch") for name in turn.names]
+            parts.append(Phrase(f"lane {one_line(turn.lane, 40)}: ", "agent"))
+        parts += [Phrase(f"({one_line(name, 40)}) ", "branch") for name in turn.names]
         parts += [
-            Part(f"[{one_line(label, 40)}] ", "label") for _, label in turn.labels[:_MOST_LABELS]
+            Phrase(f"[{one_line(label, 40)}] ", "label") for _, label in turn.labels[:_MOST_LABELS]
         ]
         if len(turn.labels) > _MOST_LABELS:
-            parts.append(Part(f"[+{len(turn.labels) - _MOST_LABELS:,}] ", "label"))
+            parts.append(Phrase(f"[+{len(turn.labels) - _MOST_LABELS:,}] ", "label"))
         role = ("prompt" if turn.current else "") if turn.prompt is not None else "dim"
-        parts.append(Part(asked_in(turn), role))
-        kept: list[Part] = []
+        parts.append(Phrase(asked_in(turn), role))
+        kept: list[Phrase] = []
         for part in parts:
             text = cut(part.text, room)
             room -= columns_of(text)
@@ -328,9 +328,9 @@ class Picture:
                 kept.append(part._replace(text=text))
         return kept
 
-    def _told(self, turn: Turn, room: int) -> list[Part]:
+    def _told(self, turn: Turn, room: int) -> list[Phrase]:
         """What came out of a turn, behind a short prompt."""
-        return [Part(cut(f"  → {told_in(turn)}", room), "dim")] if room >= _LEAST_TOLD else []
+        return [Phrase(cut(f"  → {told_in(turn)}", room), "dim")] if room >= _LEAST_TOLD else []
 
     def _clock(self, turn: Turn) -> str:
         moment = _local(turn.work.started)
@@ -387,7 +387,7 @@ class Picture:
         text = f"↳ {name}: {agent.task}" if agent.task and agent.task != agent.name else f"↳ {name}"
         parts = work_in(agent.work, self._work)
         if agent.missing:
-            parts = [Part("its transcript is missing", "failure")]
+            parts = [Phrase("its transcript is missing", "failure")]
         figures = (
             columns_of_parts(parts) if agent.missing else min(self._work, columns_of_parts(parts))
         )
@@ -459,7 +459,7 @@ def reply_in(event: TurnEvent, width: int, screen: Screen) -> str:
     return screen.styled(question, "dim") + screen.styled(reply, "prompt")
 
 
-def _plain(parts: Sequence[Part]) -> str:
+def _plain(parts: Sequence[Phrase]) -> str:
     return "".join(part.text for part in parts)
 
 
@@ -485,15 +485,15 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
     yield screen.styled(facts, "title")
     prompts = sum(turn.prompt is not None and not turn.subagent for turn in outline.turns)
     subagents = sum(not agent.own for turn in outline.turns for agent in turn.subagents)
-    parts = [Part(f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}")]
+    parts = [Phrase(f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}")]
     if (branches := _branches(outline)) > 1:
-        parts.append(Part(f"{branches:,} branches, ○ off the current path"))
+        parts.append(Phrase(f"{branches:,} branches, ○ off the current path"))
     if subagents:
-        parts.append(Part(f"{subagents:,} {'subagent' if subagents == 1 else 'subagents'}"))
+        parts.append(Phrase(f"{subagents:,} {'subagent' if subagents == 1 else 'subagents'}"))
     parts += outcomes_in(outline.turns)
     models = ", ".join(outline.work.models[:2]) + (", …" if len(outline.work.models) > 2 else "")
     if outline.turns:
-        first = [*parts, Part(models, weight=0)] if models else parts
+        first = [*parts, Phrase(models, weight=0)] if models else parts
         yield styled_parts(work_in(outline.work, screen.width, first), screen.width, screen)
 
 
@@ -541,7 +541,7 @@ def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
             else:
                 yield _row(entry, message, labels, screen)
             if agent := agents.get(entry.uuid):
-                parts = [Part(f"↳ {agent.name}: {agent.task}", "agent")]
+                parts = [Phrase(f"↳ {agent.name}: {agent.task}", "agent")]
                 did = work_in(agent.work, max(20, screen.width // 2), parts)
                 yield f"{'':10}{styled_parts(did, screen.width - 10, screen)}"
         yield from _following(outline, place, screen)
@@ -679,7 +679,7 @@ def _head(side: Side, name: str, current: bool, width: int, screen: Screen) -> I
     if not side.turns:
         yield _line("nothing since", width, "dim", screen)
         return
-    first = [Part(f"{count:,} {'prompt' if count == 1 else 'prompts'}"), *outcomes_in(side.turns)]
+    first = [Phrase(f"{count:,} {'prompt' if count == 1 else 'prompts'}"), *outcomes_in(side.turns)]
     yield _parts(work_in(side.work, width, first), width, "", screen)
     yield _Line()
 
@@ -725,7 +725,7 @@ def _line(text: str, width: int, role: str, screen: Screen) -> _Line:
     return _Line(screen.styled(shown, role) if role else shown, columns_of(shown))
 
 
-def _parts(parts: Sequence[Part], width: int, indent: str, screen: Screen) -> _Line:
+def _parts(parts: Sequence[Phrase], width: int, indent: str, screen: Screen) -> _Line:
     room = width - len(indent)
     if len(parts) == 1:
         parts = [parts[0]._replace(text=cut(parts[0].text, room))]

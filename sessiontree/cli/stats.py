@@ -20,16 +20,16 @@ from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, 
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, no_pager, screen, show
-from sessiontree.cli.terminal import Progress, counted, is_terminal, tell, tell_each
+from sessiontree.cli.terminal import ProgressBar, counted, is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.library.places import Selection, originals_first
 from sessiontree.library.spending import (
     BY,
     By,
+    CountedFile,
     Name,
-    Row,
-    Source,
     Spending,
+    SpendingSum,
     Totals,
     spending_of,
     totals_of,
@@ -177,8 +177,8 @@ def _out_spending(places: Sequence[str], selection: Selection, how: _How) -> Non
     problems: list[str] = []
     by, prices = how.by, load()
     found = originals_first(read_sessions(places, selection, problems.append))
-    sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in found]
-    with Progress("Reading sessions") as shown:
+    sources = [CountedFile(one.file, one.made_by or OWN, one.cwd) for one in found]
+    with ProgressBar("Reading sessions") as shown:
         made = spending_of(
             sources,
             by,
@@ -233,7 +233,7 @@ def _without_price(made: Spending, prices: Prices | None) -> Iterator[str]:
         yield f"no price known for {model or _UNKNOWN['model']}, {counted(count, 'answer')}"
 
 
-class _Column(NamedTuple):
+class _StatsColumn(NamedTuple):
     name: str
     cells: Sequence[str]
     width: int
@@ -265,7 +265,7 @@ def table(made: Spending, by: By, screen: Screen | None) -> Iterator[str]:
         yield line + " " * _GAP + bar if bar else line
 
 
-def _columns(rows: Sequence[Row], renamed: Mapping[str, str]) -> list[_Column]:
+def _columns(rows: Sequence[SpendingSum], renamed: Mapping[str, str]) -> list[_StatsColumn]:
     """The columns, each with its name as the first cell; one that says nothing is left out."""
     made = {
         "Sessions": [f"{row.sessions:,}" for row in rows],
@@ -278,14 +278,14 @@ def _columns(rows: Sequence[Row], renamed: Mapping[str, str]) -> list[_Column]:
         "No price": [f"{row.unpriced:,}" if row.unpriced else "" for row in rows],
     }
     return [
-        _Column(name, [head, *cells], max(map(len, [head, *cells])))
+        _StatsColumn(name, [head, *cells], max(map(len, [head, *cells])))
         for name, cells in made.items()
         for head in [renamed.get(name, name)]
         if any(cells)
     ]
 
 
-def _fitting(columns: Sequence[_Column], space: int) -> tuple[list[_Column], int]:
+def _fitting(columns: Sequence[_StatsColumn], space: int) -> tuple[list[_StatsColumn], int]:
     """The columns that leave space for bars, or at least fit, and the space that is left."""
     kept = list(columns)
     for name, least in _DROPPED:
@@ -295,11 +295,11 @@ def _fitting(columns: Sequence[_Column], space: int) -> tuple[list[_Column], int
     return kept, max(0, _left(kept, space))
 
 
-def _left(columns: Sequence[_Column], space: int) -> int:
+def _left(columns: Sequence[_StatsColumn], space: int) -> int:
     return space - sum(column.width + _GAP for column in columns) - _GAP
 
 
-def _bars(rows: Sequence[Row], width: int, screen: Screen) -> Iterator[str]:
+def _bars(rows: Sequence[SpendingSum], width: int, screen: Screen) -> Iterator[str]:
     """A bar for the cost of each row, as long as the width for the most expensive one."""
     most = max((row.usage.cost + row.estimated for row in rows), default=0.0)
     for row in rows:

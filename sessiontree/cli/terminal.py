@@ -157,7 +157,7 @@ def counted(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
-class Progress:
+class ProgressBar:
     """A bar on standard error; it appears after `PATIENCE_SECONDS`, and only on a terminal."""
 
     def __init__(self, title: str) -> None:
@@ -166,7 +166,7 @@ class Progress:
         self._started = time.monotonic()
         self._bar: Any = None
 
-    def __enter__(self) -> Progress:
+    def __enter__(self) -> ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -15,7 +15,7 @@ import click
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
 from sessiontree.cli.derive import CommandCall, renders
-from sessiontree.cli.opening import OnLane, lane_note, lane_options, writing
+from sessiontree.cli.opening import LaneOptions, lane_note, lane_options, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker
 from sessiontree.cli.terminal import as_line, counted, out, short, tell
 from sessiontree.core.message import check_new_message
@@ -87,7 +87,7 @@ def append(
     attached: tuple[str, ...],
     handle: str | None,
     preview: str | None,
-    on: OnLane,
+    on: LaneOptions,
     as_json: bool,
     **where: Any,
 ) -> None:

@@ -99,7 +99,7 @@ def _size_of_value(value: Any) -> int:
     return len(value) if isinstance(value, str) else len(json_text(value))
 
 
-class Piece(msgspec.Struct, frozen=True):
+class Slice(msgspec.Struct, frozen=True):
     """What one entry contributes to a context."""
 
     uuid: str  # the entry on the path
@@ -107,7 +107,7 @@ class Piece(msgspec.Struct, frozen=True):
     sources: Sequence[Entry] = ()  # of each message; a merge has those of another branch
 
 
-def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | None:
+def cut_point(pieces: Sequence[Slice], keep: int, count: TokenCounter) -> str | None:
     """The uuid of the first entry to keep, so that about `keep` tokens stay.
 
     A cut falls before a prompt where there is one between half and one and a half times `keep`,
@@ -136,11 +136,11 @@ def cut_point(pieces: Sequence[Piece], keep: int, count: TokenCounter) -> str | 
     return pieces[best[1]].uuid if best else None
 
 
-def _is_new(piece: Piece) -> bool:
+def _is_new(piece: Slice) -> bool:
     return any(role_of(message) != "compactionSummary" for message in piece.messages)
 
 
-def _open_calls(pieces: Sequence[Piece]) -> list[bool]:
+def _open_calls(pieces: Sequence[Slice]) -> list[bool]:
     """For each piece, whether a call up to it gets its result only after it."""
     answered_by = [-1] * len(pieces)
     waiting: dict[str, list[int]] = {}
@@ -185,7 +185,7 @@ _PATH_KEYS: Final = ("path", "file_path", "filePath", "filename", "file", "noteb
 
 def summarize(entries: Sequence[Entry]) -> str:
     """Summarize without a model: list the requests, files, earlier summaries and last answer."""
-    seen = _Seen()
+    seen = _Summary()
     for entry in entries:
         seen.take(entry)
     parts = "\n\n".join(filter(None, seen.parts()))
@@ -230,7 +230,7 @@ def _check_takes(summarizer: Summarizer, given: tuple[Any, ...]) -> None:
         ) from error
 
 
-class _Seen:
+class _Summary:
     def __init__(self) -> None:
         self._asked: list[str] = []
         self._earlier: list[str] = []

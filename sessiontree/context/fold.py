@@ -16,10 +16,10 @@ from typing import Any, Final, Protocol
 
 from msgspec import UNSET
 
-from sessiontree.context.compaction import Piece
+from sessiontree.context.compaction import Slice
 from sessiontree.context.pairing import Joined, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
-from sessiontree.core.blocks import Blocks, Contents, Resolve
+from sessiontree.core.blocks import Blocks, EntryContents, Resolve
 from sessiontree.core.codec import Chain
 from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
@@ -76,7 +76,7 @@ _SILENT: Final = MARKERS | {HEADER, "custom"}
 _USUAL_ROLES: Final = ("assistant", "toolResult", "user", "tool")  # a role may be unhashable
 
 
-class Part:
+class Contribution:
     """Entries that follow each other on a path, with what a fold asks about all of them.
 
     It is asked as soon as they are read, while the processor still has them at hand: later it
@@ -188,7 +188,7 @@ class Fold:
         path: PathRead,
         segment: Segment,
         resolve: Resolve | None = None,
-        parts: Sequence[Part] = (),
+        parts: Sequence[Contribution] = (),
         *,
         verbatim: bool = False,
         strict: bool = False,
@@ -201,12 +201,12 @@ class Fold:
         self._out: _Verbatim | Pairing[Entry] = _Verbatim() if verbatim else Pairing()
         self._warnings: list[str] = []
         self._unknown: set[str] = set()
-        self._contents = Contents(resolve, strict, self._warnings)
+        self._contents = EntryContents(resolve, strict, self._warnings)
         first: list[Entry] = []
         if path.compaction is not None:
             visible = _visible(path, self._warnings)
-            first, parts = visible[:1], [Part(visible[1:])]
-        parts = parts or [Part(path.entries)]
+            first, parts = visible[:1], [Contribution(visible[1:])]
+        parts = parts or [Contribution(path.entries)]
         types = {kind for part in parts for kind in part.types}
         plain = _REBUILD.isdisjoint(types)
         self._edits: dict[str, Any] = {}
@@ -216,7 +216,7 @@ class Fold:
         if "handle" in types:
             self._contents.prepare(visible)
         if plain:
-            for part in [Part(first), *parts]:
+            for part in [Contribution(first), *parts]:
                 self._take_part(part)
         else:
             visible = [self._contents.whole(entry) for entry in visible]
@@ -239,7 +239,7 @@ class Fold:
         self._take(entry)
         return True
 
-    def _take_part(self, part: Part) -> None:
+    def _take_part(self, part: Contribution) -> None:
         if not part.messages:
             for entry in part.entries:
                 self._take(entry)
@@ -384,9 +384,9 @@ class Fold:
         if system is not None:
             self.settings["system"] = system
 
-    def contents(self, warnings: list[str]) -> Contents:
+    def contents(self, warnings: list[str]) -> EntryContents:
         """What makes other entries whole as those of this fold."""
-        return Contents(self._resolve, self._strict, warnings)
+        return EntryContents(self._resolve, self._strict, warnings)
 
     def result(self) -> tuple[list[Message], list[Entry], list[str]]:
         """The messages, the entry each came from, and the warnings, in fresh lists."""
@@ -398,7 +398,7 @@ class Fold:
         messages, entries, warnings = self._out.joined()
         return messages, entries, self._warnings + warnings
 
-    def pieces(self, path: PathRead) -> list[Piece]:
+    def pieces(self, path: PathRead) -> list[Slice]:
         """What each entry of a path contributes, for choosing where to cut it."""
         visible = _visible(path, [])
         parts: dict[str, tuple[list[Message], list[Entry]]] = {e.uuid: ([], []) for e in visible}
@@ -406,7 +406,7 @@ class Fold:
             messages, sources = parts[entry.uuid]
             messages.append(message)
             sources.append(source)
-        return [Piece(uuid, *part) for uuid, part in parts.items()]
+        return [Slice(uuid, *part) for uuid, part in parts.items()]
 
 
 class _Merged:

@@ -32,8 +32,8 @@ from sessiontree.core.message import (
     CALL_BLOCKS,
     CALL_ITEMS,
     RESULT_BLOCKS,
-    Call,
     Message,
+    ToolCall,
     calls_of,
     interrupted_result,
     is_result_block,
@@ -48,7 +48,7 @@ _RESULT_ROLES = frozenset({"toolResult", "tool"})  # roles of messages that are 
 _PAIRED_BLOCKS = CALL_BLOCKS | RESULT_BLOCKS
 
 
-class Answer(Generic[Source]):
+class ResultMessage(Generic[Source]):
     """A message that brings results, and its source."""
 
     __slots__ = ("ids", "message", "source")
@@ -71,7 +71,7 @@ class Group(Generic[Source]):
     )
 
     def __init__(
-        self, calls: list[Call], message: Message, source: Source, place: int, first: int
+        self, calls: list[ToolCall], message: Message, source: Source, place: int, first: int
     ) -> None:
         self.calls = calls
         self.response = message.get("id")
@@ -81,7 +81,7 @@ class Group(Generic[Source]):
         self.place = place
         self.first = first
         self.open = {call.id for call in calls}
-        self.answers: list[Answer[Source]] = []
+        self.answers: list[ResultMessage[Source]] = []
 
     def goes_on_in(self, message: Message) -> bool:
         """Whether a message is the next piece of this response."""
@@ -98,7 +98,7 @@ class Group(Generic[Source]):
             return True
         return kind in CALL_ITEMS and self.open.isdisjoint(call.id for call in calls_of(message))
 
-    def go_on(self, calls: list[Call], place: int) -> set[str]:
+    def go_on(self, calls: list[ToolCall], place: int) -> set[str]:
         """Take in the calls of the next piece; gives the ids that were not open before it."""
         added = {call.id for call in calls} - self.open
         self.calls += calls
@@ -171,7 +171,7 @@ class Pairing(Generic[Source]):
                     self._messages.append(message)
                     self._sources.append(source)
                 else:
-                    self._take_answer(Answer(ids, message, source))
+                    self._take_answer(ResultMessage(ids, message, source))
                 return
         tail = self._tail
         if tail is not None and not tail.goes_on_in(message):
@@ -223,7 +223,7 @@ class Pairing(Generic[Source]):
         self._tail = None
         return True
 
-    def _take_answer(self, answer: Answer[Source]) -> None:
+    def _take_answer(self, answer: ResultMessage[Source]) -> None:
         tail = self._tail
         if tail is not None and tail.open.issuperset(answer.ids) and _distinct(answer.ids):
             tail.open.difference_update(answer.ids)
@@ -236,7 +236,7 @@ class Pairing(Generic[Source]):
             return
         self._is_unsettled = True
 
-    def _leave_out(self, answer: Answer[Source]) -> None:
+    def _leave_out(self, answer: ResultMessage[Source]) -> None:
         """Drop results that answer no open call; keep the other content of the message."""
         place = len(self._taken) - 1
         self._warnings.extend((place, _orphan_warning(id)) for id in answer.ids)
@@ -369,7 +369,7 @@ def _assign(
     for place, (message, source) in enumerate(taken):
         ids = result_ids(message)
         if ids:
-            answer = Answer(ids, message, source)
+            answer = ResultMessage(ids, message, source)
             left = leftovers[place] = _hand_out(answer, place, stayed, open_calls, warnings)
             if left is not None:
                 stayed += 1
@@ -392,7 +392,7 @@ def _assign(
 
 
 def _hand_out(
-    answer: Answer[Source],
+    answer: ResultMessage[Source],
     at: int,
     stayed: int,
     open_calls: dict[str, list[Group[Source]]],
@@ -413,7 +413,7 @@ def _hand_out(
             continue
         group = open_calls[id].pop()
         group.open.discard(id)
-        group.answers.append(Answer([id], message, answer.source))
+        group.answers.append(ResultMessage([id], message, answer.source))
         warnings.append((at, f"the result of call {id} was apart from it and was moved behind it"))
     return _without_results(answer.message)
 
@@ -424,7 +424,7 @@ def _remove_last(groups: list[Group[Source]], group: Group[Source]) -> None:
 
 
 def _home(
-    answer: Answer[Source], place: int, open_calls: dict[str, list[Group[Source]]]
+    answer: ResultMessage[Source], place: int, open_calls: dict[str, list[Group[Source]]]
 ) -> Group[Source] | None:
     """The group that a message of results is directly behind and answers, if any."""
     nearest = open_calls.get(answer.ids[0])
@@ -494,7 +494,7 @@ def _holds_blocks(message: Message) -> bool:
     return message.get("role") == "user" and isinstance(message.get("content"), list)
 
 
-def _results_lead(answers: Sequence[Answer[Source]]) -> bool:
+def _results_lead(answers: Sequence[ResultMessage[Source]]) -> bool:
     has_other = False
     for answer in answers:
         message = answer.message

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.core.blocks import Shown, role_of_entry
+from sessiontree.core.blocks import ShownHandle, role_of_entry
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import KINDS, Handle, Kind
 from sessiontree.core.media import IMAGES, PDF, base_type, is_text, text_in
@@ -101,7 +101,7 @@ def _fault(kind: Kind, data: Any) -> str | None:
     return None if isinstance(data, bytes) else f"a {type(data).__name__}, not bytes"
 
 
-def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
+def message_of(resolved: ResolvedHandle, entry: Entry) -> ShownHandle:
     """The message of a resolved handle in a context.
 
     A message is itself; an output is fenced text; a document its JSON; an image an image block; a
@@ -113,9 +113,9 @@ def message_of(resolved: ResolvedHandle, entry: Entry) -> Shown:
     role = role_of_entry(entry)
     if resolved.kind == "message":
         message: Message = resolved.data
-        return Shown(message if role is None else {**message, "role": role})
+        return ShownHandle(message if role is None else {**message, "role": role})
     content, lack = (_system if role == "system" else _content)(resolved, entry)
-    return Shown({"role": role or "user", "content": content}, lack)
+    return ShownHandle({"role": role or "user", "content": content}, lack)
 
 
 def carried_of(resolved: ResolvedHandle, entry: Entry) -> Message:

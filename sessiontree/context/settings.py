@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from sessiontree.core.blocks import Blocks, Contents, is_handle_of_message, role_of_entry
+from sessiontree.core.blocks import Blocks, EntryContents, is_handle_of_message, role_of_entry
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, system_text
 
@@ -84,7 +84,7 @@ def may_make_system(entry: Entry) -> bool:
     return role == "system" or (role is None and is_handle_of_message(entry))
 
 
-def made_system(entry: Entry, blocks: Blocks, contents: Contents) -> str | None:
+def made_system(entry: Entry, blocks: Blocks, contents: EntryContents) -> str | None:
     """The system text that an entry puts in force, if its message has to be made; else None.
 
     `blocks` has the messages of the entry's path that were written in blocks.
@@ -95,7 +95,7 @@ def made_system(entry: Entry, blocks: Blocks, contents: Contents) -> str | None:
     return system_text(message) if message.get("role") == "system" else None
 
 
-def settings_of_all(entries: Sequence[Entry], contents: Contents) -> dict[str, Any]:
+def settings_of_all(entries: Sequence[Entry], contents: EntryContents) -> dict[str, Any]:
     """The settings at the end of entries that follow each other.
 
     Nothing is resolved above the last entry that is known to set the system text.
@@ -129,7 +129,7 @@ class InForce:
         settings: dict[str, Any],
         above: Iterator[Entry],
         header: Mapping[str, Any],
-        contents: Contents,
+        contents: EntryContents,
     ) -> None:
         self._settings = settings
         self._above = above

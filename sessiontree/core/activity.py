@@ -20,8 +20,8 @@ from sessiontree.core.message import (
     LOOK,
     RESULT_ITEMS,
     THOUGHT_BLOCKS,
-    Call,
     Message,
+    ToolCall,
     beginning_of,
     blocks_of,
     is_partial,
@@ -62,7 +62,7 @@ class Touched(NamedTuple):
     changed: bool
 
 
-def files_of(call: Call) -> Iterator[Touched]:
+def files_of(call: ToolCall) -> Iterator[Touched]:
     """The files that a call reads or changes, as far as its arguments name them."""
     arguments = call.arguments
     if isinstance(arguments, str):
@@ -220,7 +220,7 @@ class Answered(NamedTuple):
     answer: str
 
 
-def questions_of(call: Call) -> list[Asked]:
+def questions_of(call: ToolCall) -> list[Asked]:
     """The questions that a call asks the user; empty for any other call."""
     if call.name not in _TOOLS:
         return []

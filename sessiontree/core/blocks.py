@@ -1,7 +1,7 @@
 """Blocks and contents: messages folded from their blocks, and entries made whole.
 
-`Blocks` folds messages that were written block by block. `Contents` restores spilled strings and
-resolves handles.
+`Blocks` folds messages that were written block by block. `EntryContents` restores spilled strings
+and resolves handles.
 
 Invariants: content that cannot be read is never left out in silence: a placeholder with the cause
 takes its place, with a warning, or the error is raised where the caller is strict; a call or a
@@ -90,20 +90,20 @@ def ordered(members: Sequence[Entry]) -> tuple[list[Entry], Entry | None]:
     return [blocks[index] for index in sorted(blocks)], end
 
 
-class Shown(NamedTuple):
+class ShownHandle(NamedTuple):
     """The message of a `handle` entry."""
 
     message: Message
     lack: str = ""  # what of the content is not in it, in words; else empty
 
 
-Resolution = Shown | SessionTreeError
+Resolution = ShownHandle | SessionTreeError
 
 Resolve = Callable[[Sequence[Entry]], Sequence[Resolution]]
 """Takes `handle` entries, gives for each its message, or the error."""
 
 
-class Contents:
+class EntryContents:
     """Makes entries whole for one context; `complete` is False once content could not be read.
 
     Without `resolve`, handles stay references. Where `strict`, content that cannot be read is an

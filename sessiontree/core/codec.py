@@ -69,7 +69,7 @@ _PRIVATE: Final = re.compile("[\ue800-\uefff]")
 _LEADING: Final = ("type", "version", "format", "uuid", "parentUuid", "lane", "timestamp")
 
 
-class Head(msgspec.Struct, gc=False):
+class LineHead(msgspec.Struct, gc=False):
     """The structural keys of a line. All others are skipped without decoding."""
 
     type: str
@@ -79,7 +79,7 @@ class Head(msgspec.Struct, gc=False):
 
 
 _decode_entry: Final = msgspec.json.Decoder(Entry).decode
-_decode_head: Final = msgspec.json.Decoder(Head).decode
+_decode_head: Final = msgspec.json.Decoder(LineHead).decode
 _decode_values: Final = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _REFUSED: Final = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 
@@ -171,7 +171,7 @@ def _respelled(escape: re.Match[bytes], step: int) -> bytes:
     return b"\\u%c%b" % (ord(escape[1]) + step, escape[2])
 
 
-def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
+def head(line: bytes, offset: int, report: Report) -> LineHead | Entry | None:
     """The structural keys of a line, or None where it is not an entry (reported)."""
     try:
         found = _decode_head(line)
@@ -182,7 +182,7 @@ def head(line: bytes, offset: int, report: Report) -> Head | Entry | None:
     return found if found.uuid else _decode_hard(line, offset, report)
 
 
-def heads_of(lines: list[bytes]) -> list[Head]:
+def heads_of(lines: list[bytes]) -> list[LineHead]:
     """The structural keys of lines as written; empty where one line is not sound.
 
     `head` decodes such a line, and also turns the lane name `main` into None.
@@ -272,7 +272,7 @@ def decoder(report: Report, fetch: Fetch | None = None, header_at: int | None = 
     return decode
 
 
-def report_header(found: Head | Entry, offset: int, report: Report) -> None:
+def report_header(found: LineHead | Entry, offset: int, report: Report) -> None:
     """Report a second header, which is not an entry of the tree."""
     report("second header", offset, f"a second header, {found.uuid}")
 

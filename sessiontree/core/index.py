@@ -32,7 +32,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.core.codec import (
-    Head,
+    LineHead,
     ended_lines,
     head,
     heads_of,
@@ -168,7 +168,7 @@ class TreeIndex:
         if found is not None:
             self._add(found, line, offset, report)
 
-    def _add(self, found: Head | Entry, line: bytes, offset: int, report: Report) -> None:
+    def _add(self, found: LineHead | Entry, line: bytes, offset: int, report: Report) -> None:
         uuid = found.uuid
         row = len(self.uuids)
         if row and found.type == HEADER:

@@ -214,7 +214,7 @@ def system_text(message: Message) -> str:
     return "\n\n".join(filter(None, map(block_text, blocks_of({"content": sections}))))
 
 
-class Call:
+class ToolCall:
     """A tool call: its id, the tool's name, the arguments and the shape."""
 
     __slots__ = ("arguments", "id", "name", "shape")
@@ -223,7 +223,7 @@ class Call:
         self.id, self.name, self.arguments, self.shape = id, name, arguments, shape
 
 
-def calls_of(message: Message) -> list[Call]:
+def calls_of(message: Message) -> list[ToolCall]:
     """The tool calls of a message, in order."""
     content = message.get("content")
     blocks = content if isinstance(content, list) else ()
@@ -231,7 +231,7 @@ def calls_of(message: Message) -> list[Call]:
     return calls + calls_beside(message)
 
 
-def call_in(block: Any) -> Call | None:
+def call_in(block: Any) -> ToolCall | None:
     """The tool call that a content block is; None for any other block."""
     if not isinstance(block, dict) or (kind := kind_of(block)) not in CALL_BLOCKS:
         return None
@@ -239,12 +239,12 @@ def call_in(block: Any) -> Call | None:
     if not isinstance(id, str):
         return None
     arguments = block.get("arguments", block.get("input"))
-    return Call(id, name if isinstance(name, str) else "", arguments, kind)
+    return ToolCall(id, name if isinstance(name, str) else "", arguments, kind)
 
 
-def calls_beside(message: Message) -> list[Call]:
+def calls_beside(message: Message) -> list[ToolCall]:
     """The tool calls of a message that are not in its content, in order."""
-    calls: list[Call] = []
+    calls: list[ToolCall] = []
     chat_calls = message.get("tool_calls")
     if isinstance(chat_calls, list):
         for call in chat_calls:
@@ -267,10 +267,10 @@ def tools_of(message: Message) -> list[str]:
     return list(dict.fromkeys([*own, *(call.name for call in calls_of(message) if call.name)]))
 
 
-def _add_call(calls: list[Call], call: Message, key: str, arguments: Any, shape: str) -> None:
+def _add_call(calls: list[ToolCall], call: Message, key: str, arguments: Any, shape: str) -> None:
     id, name = call.get(key), call.get("name")
     if isinstance(id, str):
-        calls.append(Call(id, name if isinstance(name, str) else "", arguments, shape))
+        calls.append(ToolCall(id, name if isinstance(name, str) else "", arguments, shape))
 
 
 def result_ids(message: Message) -> list[str]:
@@ -393,7 +393,7 @@ def slash_command(text: str) -> str | None:
     return name.strip() or None if start and end else None
 
 
-def interrupted_result(call: Call) -> dict[str, Any]:
+def interrupted_result(call: ToolCall) -> dict[str, Any]:
     """A result for a call that was never answered, in the shape of the call."""
     text = "Interrupted: no result was recorded for this call."
     if call.shape == "toolCall":
@@ -425,7 +425,7 @@ def block_preview(block: Mapping[str, Any]) -> str:
     return f"[{kind}]" if kind else ""
 
 
-def call_preview(call: Call) -> str:
+def call_preview(call: ToolCall) -> str:
     """A tool call in a few words."""
     return f"{call.name}({_arguments_text(call.arguments)})"
 

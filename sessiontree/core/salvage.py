@@ -73,7 +73,7 @@ _OWN_NAME: Final = re.compile(
 )
 
 
-class Parts(NamedTuple):
+class LineParts(NamedTuple):
     """A line taken apart."""
 
     pieces: list[bytes]  # the parts to keep, each on a line of its own
@@ -81,7 +81,7 @@ class Parts(NamedTuple):
     torn: int  # the number of bytes in torn fragments, which are left out
 
 
-def take_apart(line: bytes) -> Parts:
+def take_apart(line: bytes) -> LineParts:
     """The parts of a line that is not JSON."""
     text = line.rstrip(b"\0\r").decode("utf-8", "surrogateescape") + _END
     broken = _Broken(text)
@@ -107,7 +107,7 @@ def take_apart(line: bytes) -> Parts:
         else:
             pieces.append(piece)
         at = _after_gap(text, end)
-    return Parts(pieces, entries, torn)
+    return LineParts(pieces, entries, torn)
 
 
 class _Broken:

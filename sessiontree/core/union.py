@@ -58,7 +58,7 @@ class Copy(NamedTuple):
     entries_at: Callable[[Iterable[int]], Iterator[Entry | None]]
 
 
-class Place(NamedTuple):
+class UnionPoint(NamedTuple):
     """An entry of one of the two copies, by its row."""
 
     copy: Copy
@@ -83,12 +83,12 @@ class United(NamedTuple):
     added: list[int]  # the rows of the other copy that are added, in their order
     first: int  # the first row that may differ between the copies
 
-    def leaves(self) -> dict[str | None, Place]:
+    def leaves(self) -> dict[str | None, UnionPoint]:
         """The last entry of each lane."""
         own = self.copy.tree.last_of_each_lane()
-        found = {lane: Place(self.copy, row) for lane, row in own.items()}
+        found = {lane: UnionPoint(self.copy, row) for lane, row in own.items()}
         lane_of = self.other.tree.lane_of
-        found.update((lane_of(row), Place(self.other, row)) for row in self.added)
+        found.update((lane_of(row), UnionPoint(self.other, row)) for row in self.added)
         return found
 
     def facts(self) -> dict[_Fact, tuple[Any, Entry]]:
@@ -135,7 +135,9 @@ def settled(one: United, other: United) -> list[bytes]:
     return found
 
 
-def _branch(lane: str | None, one: Place, other: Place, ancestry: _Ancestry) -> tuple[bytes, str]:
+def _branch(
+    lane: str | None, one: UnionPoint, other: UnionPoint, ancestry: _Ancestry
+) -> tuple[bytes, str]:
     """The entry that makes one of two leaves that of both copies, and its uuid."""
     ends = ancestry.standing(one), ancestry.standing(other)
     winner = max(ends, key=lambda place: _age(place.entry))
@@ -155,7 +157,7 @@ class _Ancestry:
         self._standing: dict[tuple[int, int], int] = {}
         self._spans: dict[int, tuple[array[int], array[int]]] = {}
 
-    def standing(self, place: Place) -> Place:
+    def standing(self, place: UnionPoint) -> UnionPoint:
         """The nearest entry, from this one up, that is no annotation."""
         tree, row = place.copy.tree, place.row
         passed: list[int] = []
@@ -164,9 +166,9 @@ class _Ancestry:
             passed.append(row)
             row = tree.parents[row] if known is None else known
         self._standing.update(((id(tree), one), row) for one in passed)
-        return Place(place.copy, row)
+        return UnionPoint(place.copy, row)
 
-    def is_above(self, uuid: str, place: Place) -> bool:
+    def is_above(self, uuid: str, place: UnionPoint) -> bool:
         """Whether the entry with a uuid is an ancestor of another one."""
         tree = place.copy.tree
         row = tree.row(uuid)

@@ -181,7 +181,7 @@ def cost_in(cost: Any) -> float | None:
     return float(cost) if is_number and 0 <= cost <= LARGEST else None
 
 
-class Answer(NamedTuple):
+class AnswerUsage(NamedTuple):
     """What an answer used, and when; of a cost that is reported apart, the answer before it."""
 
     time: int | str  # in milliseconds since 1970; else what names the answer
@@ -213,12 +213,12 @@ def copy_key(id: str, time: int | str, usage: Usage) -> str:
     return f"{time} {tokens if any(tokens) else usage.cost}"
 
 
-def total(answers: Iterable[Answer]) -> Usage:
+def total(answers: Iterable[AnswerUsage]) -> Usage:
     """What some answers used together."""
     return Usage(*map(sum, zip(*(answer[2:] for answer in answers), strict=True)))
 
 
-class Counts(msgspec.Struct, frozen=True):
+class FileCounts(msgspec.Struct, frozen=True):
     """What the lines of a session add up to."""
 
     turns: int = 0  # the number of prompts
@@ -226,12 +226,12 @@ class Counts(msgspec.Struct, frozen=True):
     usage: Usage = Usage()  # the tokens and the reported cost of all answers
     listed: bytes = b""  # the answers, encoded, as most who ask for counts need none of them
 
-    def answers(self) -> list[Answer]:
+    def answers(self) -> list[AnswerUsage]:
         """The answers that have tokens or a cost."""
         return _decode_answers(self.listed) if self.listed else []
 
 
-_decode_answers: Final = msgspec.msgpack.Decoder(list[Answer]).decode
+_decode_answers: Final = msgspec.msgpack.Decoder(list[AnswerUsage]).decode
 
 
 class Tally(Protocol):
@@ -242,7 +242,7 @@ class Tally(Protocol):
     def take(self, line: bytes, *, beside: bool = False) -> None:
         """Count a line of the session, or of a subagent's file beside it."""
 
-    def counts(self) -> Counts:
+    def counts(self) -> FileCounts:
         """What the lines so far add up to."""
 
 
@@ -252,7 +252,7 @@ class Sums:
     def __init__(self) -> None:
         self.turns = 0
         self.model: str | None = None
-        self._spent: list[Answer] = []
+        self._spent: list[AnswerUsage] = []
         self._places: dict[str, int] = {}  # by the id of an answer
         self._time: int | str = ""
 
@@ -273,9 +273,9 @@ class Sums:
         if place is not None:
             known = self._spent[place]
             if counts_instead(usage, known.usage):
-                self._spent[place] = Answer(known.time, id, *astuple(usage))
+                self._spent[place] = AnswerUsage(known.time, id, *astuple(usage))
             return
-        made = Answer(_milliseconds(time) or str(answer or name or ""), id, *astuple(usage))
+        made = AnswerUsage(_milliseconds(time) or str(answer or name or ""), id, *astuple(usage))
         if not usage.tokens:  # a cost of the answers before, which may have no time of its own
             made = made._replace(time=self._time)
         elif not beside:
@@ -297,11 +297,11 @@ class Sums:
         if isinstance(model, str) and model:
             self.model = model
 
-    def counts(self) -> Counts:
+    def counts(self) -> FileCounts:
         usage = total(self._spent)
         listed = [answer for answer in self._spent if any(answer[2:])]
         encoded = msgspec.msgpack.encode(listed) if listed else b""
-        return Counts(self.turns, self.model, usage, encoded)
+        return FileCounts(self.turns, self.model, usage, encoded)
 
 
 def _milliseconds(time: Any) -> int | None:

@@ -222,14 +222,14 @@ AROUND: Final = 3
 """The lines around a change that are shown."""
 
 
-class Counts(NamedTuple):
+class DiffCounts(NamedTuple):
     """The lines that an edit adds and takes away."""
 
     added: int
     removed: int
 
 
-class _Part(NamedTuple):
+class _DiffPart(NamedTuple):
     """Lines before and after, the number of the first one before, and the lines in both."""
 
     before: Sequence[str]
@@ -238,9 +238,9 @@ class _Part(NamedTuple):
     same: list[Run]
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> DiffCounts:
         same = sum([length for _, _, length in self.same])  # a generator takes twice as long
-        return Counts(len(self.behind) - same, len(self.before) - same)
+        return DiffCounts(len(self.behind) - same, len(self.before) - same)
 
 
 class _Change(NamedTuple):
@@ -257,27 +257,27 @@ def diff_of(edit: Edit) -> list[str]:
     return counted_diff_of(edit)[1]
 
 
-def counts_of(edit: Edit) -> Counts:
+def counts_of(edit: Edit) -> DiffCounts:
     """How many lines an edit adds and takes away, as far as it tells."""
     if not (edit.swaps or edit.hunks or edit.content or edit.before):
-        return Counts(0, 0)
+        return DiffCounts(0, 0)
     return _sum(part.counts for part in _parts(edit))
 
 
-def counted_diff_of(edit: Edit) -> tuple[Counts, list[str]]:
+def counted_diff_of(edit: Edit) -> tuple[DiffCounts, list[str]]:
     """What `counts_of` and `diff_of` give, for less than both."""
     parts = list(_parts(edit))
     return _sum(part.counts for part in parts), [line for part in parts for line in _shown(part)]
 
 
-def _sum(all_counts: Iterator[Counts]) -> Counts:
+def _sum(all_counts: Iterator[DiffCounts]) -> DiffCounts:
     added = removed = 0
     for counts in all_counts:
         added, removed = added + counts.added, removed + counts.removed
-    return Counts(added, removed)
+    return DiffCounts(added, removed)
 
 
-def _parts(edit: Edit) -> Iterator[_Part]:
+def _parts(edit: Edit) -> Iterator[_DiffPart]:
     made = _made(edit)
     if made is not None and edit.before is not None:
         yield _part(_lines(edit.before), _lines(made), 1)
@@ -301,15 +301,15 @@ def _made(edit: Edit) -> str | None:
         return None
 
 
-def _part(before: Sequence[str], behind: Sequence[str], start: int | None) -> _Part:
-    return _Part(before, behind, start, runs(before, behind))
+def _part(before: Sequence[str], behind: Sequence[str], start: int | None) -> _DiffPart:
+    return _DiffPart(before, behind, start, runs(before, behind))
 
 
 def _lines(text: str) -> list[str]:
     return lines_of(text.replace("\r\n", "\n"))
 
 
-def _shown(part: _Part) -> Iterator[str]:
+def _shown(part: _DiffPart) -> Iterator[str]:
     """The changes of a part, each with a few lines around it, below a line with its place."""
     for changes in _together(part):
         first, last = changes[0], changes[-1]
@@ -333,7 +333,7 @@ def _shown(part: _Part) -> Iterator[str]:
         yield from lines
 
 
-def _together(part: _Part) -> Iterator[list[_Change]]:
+def _together(part: _DiffPart) -> Iterator[list[_Change]]:
     """The changes of a part; those with few lines between them are shown as one."""
     found: list[_Change] = []
     for change in _changes(part):
@@ -345,7 +345,7 @@ def _together(part: _Part) -> Iterator[list[_Change]]:
         yield found
 
 
-def _changes(part: _Part) -> Iterator[_Change]:
+def _changes(part: _DiffPart) -> Iterator[_Change]:
     one = other = 0
     for left, right, length in [*part.same, (len(part.before), len(part.behind), 0)]:
         if one < left or other < right:

@@ -314,7 +314,7 @@ class _Searched:
     def __init__(self, lines: Sequence[str], steps: Steps) -> None:
         self.lines = lines
         self._steps = steps
-        self._forms: dict[Callable[[str], str], _Form] = {}
+        self._forms: dict[Callable[[str], str], _LooseText] = {}
 
     def index(self, block: Lines, least: int) -> int | None:
         """The first index of lines at or below `least`, in the first form that has them."""
@@ -329,11 +329,11 @@ class _Searched:
 
     def _index(self, form: Callable[[str], str], block: Lines, least: int) -> int | None:
         if form not in self._forms:
-            self._forms[form] = _Form(form, self.lines, self._steps)
+            self._forms[form] = _LooseText(form, self.lines, self._steps)
         return self._forms[form].index(block, least)
 
 
-class _Form:
+class _LooseText:
     """Lines without some of their spaces, as one text."""
 
     def __init__(self, form: Callable[[str], str], lines: Sequence[str], steps: Steps) -> None:

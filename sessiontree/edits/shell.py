@@ -97,7 +97,7 @@ class ShellEffect(msgspec.Struct, frozen=True):
     last: int | None = None
 
 
-class _Command(msgspec.Struct):
+class _ShellCommand(msgspec.Struct):
     words: list[str]
     into: str | None
     appends: bool
@@ -148,7 +148,7 @@ def _below(folder: str, effect: ShellEffect) -> ShellEffect:
     return msgspec.structs.replace(effect, path=posixpath.join(folder, effect.path), to=to)
 
 
-def _commands(script: str) -> Iterator[_Command]:
+def _commands(script: str) -> Iterator[_ShellCommand]:
     """The simple commands of a script, in order, up to the first that is not understood."""
     lines = iter(script.split("\n"))
     count = 0
@@ -178,7 +178,7 @@ def _commands(script: str) -> Iterator[_Command]:
             yield command
 
 
-def _ends_reading(command: _Command) -> bool:
+def _ends_reading(command: _ShellCommand) -> bool:
     """Whether what follows a command may not be done, or not here."""
     first = command.words[0] if command.words else ""
     if first == "exit":  # with another code, it is only done where the script fails
@@ -234,7 +234,7 @@ def _words(line: str) -> Iterator[str]:
         yield "".join(word)
 
 
-def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:
+def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_ShellCommand]:
     is_certain = True
     words: list[str] = []
     bodies = iter(here)
@@ -258,7 +258,7 @@ def _split(tokens: Sequence[str], here: list[str]) -> Iterator[_Command]:
         is_certain = is_certain and not is_test and operator not in ("||", "|", "|&")
 
 
-def _command(tokens: Sequence[str], bodies: Iterator[str], is_certain: bool) -> _Command:
+def _command(tokens: Sequence[str], bodies: Iterator[str], is_certain: bool) -> _ShellCommand:
     words: list[str] = []
     into: str | None = None
     here: str | None = None
@@ -277,10 +277,10 @@ def _command(tokens: Sequence[str], bodies: Iterator[str], is_certain: bool) -> 
             here = next(bodies, None)
         else:
             words.append(token)
-    return _Command(words, into if into != _NOWHERE else None, appends, here, is_certain)
+    return _ShellCommand(words, into if into != _NOWHERE else None, appends, here, is_certain)
 
 
-def _effects_of(command: _Command) -> Iterator[ShellEffect]:
+def _effects_of(command: _ShellCommand) -> Iterator[ShellEffect]:
     words, name = command.words, command.words[0] if command.words else ""
     paths = [word for word in words[1:] if not word.startswith("-")]
     if name in ("rm", "git") and {"--cached", "--dry-run"} & {*words}:
@@ -310,7 +310,7 @@ def _effects_of(command: _Command) -> Iterator[ShellEffect]:
         yield from (ShellEffect("change", path) for path in paths)
 
 
-def _named(command: _Command) -> list[str]:
+def _named(command: _ShellCommand) -> list[str]:
     """The files that a command of which little is certain may change."""
     if command.into is not None:
         return [command.into]
@@ -319,7 +319,7 @@ def _named(command: _Command) -> list[str]:
     return []
 
 
-def _written(command: _Command, name: str, paths: Sequence[str]) -> ShellEffect:
+def _written(command: _ShellCommand, name: str, paths: Sequence[str]) -> ShellEffect:
     """The effect of a command whose output goes into a file."""
     into = command.into or ""
     kind: Effect = "append" if command.appends else "write"

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.message import Call
+from sessiontree.core.message import ToolCall
 from sessiontree.core.steps import LINE, Steps, find
 from sessiontree.edits.patch import (
     FilePatch,
@@ -117,7 +117,7 @@ class Edit(msgspec.Struct, frozen=True):
     line: int | None = None
 
 
-class Seen(msgspec.Struct, frozen=True):
+class SeenLines(msgspec.Struct, frozen=True):
     """Lines of a file that a call showed.
 
     Attributes:
@@ -147,7 +147,7 @@ def characters_of(edit: Edit) -> int:
     return swaps + sum(lines) + len(edit.content or "") + len(edit.before or "")
 
 
-def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
+def edits_of(call: ToolCall, told: Mapping[str, Any]) -> list[Edit]:
     """The changes of a call that was done, in order; `told` is what the agent keeps beside it."""
     name, arguments = call.name.rpartition("__")[2].lower(), _arguments(call.arguments)
     if call.shape == "apply_patch_call":
@@ -167,7 +167,7 @@ def edits_of(call: Call, told: Mapping[str, Any]) -> list[Edit]:
     return [] if edit is None else [_as_told(edit, told)]
 
 
-def seen_in(call: Call, told: Mapping[str, Any], result: str) -> list[Seen]:
+def seen_in(call: ToolCall, told: Mapping[str, Any], result: str) -> list[SeenLines]:
     """What a call that was done showed of files; `result` is the text of its result."""
     name, arguments = call.name.rpartition("__")[2].lower(), _arguments(call.arguments)
     if not isinstance(arguments, Mapping):
@@ -191,11 +191,11 @@ def seen_in(call: Call, told: Mapping[str, Any], result: str) -> list[Seen]:
     if is_part:
         return []
     if first == 1:
-        return [Seen(path, result, 1, is_whole=True)]
-    return [Seen(path, result.removesuffix("\n"), first)] if result != "\n" else []
+        return [SeenLines(path, result, 1, is_whole=True)]
+    return [SeenLines(path, result.removesuffix("\n"), first)] if result != "\n" else []
 
 
-def paths_in(call: Call) -> Iterator[str]:
+def paths_in(call: ToolCall) -> Iterator[str]:
     """The paths that a call names, to find out if it is about a file; quickly, and too many."""
     arguments = _arguments(call.arguments)
     if isinstance(arguments, str):
@@ -205,9 +205,9 @@ def paths_in(call: Call) -> Iterator[str]:
         yield script_of(arguments)
 
 
-def with_arguments(call: Call) -> Call:
+def with_arguments(call: ToolCall) -> ToolCall:
     """The call with its arguments decoded, where they are an object in a text."""
-    return Call(call.id, call.name, _arguments(call.arguments), call.shape)
+    return ToolCall(call.id, call.name, _arguments(call.arguments), call.shape)
 
 
 def _arguments(given: Any) -> Any:
@@ -235,7 +235,7 @@ def _patch_in(name: str, arguments: Mapping[str, Any]) -> str | None:
     return given if isinstance(given, str) else None
 
 
-def _is_shell(call: Call, name: str) -> bool:
+def _is_shell(call: ToolCall, name: str) -> bool:
     return name in _SHELLS or call.shape in ("local_shell_call", "shell_call")
 
 
@@ -367,24 +367,26 @@ def _as_told(edit: Edit, told: Mapping[str, Any]) -> Edit:
     return msgspec.structs.replace(edit, swaps=swaps, hunks=hunks or edit.hunks, before=before)
 
 
-def _seen_by_claude(shown: Mapping[str, Any]) -> Seen | None:
+def _seen_by_claude(shown: Mapping[str, Any]) -> SeenLines | None:
     path, text = shown.get("filePath"), shown.get("content")
     first, count, total = (shown.get(key) for key in ("startLine", "numLines", "totalLines"))
     if not isinstance(path, str) or not isinstance(text, str) or not isinstance(first, int):
         return None
     first = max(first, 1)
     if first == 1 and count == total:
-        return Seen(path, text, 1, is_whole=True, total=total if isinstance(total, int) else None)
+        return SeenLines(
+            path, text, 1, is_whole=True, total=total if isinstance(total, int) else None
+        )
     if not text:
         return None
     if not isinstance(total, int) or not isinstance(count, int) or first - 1 + count < total:
-        return Seen(path, text, first)  # whether an LF ends the file is not told
+        return SeenLines(path, text, first)  # whether an LF ends the file is not told
     if text.endswith("\n"):  # what follows the last LF counts as a line
         text, total = text[:-1], total - 1
-    return Seen(path, text, first, total=total)
+    return SeenLines(path, text, first, total=total)
 
 
-def _numbered(path: str, text: str, tool: str) -> Seen | None:
+def _numbered(path: str, text: str, tool: str) -> SeenLines | None:
     """Lines that are shown with their numbers, as Claude Code and Anthropic's editor do."""
     text = text.partition(_REMINDER)[0].rstrip("\n")
     found: list[re.Match[str]] = []
@@ -396,10 +398,10 @@ def _numbered(path: str, text: str, tool: str) -> Seen | None:
     first = int(found[0][1])
     if first < 1 or (found[0][2] == "\t" and not _NUMBER_WITH_TABS.fullmatch(tool)):
         return None
-    return Seen(path, "\n".join(line[3] for line in found), first)
+    return SeenLines(path, "\n".join(line[3] for line in found), first)
 
 
-def _seen_in_shell(script: str, result: str) -> Iterator[Seen]:
+def _seen_in_shell(script: str, result: str) -> Iterator[SeenLines]:
     """The file that a script of one command shows; where its last line ends is not told."""
     found = effects(script)
     if len(found) != 1 or found[0].kind != "show" or "\n" in script.strip():
@@ -411,7 +413,7 @@ def _seen_in_shell(script: str, result: str) -> Iterator[Seen]:
     first, last = shown.first or 1, shown.last
     is_end = last is None or len(lines) < last - first + 1
     total = first - 1 + len(lines) if is_end else None
-    yield Seen(shown.path, "\n".join(lines), first, total=total)
+    yield SeenLines(shown.path, "\n".join(lines), first, total=total)
 
 
 def _output_in(result: str) -> str | None:
@@ -428,7 +430,7 @@ def _output_in(result: str) -> str | None:
     return result
 
 
-class Told:
+class SideFacts:
     """What an agent keeps of calls beside their results, in one line of its file.
 
     Args:

@@ -15,11 +15,11 @@ from contextlib import AbstractContextManager
 from itertools import chain, islice, takewhile
 from typing import TYPE_CHECKING, Any, Final
 
-from sessiontree.context.compaction import Piece, TokenCounter, estimate_tokens
+from sessiontree.context.compaction import Slice, TokenCounter, estimate_tokens
 from sessiontree.context.context import Context
-from sessiontree.context.fold import Fold, Part, Segment
+from sessiontree.context.fold import Contribution, Fold, Segment
 from sessiontree.context.settings import InForce
-from sessiontree.core.blocks import Contents, Resolution, Resolve, Shown
+from sessiontree.core.blocks import EntryContents, Resolution, Resolve, ShownHandle
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.message import Message
 from sessiontree.engine import names
@@ -314,7 +314,7 @@ class Cursor:
         messages, _, _ = Fold(self.read_path(leaf, keep=_KEPT), self.segment, resolve).joined()
         return messages
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[Slice]:
         """Return what each entry contributes to the context at the leaf, to choose a cut."""
         path = self.context_path()
         return Fold(path, self.segment, self.resolve).pieces(path)
@@ -334,7 +334,7 @@ class Cursor:
         return Path(leaf, self.reader.ready().walk(), self.reader.header, keep)
 
     def _settings(
-        self, path: Path, settings: dict[str, Any], contents: Contents
+        self, path: Path, settings: dict[str, Any], contents: EntryContents
     ) -> Callable[[str], Any]:
         """Return a function that gives a setting; it reads above `path` only if it must."""
         above: Iterator[Entry] = iter(()) if path.whole else self.reader.up(path.top)
@@ -411,7 +411,7 @@ class Path:
         self.cut_above = self.whole and is_cut_above(list(islice(highest, 2)), header)
         self._fold: Fold | None = None
         self._folded = 0  # how many of those added are in it
-        self._resolved: dict[str, Shown] = {}
+        self._resolved: dict[str, ShownHandle] = {}
         self._by_uuid: dict[str, Entry] | None = None
 
     @property
@@ -443,7 +443,7 @@ class Path:
             self._by_uuid = {entry.uuid: entry for entry in self.entries}
         return self._by_uuid.get(uuid)
 
-    def resolved(self, entry: Entry) -> Shown | None:
+    def resolved(self, entry: Entry) -> ShownHandle | None:
         """Return the message of a `handle` entry if a context of this path resolved it."""
         return self._resolved.get(entry.uuid)
 
@@ -467,7 +467,7 @@ class Path:
             if self._fold is not None and not self._fold.take(entry):
                 self._fold = None
         if self._fold is None:
-            parts = [*self._parts, Part(self._added)] if self._parts else []
+            parts = [*self._parts, Contribution(self._added)] if self._parts else []
             self._fold = Fold(self, segment, self._once(resolve), parts)
         self._folded = len(self._added)
         return self._fold
@@ -511,7 +511,7 @@ class Path:
         return True
 
 
-def _read(leaf: Entry, walk: Walk, keep: int) -> tuple[list[Part], Entry | None]:
+def _read(leaf: Entry, walk: Walk, keep: int) -> tuple[list[Contribution], Entry | None]:
     """Return the entries that a context needs, oldest first, and the latest compaction.
 
     Where there is none, entries above the lowest `keep` are let go if their messages are enough.
@@ -542,7 +542,7 @@ class _Parts:
     """The parts of a path, the lowest added first; small ones are joined."""
 
     def __init__(self) -> None:
-        self._parts: list[Part] = []
+        self._parts: list[Contribution] = []
         self._small: list[Entry] = []  # not in a part yet, the lowest first
 
     def add(self, entries: Sequence[Entry]) -> set[str]:
@@ -554,7 +554,7 @@ class _Parts:
             return {entries[0].type}
         if len(entries) > _NEAR:
             self._join()
-            self._parts.append(Part(entries))
+            self._parts.append(Contribution(entries))
             return self._parts[-1].types
         if len(self._small) > 4 * _NEAR:
             self._join()
@@ -570,16 +570,16 @@ class _Parts:
         if self._small:
             del self._small[len(self._small) - count :]
         else:
-            self._parts[-1] = Part(self._parts[-1].entries[count:])
+            self._parts[-1] = Contribution(self._parts[-1].entries[count:])
 
-    def all(self) -> list[Part]:
+    def all(self) -> list[Contribution]:
         """The parts, the highest first."""
         self._join()
         return self._parts[::-1]
 
     def _join(self) -> None:
         if self._small:
-            self._parts.append(Part(self._small[::-1]))
+            self._parts.append(Contribution(self._small[::-1]))
             self._small = []
 
 

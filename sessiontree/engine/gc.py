@@ -22,7 +22,7 @@ import msgspec
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import expired
 from sessiontree.core.handle import MARK, Blob, hashes_named
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.errors import CorruptionError
 from sessiontree.storage.blobs import ASIDE, Blobs
 from sessiontree.storage.fs import os_errors
@@ -94,7 +94,7 @@ def _collect(
     log: Log, blobs: Blobs, leaves: list[str], now: datetime, *, dry_run: bool
 ) -> GcResult:
     blobs.check_own()
-    view = View(log)
+    view = LogTree(log)
     tree = view.tree()
     _check_readable(view)
     id = str(view.header.get("id", ""))
@@ -148,7 +148,7 @@ def _was_put_aside_before(blobs: Blobs, name: str, moment: datetime) -> bool:
         return _is_older(blobs, name, moment)
 
 
-def _check_readable(view: View) -> None:
+def _check_readable(view: LogTree) -> None:
     damage = next((found for found in view.damage if found.kind in _UNREADABLE), None)
     if damage is not None:
         raise CorruptionError(

@@ -124,7 +124,7 @@ def _first_of_line(
     ) from error
 
 
-class View:
+class LogTree:
     """What is known of an open log.
 
     Attributes:

@@ -24,7 +24,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from sessiontree.core.codec import (
     CRC_KEY,
     CRC_LENGTH,
-    Head,
+    LineHead,
     crc32,
     ended_lines,
     head,
@@ -35,7 +35,7 @@ from sessiontree.core.codec import (
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, MAIN, MARKERS, Entry
 from sessiontree.core.index import NO_ROW
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.marks import (
     MARKS,
     Marks,
@@ -85,7 +85,7 @@ _SEARCHED: Final = 512 * 1024
 _FIRST: Final = 8 * 1024  # bytes of lines that are read in a row
 _PRINTABLE_ESCAPE: Final = re.compile(rb"\\u00[2-7]")
 
-Line = tuple[Head | Entry, bytes, int]
+Line = tuple[LineHead | Entry, bytes, int]
 """The structural keys of an entry, its line (maybe with its LF), and its offset."""
 
 
@@ -117,7 +117,7 @@ class Meaning(NamedTuple):
     has_lane: bool  # whether there is an entry on a lane of this name
 
 
-class Told(NamedTuple):
+class ToldNames(NamedTuple):
     """What the annotations of a session tell."""
 
     name: str | None  # the session's name, or None
@@ -133,7 +133,7 @@ class Naming:
         view: the known part.
     """
 
-    def __init__(self, read: Read, view: View) -> None:
+    def __init__(self, read: Read, view: LogTree) -> None:
         self._read = read
         self._view = view
         self._names: Names | None = None
@@ -239,7 +239,7 @@ class Naming:
         has_lane = name == MAIN or name in names.lanes
         return Meaning(is_uuid, labelled, names.branches.get(name, []), has_lane)
 
-    def told(self, is_wanted: Callable[[str], bool]) -> Told:
+    def told(self, is_wanted: Callable[[str], bool]) -> ToldNames:
         """Return the facts of the session, and its labels if some wanted uuid ever had one."""
         self._begin_near()
         if self._names is None and not self._view.has_tree:
@@ -261,7 +261,7 @@ class Naming:
             found = [*filter(None, read)]
         given = [(one.offset, one.get("targetUuid")) for one in found if one.type == "label"]
         labels = [(at, uuid) for at, uuid in given if isinstance(uuid, str)]
-        return Told(names.name, names.metadata, labels)
+        return ToldNames(names.name, names.metadata, labels)
 
     def _noted_at(self, end: int) -> list[Entry] | None:
         """Return all annotations of a log of this size; None where they are too many."""
@@ -553,7 +553,7 @@ class Naming:
             if tree.type_of(row) in NAMING and (entry := self._view.read(offset)) is not None:
                 names.take(entry, offset)
 
-    def _take(self, names: Names, found: Head | Entry, line: bytes, offset: int) -> None:
+    def _take(self, names: Names, found: LineHead | Entry, line: bytes, offset: int) -> None:
         lane = None if found.lane == MAIN else found.lane
         names.note(found.uuid, lane, offset)
         if found.type in NAMING:
@@ -619,7 +619,7 @@ class Naming:
             found.append(entry)
         return found
 
-    def on_lane(self, lane: str | None, start: int) -> Iterator[tuple[Head | Entry, int]]:
+    def on_lane(self, lane: str | None, start: int) -> Iterator[tuple[LineHead | Entry, int]]:
         """Yield the structure of the entries of a lane from an offset on, and their offsets."""
         for found, _, offset in self._lines_from(start):
             if (None if found.lane == MAIN else found.lane) == lane:
@@ -729,7 +729,7 @@ class Naming:
                 tip = uuid
         return tip
 
-    def _is_named(self, found: Head | Entry, offset: int) -> bool:
+    def _is_named(self, found: LineHead | Entry, offset: int) -> bool:
         if found.type != "branch":
             return False
         entry = self._view.read(offset)

@@ -38,7 +38,7 @@ from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.header import is_version_1
 from sessiontree.core.migrate import migrate
 from sessiontree.core.salvage import HeaderStandIn
-from sessiontree.engine.logtree import View, find_header
+from sessiontree.engine.logtree import LogTree, find_header
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import (
     AgentRecordError,
@@ -87,7 +87,7 @@ _START: Final = 4096
 _HEAD: Final = 64 * 1024
 
 
-class Start(NamedTuple):
+class FileStart(NamedTuple):
     """What the start of a file says.
 
     Attributes:
@@ -115,7 +115,7 @@ class Start(NamedTuple):
         return str(self.header.get("id") or "")
 
 
-def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
+def sniff(head: bytes, file: Positioned, look: int = LOOK) -> FileStart:
     """Decide what a file is.
 
     Args:
@@ -134,7 +134,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
         return _compressed(head, file, look)
     header: Mapping[str, Any] = {}
     refused: FileError | None = None
-    foreign: Start | None = None
+    foreign: FileStart | None = None
     if not head.startswith(_CURRENT) and b"\n" not in head and len(head) < file.size():
         foreign = _foreign(head, file)  # its first line is longer than `head`
     if foreign is None:
@@ -145,7 +145,7 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
             foreign = _foreign(head, file)
     uuid = header.get("uuid")
     if uuid and isinstance(uuid, str):
-        return Start("current", header, head, file.read)
+        return FileStart("current", header, head, file.read)
     lost = _lost_header(head, file, LOOK if foreign is None and refused is not None else look)
     if lost is not None:
         return lost
@@ -154,10 +154,10 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> Start:
     if refused is not None:
         raise _record(head, file.name) or refused
     kind: Kind = "version 1" if is_version_1(header) else "current"
-    return Start(kind, header, head, file.read)
+    return FileStart(kind, header, head, file.read)
 
 
-def _compressed(head: bytes, file: Positioned, look: int) -> Start:
+def _compressed(head: bytes, file: Positioned, look: int) -> FileStart:
     """The start of another agent's compressed file, or of a session that begins like one."""
     try:
         inside = Decompressed(file)
@@ -172,7 +172,7 @@ def _compressed(head: bytes, file: Positioned, look: int) -> Start:
     return foreign
 
 
-def sniff_file(file: Positioned) -> Start:
+def sniff_file(file: Positioned) -> FileStart:
     """Decide what an open file is; raises as `sniff` does."""
     head = file.read(0, _START)
     if len(head) == _START and not head.startswith(_CURRENT):
@@ -180,7 +180,7 @@ def sniff_file(file: Positioned) -> Start:
     return sniff(head, file)
 
 
-def _foreign(head: bytes, file: Positioned) -> Start | None:
+def _foreign(head: bytes, file: Positioned) -> FileStart | None:
     """The start of another agent's file; None for any other file."""
     from sessiontree import agents  # slow to import, and few files are another agent's
 
@@ -188,7 +188,7 @@ def _foreign(head: bytes, file: Positioned) -> Start | None:
     if agent is None and len(head) < agents.HEAD and len(head) < file.size():
         head = file.read(0, agents.HEAD)
         agent = agents.recognise(head)
-    return None if agent is None else Start("foreign", {}, head, file.read, agent)
+    return None if agent is None else FileStart("foreign", {}, head, file.read, agent)
 
 
 def _record(head: bytes, file: str) -> AgentRecordError | None:
@@ -199,7 +199,7 @@ def _record(head: bytes, file: str) -> AgentRecordError | None:
     return None if what is None else AgentRecordError(f"{file} is {what}, not a session", file)
 
 
-def _lost_header(head: bytes, file: Positioned, look: int) -> Start | None:
+def _lost_header(head: bytes, file: Positioned, look: int) -> FileStart | None:
     is_enough = len(head) >= min(look, file.size())
     if is_enough and stringzilla.find(head, _CRC_KEY) < 0:
         return None
@@ -213,7 +213,7 @@ def _lost_header(head: bytes, file: Positioned, look: int) -> Start | None:
     if found is None:
         return None
     header = decode_object(found.header)
-    return Start("lost header", header, head, file.read, stand_in=found)
+    return FileStart("lost header", header, head, file.read, stand_in=found)
 
 
 class SessionFile(Protocol):
@@ -309,10 +309,10 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
     if start.agent is not None:
         if not log.readonly:
             raise foreign_refusal(start.agent, log.name)
-        from sessiontree.engine.translated import Translated  # few files are another agent's
+        from sessiontree.engine.translated import TranslatedFile  # few files are another agent's
 
         with gc_paused():
-            return Translated(log, start.agent)
+            return TranslatedFile(log, start.agent)
 
     if log.readonly:
         with gc_paused():
@@ -456,11 +456,11 @@ class Migrated:
         self.original = original
         self.size = original.size()
         self._offsets = array("q")
-        view = View(original)
+        view = LogTree(original)
         self.log = MemoryLog(original.name, self._blocks(view), readonly=True)
         self._damage = view.damage
 
-    def _blocks(self, view: View) -> Iterator[bytes]:
+    def _blocks(self, view: LogTree) -> Iterator[bytes]:
         def originals() -> Iterator[bytes]:
             for offset, line, count in view.line_runs():
                 if count > 1 and not isinstance(decode_leniently(line), dict):
@@ -490,7 +490,7 @@ class Migrated:
         return self.original.was_replaced() or self.original.size() != self.size
 
 
-def _check(line: bytes, offset: int, view: View) -> None:
+def _check(line: bytes, offset: int, view: LogTree) -> None:
     """Report damage in a line of version 1, which migration may repair."""
     if line.startswith(b"{") and line.endswith(b"}"):
         value = decode_leniently(line)
@@ -580,7 +580,7 @@ def migrate_file(log: Log, suffix: str) -> None:
     with log.hold():
         if log.was_replaced():
             log.reopen()
-        view = View(log)
+        view = LogTree(log)
         if view.is_version_1:
             lines = (line for _, line in view.lines())
             blocks = (line + b"\n" for line in migrate(lines, 1))

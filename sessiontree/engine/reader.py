@@ -22,7 +22,7 @@ from sessiontree.core.handle import Blob, blob_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import names as refs
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.walk import is_plain
 from sessiontree.errors import FileReplacedError, SpilledError
 
@@ -73,7 +73,7 @@ class TreeReader:
     def __init__(self, log: Log) -> None:
         self.log = log
         self.fetch = BlobFetch(log)
-        self.view = View(log, self.fetch)
+        self.view = LogTree(log, self.fetch)
         self.pending: Mapping[str, Entry] = _NOTHING
         self.flush: Callable[[], None] = _do_nothing
         self.catch_up: Callable[[], object] = _do_nothing
@@ -104,13 +104,13 @@ class TreeReader:
         """The damage met in the log so far, in file order."""
         return self.view.damage
 
-    def ready(self) -> View:
+    def ready(self) -> LogTree:
         """Write the pending entries, and return the view."""
         if self.pending:
             self.flush()
         return self.view
 
-    def whole(self) -> View:
+    def whole(self) -> LogTree:
         """Return the view, with pending entries and what other lanes of this process wrote.
 
         The caller holds the session's thread lock.
@@ -120,12 +120,12 @@ class TreeReader:
             self.catch_up()
         return self.view
 
-    def view_of(self, log: Log) -> tuple[BlobFetch, View]:
+    def view_of(self, log: Log) -> tuple[BlobFetch, LogTree]:
         """Open another log of the same session to be read; see `replace_log`."""
         fetch = self.fetch if self.fetch.place == log.blobs else BlobFetch(log)
-        return fetch, View(log, fetch)
+        return fetch, LogTree(log, fetch)
 
-    def replace_log(self, log: Log, fetch: BlobFetch, view: View) -> None:
+    def replace_log(self, log: Log, fetch: BlobFetch, view: LogTree) -> None:
         """Read another log of the same session from now on."""
         old = self.log
         self.log, self.fetch, self.view, self._naming = log, fetch, view, None
@@ -380,7 +380,7 @@ class PathSlice(Sequence[Entry]):
         StorageError: another log replaced this one, and the session reads that one now.
     """
 
-    def __init__(self, reader: TreeReader, view: View, offsets: array[int]) -> None:
+    def __init__(self, reader: TreeReader, view: LogTree, offsets: array[int]) -> None:
         self._reader = reader
         self._view = view
         self._offsets = offsets

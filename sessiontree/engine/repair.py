@@ -30,7 +30,7 @@ from sessiontree.core.migrate import Adoption
 from sessiontree.core.salvage import take_apart
 from sessiontree.core.spill import check_spilled
 from sessiontree.core.verify import Verification, unsound
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import Headless, foreign_refusal, sniff_file
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.lines import rest_of_line, whole_lines
@@ -82,7 +82,7 @@ def verify(
         find_unsound: runs `unsound_in` over the shares of a large file in other processes,
             while this one checks the structure.
     """
-    view = View(log)
+    view = LogTree(log)
     verification = Verification(view.report)
     needed: dict[Blob, int] = {}
     is_shared = find_unsound is not None and view.complete > SHARE
@@ -179,7 +179,7 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
             log.name,
         )
     lost = None if start.stand_in is None else Headless(log, start.stand_in)
-    view = View(log if lost is None else lost.log)
+    view = LogTree(log if lost is None else lost.log)
     mended: list[Mending] = []
     for _ in _repaired_lines(view, mended):
         pass
@@ -210,7 +210,7 @@ def _in_original(lost: Headless, mending: Mending) -> Mending:
     return Mending(*lost.place(mending.line, mending.offset), mending.what)
 
 
-def _repaired_lines(view: View, mended: list[Mending]) -> Iterator[bytes]:
+def _repaired_lines(view: LogTree, mended: list[Mending]) -> Iterator[bytes]:
     """Yield the lines of the repaired file, and add what was done to `mended`."""
     adoption = Adoption()
     number = 1

@@ -18,7 +18,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
-from sessiontree.agents.base import Agent, Facts, Place, Source, whole_value
+from sessiontree.agents.base import Agent, AgentFacts, AgentSource, LinePlace, whole_value
 from sessiontree.agents.codex import rollout_of
 from sessiontree.agents.codex.reader import planned
 from sessiontree.core.codec import lines_in
@@ -39,7 +39,7 @@ from sessiontree.storage.names import (
 from sessiontree.storage.rollouts import index_line, rollout_near, rollouts_near
 
 
-class Translated:
+class TranslatedFile:
     """A file of another format; see `SessionFile`."""
 
     is_current = False
@@ -57,7 +57,9 @@ class Translated:
         self._first_of_others: dict[str, Damage] = {}
         self._starts = array("q")
         self._places = (array("l"), array("q"), array("q"))
-        self._last_original: tuple[Place, bytes] | None = None  # many entries may be of one line
+        self._last_original: tuple[LinePlace, bytes] | None = (
+            None  # many entries may be of one line
+        )
         self.log = MemoryLog(original.name, self._blocks(), readonly=True)
         self.log.ended = (
             f"a file of {agent.program} is read in place and never written; import it to go on "
@@ -80,7 +82,7 @@ class Translated:
             for source in self._source.opened:
                 source.close()
 
-    def _report(self, kind: str, place: Place, cause: str) -> None:
+    def _report(self, kind: str, place: LinePlace, cause: str) -> None:
         if kind == UNKNOWN_TYPE and self._notes.again(cause):
             return
         file = self._source.numbered(place.source).path
@@ -94,10 +96,10 @@ class Translated:
             first = Damage(file, place.number, place.offset, kind, cause)
             self._first_of_others[kind] = first
 
-    def _place(self, offset: int) -> Place:
+    def _place(self, offset: int) -> LinePlace:
         """The place of the line that the line of `log` at an offset was made of."""
         row = max(bisect_right(self._starts, offset) - 1, 0)
-        return Place(*(column[row] for column in self._places))
+        return LinePlace(*(column[row] for column in self._places))
 
     @property
     def notes(self) -> list[Note]:
@@ -126,7 +128,7 @@ class Translated:
             self._last_original = place, self._original_at(place)
         return self._last_original[1]
 
-    def _original_at(self, place: Place) -> bytes:
+    def _original_at(self, place: LinePlace) -> bytes:
         source = self._source.numbered(place.source)
         try:
             return source.value_at(place.offset)
@@ -153,7 +155,7 @@ _WINDOW: Final = 4096
 
 
 class SourceFile:
-    """A file as a format reads it, compressed or not; implements `Source`.
+    """A file as a format reads it, compressed or not; implements `AgentSource`.
 
     Attributes:
         path: its path.
@@ -186,7 +188,7 @@ class SourceFile:
         return _project_of(self.path, self._log.blobs.fs)
 
     def numbered(self, source: int) -> SourceFile:
-        """The file that a `Place` calls `source`: this one, or one of `opened`."""
+        """The file that a `LinePlace` calls `source`: this one, or one of `opened`."""
         return self.opened[source - 1] if source else self
 
     @property
@@ -233,7 +235,7 @@ class SourceFile:
     def is_complete(self) -> bool:
         return not self.size or self._read(self.size - 1, 1) == b"\n"
 
-    def beside(self) -> Sequence[Source]:
+    def beside(self) -> Sequence[AgentSource]:
         for path in agent_files(self.path, self._note_not_read):
             fs = self._log.blobs.fs
             try:
@@ -255,7 +257,7 @@ class SourceFile:
         ids = (each.segment for each in near if each.thread == own.thread)
         return [*sorted(id for id in ids if id < own.segment), own.segment]
 
-    def segment(self, id: str) -> tuple[int, Source] | None:
+    def segment(self, id: str) -> tuple[int, AgentSource] | None:
         found = rollout_near(self.path, id)
         if found is None:
             return None
@@ -316,7 +318,7 @@ def inherited_lines(agent: Agent, path: str, fs: FileSystem = DISK) -> Iterator[
         yield from agent.reader.inherited(source)
 
 
-def described(agent: Agent, facts: Facts, path: str, fs: FileSystem) -> Facts:
+def described(agent: Agent, facts: AgentFacts, path: str, fs: FileSystem) -> AgentFacts:
     """The facts of a file with those in other files: the name, the project, the first prompt."""
     reader = agent.reader
     facts = reader.with_sidecar(facts, index_line(path, fs) or _project_of(path, fs))

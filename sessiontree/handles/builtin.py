@@ -45,7 +45,7 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn, Self, TypeVar
 from sessiontree.context.fold import custom_message, summary_message
 from sessiontree.context.resolved import ResolvedHandle, is_shown, message_of, only_named
 from sessiontree.core.blocks import Resolution as Contribution
-from sessiontree.core.blocks import Shown, message_uuid, role_of_entry
+from sessiontree.core.blocks import ShownHandle, message_uuid, role_of_entry
 from sessiontree.core.entry import MAIN, SUMMARIES, Entry
 from sessiontree.core.handle import MARK, MEDIA_TYPE, Handle, blob_of, blobs_needed
 from sessiontree.core.header import id_in_name, id_of_name, is_folder_name
@@ -68,7 +68,7 @@ from sessiontree.handles.registry import (
     MetaField,
     Resolution,
     Resolver,
-    Scope,
+    ResolverScope,
     Step,
     json_of,
 )
@@ -231,13 +231,13 @@ def pointer_of(entry: Entry) -> Step:
     return handle, {**(older or {}), **(own if isinstance(own, Mapping) else {})}
 
 
-def resolved_entries(entries: Sequence[Entry], scope: Scope) -> list[ResolvedEntry]:
+def resolved_entries(entries: Sequence[Entry], scope: ResolverScope) -> list[ResolvedEntry]:
     """The entries, each with the content of its handle or the error; resolved together."""
     return _resolved_by(entries, [_pointer_if_any(entry) for entry in entries], scope)
 
 
 def _resolved_by(
-    entries: Sequence[Entry], pointers: Sequence[_Pointer | None], scope: Scope
+    entries: Sequence[Entry], pointers: Sequence[_Pointer | None], scope: ResolverScope
 ) -> list[ResolvedEntry]:
     """The same, with what each entry points to."""
     wanted = [one for one in pointers if isinstance(one, tuple)]
@@ -248,7 +248,7 @@ def _resolved_by(
     ]
 
 
-def messages(entries: Sequence[Entry], scope: Scope) -> list[Contribution]:
+def messages(entries: Sequence[Entry], scope: ResolverScope) -> list[Contribution]:
     """What `handle` entries contribute to a context, or the error of each.
 
     A blob of which a model gets the name only is not read.
@@ -279,7 +279,7 @@ def _pointer_if_any(entry: Entry) -> _Pointer | None:
         return error.with_traceback(None)  # whose frames hold the session's handles
 
 
-def _only_named(entry: Entry, pointer: _Pointer | None) -> Shown | None:
+def _only_named(entry: Entry, pointer: _Pointer | None) -> ShownHandle | None:
     """The message of a blob that a model gets the name of only; None for any other handle."""
     if not isinstance(pointer, tuple):
         return None
@@ -292,7 +292,7 @@ def _only_named(entry: Entry, pointer: _Pointer | None) -> Shown | None:
     if is_shown(media_type, size):
         return None
     content, lack = only_named(handle, media_type, size)
-    return Shown({"role": role_of_entry(entry) or "user", "content": content}, lack)
+    return ShownHandle({"role": role_of_entry(entry) or "user", "content": content}, lack)
 
 
 MOST_ENTRIES: Final = 200_000
@@ -301,7 +301,7 @@ LARGEST: Final = 64 * 1024 * 1024
 
 
 def path_document(
-    handle: Handle, session: HandleSession, leaf: Entry, scope: Scope
+    handle: Handle, session: HandleSession, leaf: Entry, scope: ResolverScope
 ) -> ResolvedHandle:
     """The messages up to an entry of a session; `scope` resolves the handles in that session."""
     _check_outer(handle, scope.leading)
@@ -430,7 +430,7 @@ class FileResolver:
         """Make a resolver of files of up to `largest` bytes."""
         self._largest = largest
 
-    def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> ResolvedHandle:
         """The content of the file, whole; an error where it is missing, or must not be read."""
         try:
             content = _Descent(handle, scope.root, self._largest).read()
@@ -540,7 +540,7 @@ class BlobResolver:
 
     schemas = (BLOB_SCHEMA,)
 
-    def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> ResolvedHandle:
         """The bytes of the blob; a BlobError where they are missing or damaged."""
         sha256, size, media_type = handle.meta
         content = scope.session.blobs.read(sha256, int(size))
@@ -602,7 +602,7 @@ class SessionResolver:
         """Make a resolver; `may_read` limits which other sessions are read."""
         self._may_read = may_read
 
-    def resolve(self, handle: Handle, scope: Scope) -> ResolvedHandle:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> ResolvedHandle:
         """An entry, one block of it, or a path; a TargetMissingError where there is none."""
         if handle.method == "branch":
             return self._resolved_branch(handle, scope)
@@ -627,7 +627,7 @@ class SessionResolver:
             str(handle),
         )
 
-    def _resolved_branch(self, handle: Handle, scope: Scope) -> ResolvedHandle:
+    def _resolved_branch(self, handle: Handle, scope: ResolverScope) -> ResolvedHandle:
         for session in _sessions(handle, scope, self._may_read):
             leaf = branch_leaf(handle, session.reader)
             if leaf is not None:
@@ -638,7 +638,7 @@ class SessionResolver:
         )
 
 
-def _entry_of(session: HandleSession, uuid: str, scope: Scope) -> Entry | None:
+def _entry_of(session: HandleSession, uuid: str, scope: ResolverScope) -> Entry | None:
     """The entry with a uuid; the last one is kept, since handles of its blocks often follow."""
     kept: tuple[str, Entry] | None = scope.kept.get(_entry_of)
     if kept is not None and kept[0] == uuid:
@@ -656,7 +656,7 @@ def similar_uuids(reader: TreeReader, uuid: str) -> str:
     return f"; give its uuid whole: {', '.join(near)}" if near else ""
 
 
-def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
+def _resolved(handle: Handle, entry: Entry, scope: ResolverScope) -> ResolvedHandle:
     kind = entry.type
     if kind == "handle":
         return scope.follow(*pointer_of(entry))
@@ -673,7 +673,7 @@ def _resolved(handle: Handle, entry: Entry, scope: Scope) -> ResolvedHandle:
 
 
 def block_of(
-    handle: Handle, reader: TreeReader, entry: Entry | None, scope: Scope | None = None
+    handle: Handle, reader: TreeReader, entry: Entry | None, scope: ResolverScope | None = None
 ) -> dict[str, Any] | None:
     """The message with one block that a handle points to in a session.
 
@@ -750,7 +750,9 @@ class _Streamed:
             self.role = entry.get("role") or self.role
 
 
-def _sessions(handle: Handle, scope: Scope, may_read: MayRead | None) -> Iterator[HandleSession]:
+def _sessions(
+    handle: Handle, scope: ResolverScope, may_read: MayRead | None
+) -> Iterator[HandleSession]:
     """The sessions with an id: this one, or else those of its store."""
     here = scope.session
     wanted = handle.meta[0]
@@ -777,7 +779,7 @@ def _sessions(handle: Handle, scope: Scope, may_read: MayRead | None) -> Iterato
         )
 
 
-def _opened(file: str, scope: Scope) -> HandleSession:
+def _opened(file: str, scope: ResolverScope) -> HandleSession:
     """Another session, opened to read; a limited number of them is open at a time."""
     opened: dict[str, HandleSession] = scope.found.setdefault(_opened, {})
     session = opened.pop(file, None) or scope.opened.enter_context(scope.session.beside(file))

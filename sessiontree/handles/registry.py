@@ -312,7 +312,7 @@ class Resolver(Protocol):
     def schemas(self) -> Sequence[HandleSchema]:
         """A schema for each form of handle that the object resolves."""
 
-    def resolve(self, handle: Handle, scope: Scope) -> Any:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> Any:
         """Return the data of a handle. The data is of the kind that the schema names.
 
         `scope.metadata(handle)` has the metadata of the `handle` entry. Return a `ResolvedHandle`
@@ -342,7 +342,7 @@ class HandleSession(Protocol):
     def __exit__(self, *error: Any) -> None: ...
 
 
-class Scope:
+class ResolverScope:
     """Where handles are resolved: the session and the folder that a resolver may use.
 
     A context manager: leaving it closes what resolvers opened.
@@ -405,19 +405,19 @@ class Scope:
     def _at(self) -> str:
         return str(self._chain[-1][1]) if self._chain else "the handle"
 
-    def _copy(self) -> Scope:
+    def _copy(self) -> ResolverScope:
         scope = object.__new__(type(self))
         scope.__dict__.update(self.__dict__)  # `copy.copy` takes ten times as long
         return scope
 
-    def within(self, session: HandleSession) -> Scope:
+    def within(self, session: HandleSession) -> ResolverScope:
         """The scope for handles that are in a session: this one, or that of another session."""
         if session is self._session:
             return self
         scope = self._copy()
         scope._session = session
         scope._session_id = session.id
-        scope.kept = self.found.setdefault((Scope.within, id(session)), {})
+        scope.kept = self.found.setdefault((ResolverScope.within, id(session)), {})
         return scope
 
     @property
@@ -434,7 +434,7 @@ class Scope:
 
         A step that an earlier handle made is known, and not resolved again.
         """
-        known: dict[Handle, Step] = self.kept.setdefault(Scope.follow, {})
+        known: dict[Handle, Step] = self.kept.setdefault(ResolverScope.follow, {})
         known[self._chain[-1][1]] = handle, metadata
         steps: list[Handle] = []
         while (step := known.get(handle)) is not None and len(steps) <= DEEPEST:
@@ -444,7 +444,7 @@ class Scope:
 
     def step(self, handle: Handle) -> Step | None:
         """What a handle of an entry of this session leads to, where an earlier handle passed it."""
-        known: dict[Handle, Step] = self.kept.get(Scope.follow, {})
+        known: dict[Handle, Step] = self.kept.get(ResolverScope.follow, {})
         return known.get(handle)
 
     def about(self, metadata: Mapping[Handle, Mapping[str, Any]]) -> Self:
@@ -452,7 +452,7 @@ class Scope:
         self._metadata = metadata
         return self
 
-    def entered(self, *handles: Handle) -> Scope:
+    def entered(self, *handles: Handle) -> ResolverScope:
         """The same scope while handles that lead to one another are being resolved.
 
         Raises:
@@ -477,7 +477,7 @@ class Scope:
         way = " → ".join(str(handle) for _, handle in chain[first : last + 1])
         return HandleCycleError(f"handles lead back to themselves: {way}", str(chain[last][1]))
 
-    def deeper(self) -> Scope:
+    def deeper(self) -> ResolverScope:
         """The same scope, one step further from the first handle, up to `DEEPEST` steps."""
         scope = self._copy()
         scope._depth += 1
@@ -596,7 +596,7 @@ class Registry:
         return schema
 
     def resolve(
-        self, handle: Handle, scope: Scope, metadata: Mapping[str, Any] | None = None
+        self, handle: Handle, scope: ResolverScope, metadata: Mapping[str, Any] | None = None
     ) -> ResolvedHandle:
         """Resolve one handle.
 
@@ -610,7 +610,7 @@ class Registry:
     def resolve_many(
         self,
         handles: Iterable[Handle | str],
-        scope: Scope,
+        scope: ResolverScope,
         metadata: Sequence[Mapping[str, Any]] | None = None,
     ) -> list[Resolution]:
         """Return what each handle points to, or the error; `metadata` is that of their entries.
@@ -640,7 +640,7 @@ class Registry:
         ]
 
     def _resolve_distinct(
-        self, metadata: Mapping[Handle, Mapping[str, Any]], scope: Scope
+        self, metadata: Mapping[Handle, Mapping[str, Any]], scope: ResolverScope
     ) -> dict[Handle, Resolution]:
         """What each of some handles points to, given with the metadata of their entries."""
         groups: dict[int, tuple[Resolver, dict[Handle, HandleSchema]]] = {}
@@ -781,7 +781,7 @@ def _check_resolver(resolver: Any) -> None:
 def _batch(
     resolver: Resolver,
     schemas: Mapping[Handle, HandleSchema],
-    scope: Scope,
+    scope: ResolverScope,
     metadata: Mapping[Handle, Mapping[str, Any]],
 ) -> Iterator[tuple[Handle, Resolution]]:
     """Resolve distinct handles of one resolver: at once, or else one by one."""
@@ -800,7 +800,7 @@ def _batch(
 def _together(
     resolver: Resolver,
     handles: list[Handle],
-    scope: Scope,
+    scope: ResolverScope,
     metadata: Mapping[Handle, Mapping[str, Any]],
 ) -> list[Any]:
     """The data of handles, resolved at once; `_ALONE` for each where that fails."""
@@ -819,7 +819,7 @@ def _alone(
     resolver: Resolver,
     schema: HandleSchema,
     handle: Handle,
-    scope: Scope,
+    scope: ResolverScope,
     metadata: Mapping[str, Any] | None,
 ) -> ResolvedHandle:
     """What a handle resolves to by itself."""
@@ -827,7 +827,9 @@ def _alone(
     return _resolved(handle, schema, _asked(resolver.resolve, handle, within))
 
 
-def _asked(resolve: Callable[[Handle, Scope], Any], handle: Handle, scope: Scope) -> Any:
+def _asked(
+    resolve: Callable[[Handle, ResolverScope], Any], handle: Handle, scope: ResolverScope
+) -> Any:
     """What a resolver returns; its own errors become a ResolverFailedError."""
     try:
         return called(resolve, handle, scope, alone=True)

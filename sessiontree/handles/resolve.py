@@ -26,10 +26,10 @@ from sessiontree.handles.builtin import (
     resolved_entries,
     similar_uuids,
 )
-from sessiontree.handles.registry import HandleSession, Registry, Resolution, Scope
+from sessiontree.handles.registry import HandleSession, Registry, Resolution, ResolverScope
 
 if TYPE_CHECKING:
-    from sessiontree.engine.logtree import View
+    from sessiontree.engine.logtree import LogTree
 
 
 class HandleScope:
@@ -44,17 +44,17 @@ class HandleScope:
         self._session = session
         self._registry = registry
         self._root = root
-        self._kept: tuple[View, int, dict[Any, Any]] | None = None
+        self._kept: tuple[LogTree, int, dict[Any, Any]] | None = None
         self._failed: dict[tuple[str, int], SessionTreeError] | None = None
 
-    def _scope(self) -> Scope:
+    def _scope(self) -> ResolverScope:
         view = self._session.reader.view
         size = view.size
         kept = self._kept  # read once: another thread may see a session that has grown
         if kept is None or kept[:2] != (view, size):
             kept = self._kept = view, size, {}
         registry = self._registry or Registry.default()
-        return Scope(registry, self._session, self._root, kept[2])
+        return ResolverScope(registry, self._session, self._root, kept[2])
 
     def resolve(self, handle: Handle | str) -> ResolvedHandle:
         """See `Session.resolve`."""

@@ -23,11 +23,19 @@ import msgspec
 from sessiontree.core.activity import CallEnding, ended_calls, results_of
 from sessiontree.core.codec import lines_in
 from sessiontree.core.entry import CONTENT, Entry, decode_object, moment_of
-from sessiontree.core.message import Call, Message, calls_of, result_ids
+from sessiontree.core.message import Message, ToolCall, calls_of, result_ids
 from sessiontree.edits.diff import counts_of
-from sessiontree.edits.tools import Edit, Seen, Told, edits_of, paths_in, seen_in, with_arguments
+from sessiontree.edits.tools import (
+    Edit,
+    SeenLines,
+    SideFacts,
+    edits_of,
+    paths_in,
+    seen_in,
+    with_arguments,
+)
 from sessiontree.engine.cursor import Cursor
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.errors import BlobError
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Read, whole_lines
@@ -78,7 +86,7 @@ class FileEvent(msgspec.Struct, frozen=True):
     path: str
     ending: Ending
     edit: Edit | None = None
-    seen: Seen | None = None
+    seen: SeenLines | None = None
     to: str | None = None
 
 
@@ -139,7 +147,7 @@ def _entries_about(cursor: Cursor, names: Collection[str]) -> Iterator[Entry]:
             del waiting[id]
 
 
-def _entries_in(view: View, start: int, block: bytes) -> Iterator[Entry]:
+def _entries_in(view: LogTree, start: int, block: bytes) -> Iterator[Entry]:
     """The entries of a block of lines; its last line may lack its end."""
     for line in lines_in(block if block.endswith(b"\n") else block + b"\n"):
         if (entry := view.decode(line, start)) is not None:
@@ -170,16 +178,16 @@ class _Waiting(msgspec.Struct):
     """A call without a result yet."""
 
     entry: Entry
-    call: Call
+    call: ToolCall
     model: str | None
 
 
-class _Line(msgspec.Struct):
+class _AgentLine(msgspec.Struct):
     """A line of an agent, decoded."""
 
     raw: bytes
     keys: Mapping[str, Any]
-    told: Told
+    told: SideFacts
 
 
 class _Results(msgspec.Struct):
@@ -187,7 +195,7 @@ class _Results(msgspec.Struct):
 
     entry: Entry
     keys: Mapping[str, Any]
-    line: _Line
+    line: _AgentLine
 
 
 class _Events:
@@ -205,7 +213,7 @@ class _Events:
         self._model: str | None = None
         self._waiting: dict[str, _Waiting] = {}
         self._found: list[FileEvent] = []
-        self._line = _Line(b"", {}, Told({}))  # the last one: it may have many results
+        self._line = _AgentLine(b"", {}, SideFacts({}))  # the last one: it may have many results
 
     def take(self, entry: Entry, message: Message | None) -> None:
         if entry.type == "model_change":
@@ -247,13 +255,13 @@ class _Events:
                 model=None,
                 path=_at(self._cwd, path),
                 ending="done",
-                seen=Seen(path, text, is_whole=True),
+                seen=SeenLines(path, text, is_whole=True),
             )
 
-    def _note(self, entry: Entry, calls: Iterable[Call], message: Message) -> None:
+    def _note(self, entry: Entry, calls: Iterable[ToolCall], message: Message) -> None:
         model = message.get("model")
         named = model if isinstance(model, str) and model else self._model
-        whole: list[Call] | None = None
+        whole: list[ToolCall] | None = None
         for call in map(with_arguments, calls):
             if self._names and not self._is_named(call):
                 continue
@@ -262,7 +270,7 @@ class _Events:
                 call = next((with_arguments(one) for one in whole if one.id == call.id), call)
             self._waiting[call.id] = _Waiting(entry, call, named)
 
-    def _is_named(self, call: Call) -> bool:
+    def _is_named(self, call: ToolCall) -> bool:
         return any(name in text for text in paths_in(call) for name in self._names)
 
     def _answer(self, entry: Entry, message: Message) -> None:
@@ -278,11 +286,11 @@ class _Events:
                 results = _Results(entry, whole, self._line_of(entry))
             self._found += self._events_of(waiting, results, ending, texts.get(id, ""))
 
-    def _line_of(self, entry: Entry) -> _Line:
+    def _line_of(self, entry: Entry) -> _AgentLine:
         raw = self._original_line(entry)
         if raw is not self._line.raw:
             keys = decode_object(raw)
-            self._line = _Line(raw, keys, Told(keys))
+            self._line = _AgentLine(raw, keys, SideFacts(keys))
         return self._line
 
     def found(self) -> list[FileEvent]:
@@ -322,7 +330,7 @@ class _Events:
             **what,
         )
 
-    def _folder(self, call: Call, line: Mapping[str, Any]) -> str | None:
+    def _folder(self, call: ToolCall, line: Mapping[str, Any]) -> str | None:
         """The directory in which a call was done, as far as it is told."""
         own = line.get("cwd")
         folder = own if isinstance(own, str) and own else self._cwd
@@ -371,7 +379,7 @@ def _whole(entry: Entry) -> Mapping[str, Any]:
         return entry.as_stored
 
 
-def _whole_calls(entry: Entry) -> list[Call]:
+def _whole_calls(entry: Entry) -> list[ToolCall]:
     return calls_of(message_of(entry, _whole(entry)) or {})
 
 

@@ -33,7 +33,7 @@ import msgspec
 from sessiontree.core.steps import CHANGED_LINE, LINE, Steps, find
 from sessiontree.edits.diff import Run, lines_of, pairs, runs
 from sessiontree.edits.patch import Hunk, are_applied
-from sessiontree.edits.tools import Edit, Seen, after, characters_of, undone
+from sessiontree.edits.tools import Edit, SeenLines, after, characters_of, undone
 
 Certainty = Literal["exact", "normalized", "hunk"]
 
@@ -75,17 +75,17 @@ _COMMA: Final = re.compile(r",(?=[)\]}])")
 _LETTERS: Final = re.compile(r"\w")
 
 
-class Writer(NamedTuple):
+class LineWriter(NamedTuple):
     """The edit that wrote a line, by its number, and how sure that is."""
 
     edit: int
     certainty: Certainty
 
 
-Writers = list[Writer | None]
+Writers = list[LineWriter | None]
 
 
-class _State(NamedTuple):
+class _FileState(NamedTuple):
     text: str
     lines: list[str]
     writers: Writers
@@ -117,19 +117,19 @@ class _Floating(NamedTuple):
     starts: dict[tuple[str, str], list[int]]
 
 
-class _Gone(NamedTuple):
+class _GoneLine(NamedTuple):
     """A line that was in a state before: the lines beside it there, and its writer."""
 
     above: str | None
     below: str | None
-    writer: Writer | None
+    writer: LineWriter | None
 
 
 def _at(lines: Sequence[str], index: int) -> str | None:
     return lines[index] if 0 <= index < len(lines) else None
 
 
-def _is_near(gone: _Gone, above: str | None, below: str | None) -> bool:
+def _is_near(gone: _GoneLine, above: str | None, below: str | None) -> bool:
     """Whether a line stands beside a line with letters that it stood beside before."""
     return any(
         old == new and old is not None and _LETTERS.search(old)
@@ -150,11 +150,13 @@ class Replay:
 
     def __init__(self, steps: Steps) -> None:
         self._steps = steps
-        self._state: _State | None = None
-        self._aside: list[_State] = []  # states that were left, the latest last
+        self._state: _FileState | None = None
+        self._aside: list[_FileState] = []  # states that were left, the latest last
         self._versions: dict[_Key, Writers] = {}
         self._floating: list[_Floating] = []
-        self._gone: dict[str, list[_Gone]] = {}  # lines that were in states before, by their text
+        self._gone: dict[
+            str, list[_GoneLine]
+        ] = {}  # lines that were in states before, by their text
         self._starts: dict[_Key, int] = {}  # the first edit of each content
         self._last = -1
         self.unexplained = 0
@@ -218,10 +220,10 @@ class Replay:
         self.see(made)
         return after(edit, self._state.text, self._steps)
 
-    def _become(self, text: str, state: _State | None, edit: Edit, number: int) -> None:
+    def _become(self, text: str, state: _FileState | None, edit: Edit, number: int) -> None:
         if state is None:
             lines = self._lines(text)
-            self._state = _State(text, lines, [Writer(number, "exact")] * len(lines))
+            self._state = _FileState(text, lines, [LineWriter(number, "exact")] * len(lines))
             return
         if state is not self._state and self._state is not None:
             self._aside.append(self._state)
@@ -229,16 +231,16 @@ class Replay:
         lines = self._lines(text)
         if state is not self._state and self._state is not None:
             self._note_gone(self._state, self._same(self._state, lines))
-        writers: Writers = [Writer(number, "exact")] * len(lines)
+        writers: Writers = [LineWriter(number, "exact")] * len(lines)
         same = self._same(state, lines)
         _keep(state, same, writers)
         if edit.kind == "write":  # it may have changes of others that nothing told
             for at, writer in _in_other_form(state, lines, same, self._steps):
                 writers[at] = writer
         self._note_gone(state, same)
-        self._state = _State(text, lines, writers)
+        self._state = _FileState(text, lines, writers)
 
-    def _same(self, state: _State, lines: list[str]) -> list[Run]:
+    def _same(self, state: _FileState, lines: list[str]) -> list[Run]:
         """The lines that are the same in a state and a content, which both keep once."""
         self._steps.take(LINE * (len(state.lines) + len(lines)) // 2)
         same = runs(state.lines, lines)
@@ -281,7 +283,7 @@ class Replay:
             self._explain(lines, writers, open_lines)
             self.unexplained = len(open_lines)
         self._versions[key] = writers
-        self._leave(_State(text, lines, writers))
+        self._leave(_FileState(text, lines, writers))
         return writers
 
     def _place_floating(self, text: str) -> None:
@@ -309,20 +311,20 @@ class Replay:
         self._floating += reversed(left)
         self._floating.sort(key=lambda floating: floating.number)
 
-    def _leave(self, state: _State) -> None:
+    def _leave(self, state: _FileState) -> None:
         if self._state is not None and self._state.lines != state.lines:
             self._aside.append(self._state)
             del self._aside[:-MOST_ASIDE]
         self._state = state
 
-    def _note_gone(self, state: _State, same: Sequence[Run]) -> None:
+    def _note_gone(self, state: _FileState, same: Sequence[Run]) -> None:
         """Note the lines of a state that are not in the next one, with those beside them."""
         lines = state.lines
         self._steps.take(CHANGED_LINE * (len(lines) - sum(length for _, _, length in same)))
         for old, _ in _gaps(same, len(lines), 0):
             for at in old:
                 places = self._gone.setdefault(lines[at], [])
-                places.append(_Gone(_at(lines, at - 1), _at(lines, at + 1), state.writers[at]))
+                places.append(_GoneLine(_at(lines, at - 1), _at(lines, at + 1), state.writers[at]))
                 del places[:-_MOST_PLACES]
 
     def _explain(self, lines: Sequence[str], writers: Writers, open_lines: set[int]) -> None:
@@ -344,7 +346,7 @@ class Replay:
             for at in run:
                 writer = self._gone[lines[at]][-1].writer
                 if writer is None or writer.edit not in kept:
-                    writers[at] = writer and Writer(writer.edit, "hunk")
+                    writers[at] = writer and LineWriter(writer.edit, "hunk")
                     open_lines.discard(at)
         self._give_to_floating(lines, writers, open_lines)
 
@@ -364,7 +366,7 @@ class Replay:
             for run in _runs(open_lines):
                 for part in _parts_in(run, lines, floating, self._steps):
                     for at in part:
-                        writers[at] = Writer(floating.number, "hunk")
+                        writers[at] = LineWriter(floating.number, "hunk")
                         open_lines.discard(at)
 
     def end(self) -> None:
@@ -405,9 +407,9 @@ def _plain(edit: Edit) -> Edit:
     return msgspec.structs.replace(edit, content=content, swaps=swaps)
 
 
-def _state(text: str) -> _State:
+def _state(text: str) -> _FileState:
     lines = lines_of(text)
-    return _State(text, lines, [None] * len(lines))
+    return _FileState(text, lines, [None] * len(lines))
 
 
 def _floating(number: int, edit: Edit) -> _Floating:
@@ -445,7 +447,7 @@ def _anchored(same: Iterable[Run], lines: Sequence[str]) -> list[Run]:
     ]
 
 
-def _keep(state: _State, same: Iterable[Run], writers: Writers) -> None:
+def _keep(state: _FileState, same: Iterable[Run], writers: Writers) -> None:
     """Give the lines that a state has too their writers there."""
     for one, other, length in same:
         writers[other : other + length] = state.writers[one : one + length]
@@ -461,16 +463,16 @@ def _gaps(same: Sequence[Run], before: int, behind: int) -> Iterator[tuple[range
 
 
 def _in_other_form(
-    state: _State, lines: Sequence[str], same: Sequence[Run], steps: Steps
-) -> Iterator[tuple[int, Writer | None]]:
+    state: _FileState, lines: Sequence[str], same: Sequence[Run], steps: Steps
+) -> Iterator[tuple[int, LineWriter | None]]:
     """The lines that a state has in another form, with their writers."""
     for old, new in _gaps(same, len(state.lines), len(lines)):
         yield from _reformed(state, old, lines, new, steps)
 
 
 def _reformed(
-    state: _State, old: range, lines: Sequence[str], new: range, steps: Steps
-) -> Iterator[tuple[int, Writer | None]]:
+    state: _FileState, old: range, lines: Sequence[str], new: range, steps: Steps
+) -> Iterator[tuple[int, LineWriter | None]]:
     """The lines of a gap that are lines of the old gap in another form."""
     if not old or not new or len(old) * len(new) > _GAP:
         return
@@ -484,7 +486,7 @@ def _reformed(
             yield from _spread(state, old, before, olds, news, new)
         if other < len(behind):
             writer = state.writers[old[one]]
-            yield new[other], writer and Writer(writer.edit, _weaker(writer.certainty))
+            yield new[other], writer and LineWriter(writer.edit, _weaker(writer.certainty))
         least, start = one + 1, other + 1
 
 
@@ -574,8 +576,8 @@ def _bare(text: str) -> str:
 
 
 def _spread(
-    state: _State, old: range, before: Sequence[str], olds: range, news: range, new: range
-) -> Iterator[tuple[int, Writer | None]]:
+    state: _FileState, old: range, before: Sequence[str], olds: range, news: range, new: range
+) -> Iterator[tuple[int, LineWriter | None]]:
     """Give each new line of a run the last writer of the old lines, if each of them has one."""
     writers = [state.writers[old[at]] for at in olds if _LETTERS.search(before[at])]
     if not writers:
@@ -583,7 +585,7 @@ def _spread(
     known = [writer for writer in writers if writer is not None]
     writer = max(known) if len(known) == len(writers) else None
     for at in news:
-        yield new[at], writer and Writer(writer.edit, _weaker(writer.certainty))
+        yield new[at], writer and LineWriter(writer.edit, _weaker(writer.certainty))
 
 
 def _runs(numbers: set[int]) -> list[range]:
@@ -647,7 +649,7 @@ class Gap(msgspec.Struct, frozen=True):
         )
 
 
-class Content(msgspec.Struct):
+class KnownContent(msgspec.Struct):
     """What is known of a file at one time.
 
     Attributes:
@@ -693,7 +695,7 @@ class Content(msgspec.Struct):
             return len(lines_of(self.text))
         return sum(line is not None for line in self.lines)
 
-    def take(self, event: Edit | Seen, steps: Steps) -> None:
+    def take(self, event: Edit | SeenLines, steps: Steps) -> None:
         """Go on with the next event.
 
         Raises:
@@ -701,14 +703,14 @@ class Content(msgspec.Struct):
         """
         self.contradicted = False
         steps.take(LINE * len(self.lines))
-        if isinstance(event, Seen):
+        if isinstance(event, SeenLines):
             self._see(event, steps)
             return
         if event.before is not None:
             self._is_whole(event.before)
         made = after(event, self.text if self.is_there else None, steps)
         if event.kind == "delete":
-            self._replace(Content(is_there=False))
+            self._replace(KnownContent(is_there=False))
         elif made is not None:
             self._replace(_whole(made))
         elif event.kind == "move" and not event.hunks:
@@ -730,7 +732,7 @@ class Content(msgspec.Struct):
             return None
         return after(edit, "".join(f"{line}\n" for line in lines), steps)
 
-    def _replace(self, other: Content) -> None:
+    def _replace(self, other: KnownContent) -> None:
         self.text, self.lines = other.text, other.lines
         self.is_end_known, self.is_there = other.is_end_known, other.is_there
 
@@ -742,14 +744,14 @@ class Content(msgspec.Struct):
     def _forget(self) -> None:
         """Something changed the file in a way that is not told."""
         self.contradicted = self.text is not None or any(map(_is_known, self.lines))
-        self._replace(Content())
+        self._replace(KnownContent())
 
     def _is_whole(self, text: str) -> None:
         contradicted = self.text is not None and self.text != text
         self._replace(_whole(text))
         self.contradicted = contradicted
 
-    def _see(self, seen: Seen, steps: Steps) -> None:
+    def _see(self, seen: SeenLines, steps: Steps) -> None:
         if seen.is_whole:
             self._is_whole(seen.text)
             return
@@ -764,7 +766,7 @@ class Content(msgspec.Struct):
         if high > _MOST_LINES:
             return
         if not self.is_there:
-            self._replace(Content())
+            self._replace(KnownContent())
         known = self.lines[low:high]
         is_longer = self.is_end_known and high > len(self.lines)
         is_other = any(
@@ -800,7 +802,7 @@ class Content(msgspec.Struct):
             made[low:high] = hunk.after
             shift += len(hunk.after) - len(hunk.before)
         is_end_known = self.is_end_known and self.text is None
-        self._replace(Content(None, made, is_end_known))
+        self._replace(KnownContent(None, made, is_end_known))
 
     def _swap(self, edit: Edit, steps: Steps) -> bool:
         """Replace texts that stand in lines that are known; whether all do, once."""
@@ -842,8 +844,8 @@ def _place_of(old: str, lines: Sequence[str | None], steps: Steps) -> tuple[int,
     return found[0] if len(found) == 1 else None
 
 
-def _whole(text: str) -> Content:
-    return Content(text, [], is_end_known=True)
+def _whole(text: str) -> KnownContent:
+    return KnownContent(text, [], is_end_known=True)
 
 
 def _trimmed(lines: Sequence[str]) -> list[str]:

@@ -63,7 +63,7 @@ from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import DISK, LOCK, FileSystem, LockDescriptor, refused
 from sessiontree.storage.names import LOCK as LOCK_SUFFIX
 from sessiontree.storage.names import SUFFIX, TRASH, is_session_name, problem_of
-from sessiontree.storage.place import Found, is_address, path_of, whole_path
+from sessiontree.storage.place import StoredSession, is_address, path_of, whole_path
 from sessiontree.storage.places import place_of
 from sessiontree.storage.rollouts import index_line
 from sessiontree.storage.sidecars import make_folders
@@ -173,7 +173,7 @@ class _InPlace:
         return self._place.name(file).startswith(f"{self._prefix}{TRASH}/")
 
 
-def _stamp(found: Found) -> Stamp:
+def _stamp(found: StoredSession) -> Stamp:
     return found.size, int(found.modified * 1e9), 0, 0
 
 
@@ -212,7 +212,7 @@ class _Target(msgspec.Struct, array_like=True, frozen=True):
     origin: Origin
 
 
-class _Kept(msgspec.Struct, array_like=True):
+class _KeptStamp(msgspec.Struct, array_like=True):
     sources: dict[str, _Source] = {}
     targets: dict[str, _Target] = {}
 
@@ -226,7 +226,7 @@ class Look(msgspec.Struct, frozen=True):
     is_whole: bool
 
 
-class Seen:
+class BackupStamps:
     """The stamps of the sources and the targets of the backups of one store.
 
     Args:
@@ -283,27 +283,27 @@ class Seen:
             self._is_changed = True
         return found.origin
 
-    def _read(self) -> _Kept:
+    def _read(self) -> _KeptStamp:
         if self._file is None:
-            return _Kept()
+            return _KeptStamp()
         try:
             with open(self._file, "rb") as file:
                 return _decode(file.read())
         except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return _Kept()
+            return _KeptStamp()
 
     def save(self) -> None:
         """Keep what was seen, the newest of very many."""
         if self._file is None or not self._is_changed:
             return
-        kept = _Kept(_newest(self._kept.sources), _newest(self._kept.targets))
+        kept = _KeptStamp(_newest(self._kept.sources), _newest(self._kept.targets))
         with suppress(OSError, SessionTreeError):
             make_folders(self._fs, os.path.dirname(self._file))
             swap_file(self._fs, self._file, iter([msgspec.msgpack.encode(kept)]))
             self._is_changed = False
 
 
-_decode: Final = msgspec.msgpack.Decoder(_Kept).decode
+_decode: Final = msgspec.msgpack.Decoder(_KeptStamp).decode
 
 
 def _cache_stamp(paths: Iterable[str]) -> Stamp:
@@ -363,7 +363,7 @@ _ENDS_OF_LINES: Final = (".jsonl", ".json")
 """How files are named whose last line may be in the middle of being written."""
 
 
-class Failure(msgspec.Struct, frozen=True):
+class BackupFailure(msgspec.Struct, frozen=True):
     """Something that a backup could not keep.
 
     Attributes:
@@ -424,7 +424,7 @@ class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
     unchanged: int
     kept_alone: list[KeptAlone]
     trashed: int
-    failed: list[Failure]
+    failed: list[BackupFailure]
     notes: list[str]
 
     @property
@@ -468,7 +468,7 @@ class Backup:
         self._fs = fs
         self._environ = environ
         self._stop = stop or threading.Event()
-        self._seen = Seen(self._store, cache, fs)
+        self._seen = BackupStamps(self._store, cache, fs)
 
     def places(self) -> list[str]:
         """The folders and files that a pass looks at now."""
@@ -491,7 +491,7 @@ class Backup:
             StorageError: the store cannot be written.
         """
         try:
-            return _Pass(self._store, self._fs, self._seen, self._stop, shown, each).run(
+            return _BackupPass(self._store, self._fs, self._seen, self._stop, shown, each).run(
                 self.places(), self._covered
             )
         finally:
@@ -516,14 +516,14 @@ def _is_below_any(folder: str, tops: Iterable[str]) -> bool:
     return any(map(folder.startswith, tops))
 
 
-class _Pass:
+class _BackupPass:
     """One pass; see `Backup.run`."""
 
     def __init__(
         self,
         store: Stamps,
         fs: FileSystem,
-        seen: Seen,
+        seen: BackupStamps,
         stop: threading.Event,
         shown: Shown,
         each: Callable[[ImportResult], object],
@@ -541,7 +541,7 @@ class _Pass:
         self._new: list[ImportResult] = []
         self._grown: list[ImportResult] = []
         self._unchanged = self._trashed = 0
-        self._failed: list[Failure] = []
+        self._failed: list[BackupFailure] = []
         self._notes: list[str] = []
         self._not_looked_at: list[str] = []
         self._named: list[str] = []
@@ -675,14 +675,14 @@ class _Pass:
         elif damage.kind not in _NOT_LOST:
             next = NEXT_STEP[damage.kind]
             self._failed.append(
-                Failure(damage.file, damage.cause, next, damage.line, damage.offset)
+                BackupFailure(damage.file, damage.cause, next, damage.line, damage.offset)
             )
 
     def _skip(self, place: str, problem: str) -> None:
         """Note a folder that cannot be read."""
         self._not_looked_at.append(place)
         cause, _, next = problem.rpartition("; ")
-        self._failed.append(Failure(place, cause or next, next if cause else ""))
+        self._failed.append(BackupFailure(place, cause or next, next if cause else ""))
 
     def _fail(self, file: str, error: Exception) -> None:
         """Note a file that could not be kept, unless there is nothing in it for a backup."""
@@ -692,7 +692,7 @@ class _Pass:
             if not os.path.lexists(file) or _is_empty(file):
                 return  # deleted this moment, or its agent has not written to it yet
         cause, _, next = problem_of(file, error).rpartition("; ")
-        self._failed.append(Failure(file, cause or next, next if cause else ""))
+        self._failed.append(BackupFailure(file, cause or next, next if cause else ""))
 
     def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[KeptAlone]:
         """The sessions of which their agents have no file any more."""

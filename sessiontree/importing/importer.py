@@ -35,7 +35,7 @@ from sessiontree.agents.base import values
 from sessiontree.core.damage import Damage, Note, Notes
 from sessiontree.core.header import derived_uuid, folder_name
 from sessiontree.core.index import NO_ROW
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.errors import (
     FileError,
     NothingToDoError,
@@ -45,12 +45,12 @@ from sessiontree.errors import (
     SessionTreeError,
     UsageError,
 )
-from sessiontree.importing.source import Progress, Source, entries_of, files_in
+from sessiontree.importing.source import ImportSource, Progress, entries_of, files_in
 from sessiontree.importing.target import (
     IMPORTED_FROM,
     BlobHandles,
-    Counts,
-    Opening,
+    ImportCounts,
+    OpenedSource,
     SharedBlobs,
     Update,
     check_blobs,
@@ -74,10 +74,10 @@ from sessiontree.storage.places import blobs_of, check_new, open_log
 _CUSTOM = "custom"
 
 
-def has_all(fs: FileSystem, session: str, source: Source) -> bool:
+def has_all(fs: FileSystem, session: str, source: ImportSource) -> bool:
     """Whether a session has every line of a transcript."""
     with contextlib.closing(open_log(fs, session, readonly=True)) as log:
-        tree = View(log).tree()
+        tree = LogTree(log).tree()
         offsets = (tree.offsets[row] for row in tree.rows_of_type(_CUSTOM))
         kept = {_content(rest_of_line(log.read, offset)) for offset in offsets} - {b""}
         for entry in islice(entries_of(source), 1, None):  # the header is made
@@ -218,7 +218,7 @@ class Importer:
         """Import one file; see `import_session`."""
         path = os.fspath(file)
         for attempt in range(_ATTEMPTS):
-            with Source(self._fs, path, progress) as source:
+            with ImportSource(self._fs, path, progress) as source:
                 done = self._up_to_date(source)
                 done = done or self._imported(source, opening_of(source), hold=attempt > 0)
             if done is not None:
@@ -227,7 +227,7 @@ class Importer:
 
     def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """What `take` would do with a file now; nothing is written."""
-        with Source(self._fs, os.fspath(file), progress) as source:
+        with ImportSource(self._fs, os.fspath(file), progress) as source:
             return self._up_to_date(source) or self._planned(source, opening_of(source))
 
     def kept(self, file: str) -> ImportResult | None:
@@ -235,7 +235,7 @@ class Importer:
 
         Only the start of the file is read, and the end of its session.
         """
-        with Source(self._fs, file) as source:
+        with ImportSource(self._fs, file) as source:
             return self._up_to_date(source)
 
     def holder_of(self, file: str) -> str | None:
@@ -243,12 +243,12 @@ class Importer:
 
         The transcript is one of Claude Code, which its session would have beside itself.
         """
-        with Source(self._fs, file) as source:
+        with ImportSource(self._fs, file) as source:
             session, is_of_subagent = source.id_above()
             target = self._target_of(source, session) if is_of_subagent else None
             return target if target is not None and has_all(self._fs, target, source) else None
 
-    def _up_to_date(self, source: Source) -> ImportResult | None:
+    def _up_to_date(self, source: ImportSource) -> ImportResult | None:
         """The result for a source without a change since its import, else None."""
         id = source.likely_id()
         target = self._target_of(source, id)
@@ -256,7 +256,7 @@ class Importer:
             return None
         return _result(source, target, id, None, made=False)
 
-    def _planned(self, source: Source, opening: Opening) -> ImportResult:
+    def _planned(self, source: ImportSource, opening: OpenedSource) -> ImportResult:
         id = opening.header["id"]
         target = self._target_of(source, id)
         if target is None:
@@ -271,7 +271,9 @@ class Importer:
             _, counts = Update(log, opening, source.maker).lines(blobs.put)
         return _result(source, target, id, counts._replace(blobs=len(blobs.made)), made=False)
 
-    def _imported(self, source: Source, opening: Opening, *, hold: bool) -> ImportResult | None:
+    def _imported(
+        self, source: ImportSource, opening: OpenedSource, *, hold: bool
+    ) -> ImportResult | None:
         """Import a source; None if another program wrote first, and the import must restart."""
         id = opening.header["id"]
         target = self._target_of(source, id)
@@ -291,8 +293,8 @@ class Importer:
         return None if updated is None else _result(source, target, id, updated, made=False)
 
     def _updated(
-        self, target: str, source: Source, opening: Opening, *, hold: bool
-    ) -> Counts | None:
+        self, target: str, source: ImportSource, opening: OpenedSource, *, hold: bool
+    ) -> ImportCounts | None:
         """Add new entries to a target; None if another program wrote to it meanwhile.
 
         `hold` locks the target from the start.
@@ -316,7 +318,7 @@ class Importer:
                     check_blobs(own, blobs.made)
             return counts._replace(blobs=len(blobs.made))
 
-    def _path_for(self, opening: Opening) -> str:
+    def _path_for(self, opening: OpenedSource) -> str:
         cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
         stamp = created.encode("ascii", "replace").decode() if isinstance(created, str) else None
         name = file_name(stamp, opening.header["id"])
@@ -325,7 +327,7 @@ class Importer:
                 name = f"{folder_name(os.path.abspath(cwd))}/{name}"
         return self._catalog.file(name)
 
-    def _target_of(self, source: Source, id: str) -> str | None:
+    def _target_of(self, source: ImportSource, id: str) -> str | None:
         """The session that a source was imported into or converted from, or None."""
         if self._known is None:
             last_first = sorted(self._targets(), key=lambda at: os.path.split(at[1]), reverse=True)
@@ -349,7 +351,7 @@ class Importer:
                 yield _key(metadata.get("agent"), id), path
 
 
-def _exists(target: str, source: Source) -> SessionExistsError:
+def _exists(target: str, source: ImportSource) -> SessionExistsError:
     return SessionExistsError(
         f"{target} is there already and is not an import of {source.path}; it was left as it is; "
         "import into another folder",
@@ -363,7 +365,7 @@ def _key(agent: str | None, id: str) -> tuple[str, str]:
 
 
 def _result(
-    source: Source, target: str, id: str, counts: Counts | None, *, made: bool
+    source: ImportSource, target: str, id: str, counts: ImportCounts | None, *, made: bool
 ) -> ImportResult:
     entries, new, blobs = counts or (None, 0, 0)
     damage = sorted(source.damage, key=lambda found: (found.file, found.offset))

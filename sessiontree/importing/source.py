@@ -33,7 +33,7 @@ import orjson
 from sessiontree.agents.base import (
     Agent,
     EntryDraft,
-    Place,
+    LinePlace,
     Reader,
     Values,
     encoded,
@@ -49,7 +49,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import MOST_BLOCKS
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import spill
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import sniff_file
 from sessiontree.engine.translated import SourceFile, agent_files, damage_of, history_files
 from sessiontree.errors import EntryError, NothingToDoError, TooMuchError, UsageError
@@ -79,7 +79,7 @@ _SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")
 _CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
 
 
-class Source:
+class ImportSource:
     """One file to import; a context manager. `format` is None for version 1.
 
     Attributes:
@@ -111,12 +111,12 @@ class Source:
                 )
             self.agent: Agent | None = start.agent
             self.reader = None if start.agent is None else start.agent.reader
-            self._view = View(self._log) if start.agent is None else None
+            self._view = LogTree(self._log) if start.agent is None else None
             sidecar = index_line(path, fs)
             self._file = SourceFile(self._log, sidecar)
         self._file.passed = self._passed
 
-    def __enter__(self) -> Source:
+    def __enter__(self) -> ImportSource:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -163,15 +163,15 @@ class Source:
         yield from reader.translate(self._file, self.note)
         self.damage += damage_of(self._file, self.damage)
 
-    def migrated(self) -> Iterator[tuple[Place, bytes]]:
+    def migrated(self) -> Iterator[tuple[LinePlace, bytes]]:
         """The lines of a file of version 1 in version 2, each with the place of its own line."""
         assert self._view is not None
-        view, place = self._view, Place(0, 1, 0)
+        view, place = self._view, LinePlace(0, 1, 0)
 
         def lines() -> Iterator[bytes]:
             nonlocal place
             for number, (offset, line) in enumerate(view.lines(), 1):
-                place = Place(0, number, offset)
+                place = LinePlace(0, number, offset)
                 self._passed(len(line) + 1)
                 yield line
 
@@ -189,7 +189,7 @@ class Source:
             return None
         return read_side_file(self._fs, path)
 
-    def note(self, kind: str, place: Place, cause: str) -> None:
+    def note(self, kind: str, place: LinePlace, cause: str) -> None:
         if kind == UNKNOWN_TYPE and self.notes.again(cause):
             return
         file = self._file.numbered(place.source).path
@@ -208,7 +208,7 @@ class Source:
         self._progress(min(self._done, size_of_all), size_of_all)
 
 
-class Parts(NamedTuple):
+class SourceParts(NamedTuple):
     """What decides what an import of a file reads."""
 
     files: list[str]  # the file, and those beside it, there or not
@@ -216,12 +216,12 @@ class Parts(NamedTuple):
     is_whole: bool  # whether all other files are there that the file names
 
 
-def parts_of(path: str, fs: FileSystem) -> Parts:
+def parts_of(path: str, fs: FileSystem) -> SourceParts:
     missing: list[str] = []
     beside = list(agent_files(path, lambda problem: None))  # reading reports the problems
     sidecars = [found.removesuffix(".jsonl") + ".meta.json" for found in beside]
     history = history_files(path, fs, missing.append)
-    return Parts([path, *beside, *sidecars, *history], _folders_beside(path), not missing)
+    return SourceParts([path, *beside, *sidecars, *history], _folders_beside(path), not missing)
 
 
 def _folders_beside(path: str) -> list[str]:
@@ -307,7 +307,7 @@ PutBlob = Callable[[bytes, str], str]
 class SourceEntry(msgspec.Struct, gc=False):
     """An entry of a source, before it is written."""
 
-    place: Place  # the position of its source line
+    place: LinePlace  # the position of its source line
     type: str
     uuid: str
     parent: str
@@ -367,14 +367,14 @@ def _spilled(fields: Mapping[str, bytes], put: PutBlob) -> dict[str, Any]:
     return changed
 
 
-def entries_of(source: Source) -> Iterator[SourceEntry]:
+def entries_of(source: ImportSource) -> Iterator[SourceEntry]:
     """The entries of a source in its order, the header first."""
     if source.reader is not None:
         return _entries_of_agent(source, source.reader)
     return _entries_of_version_1(source)
 
 
-def _entries_of_version_1(source: Source) -> Iterator[SourceEntry]:
+def _entries_of_version_1(source: ImportSource) -> Iterator[SourceEntry]:
     for place, line in source.migrated():
         found = head(line, 0, ignore)
         if found is None:
@@ -386,7 +386,7 @@ def _entries_of_version_1(source: Source) -> Iterator[SourceEntry]:
         yield SourceEntry(place, found.type, found.uuid, parent, found.lane, fields)
 
 
-def _entries_of_agent(source: Source, reader: Reader) -> Iterator[SourceEntry]:
+def _entries_of_agent(source: ImportSource, reader: Reader) -> Iterator[SourceEntry]:
     drafts = source.drafts(reader)
     opening = next(drafts, None)
     if opening is None:
@@ -396,7 +396,7 @@ def _entries_of_agent(source: Source, reader: Reader) -> Iterator[SourceEntry]:
     if first is None or first.line.place != opening.line.place:  # else it has the line's keys
         _add_original_of_header(header, opening, reader)
     yield header
-    last: Place | None = None
+    last: LinePlace | None = None
     origin: str | None = None  # of the line at `last`
     for draft in drafts if first is None else chain((first,), drafts):
         entry = _entry(draft)
@@ -427,7 +427,9 @@ def _add_original_of_header(header: SourceEntry, draft: EntryDraft, reader: Read
     header.put_original(reader.beyond_header(left))
 
 
-def _add_original(entry: SourceEntry, draft: EntryDraft, source: Source, reader: Reader) -> None:
+def _add_original(
+    entry: SourceEntry, draft: EntryDraft, source: ImportSource, reader: Reader
+) -> None:
     line = draft.line.whole.values
     if line is None:
         return
@@ -454,7 +456,7 @@ def _left_out(line: Values, entry: SourceEntry) -> dict[str, bytes]:
     return left
 
 
-def _add_results(entry: SourceEntry, metadata: Any, source: Source) -> None:
+def _add_results(entry: SourceEntry, metadata: Any, source: ImportSource) -> None:
     named = metadata.get(TOOL_RESULTS) if isinstance(metadata, dict) else None
     found: dict[str, str] = {}
     for path in named if isinstance(named, list) else ():

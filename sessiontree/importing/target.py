@@ -52,7 +52,7 @@ from typing import Any, Final, NamedTuple
 import orjson
 from msgspec.structs import replace
 
-from sessiontree.agents.base import Place, Values, encoded
+from sessiontree.agents.base import LinePlace, Values, encoded
 from sessiontree.core.codec import FORMAT, VERSION, head, lines_in
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import (
@@ -70,11 +70,11 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import TYPED
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.core.verify import is_sealed
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.naming import Naming
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import CorruptionError, NotASessionError, SessionTreeError
-from sessiontree.importing.source import ORIGINAL, PutBlob, Source, SourceEntry, entries_of
+from sessiontree.importing.source import ORIGINAL, ImportSource, PutBlob, SourceEntry, entries_of
 from sessiontree.library.homes import agent_of_version_1
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.blobs import Blobs
@@ -184,7 +184,7 @@ _KEPT_IN_CUSTOM: Final[tuple[str, ...]] = (
 )
 
 
-class Counts(NamedTuple):
+class ImportCounts(NamedTuple):
     """What an import did."""
 
     entries: int  # the entries of the source without the header
@@ -192,7 +192,7 @@ class Counts(NamedTuple):
     blobs: int  # the large contents that were stored
 
 
-class Opening(NamedTuple):
+class OpenedSource(NamedTuple):
     """A source of which the header is read."""
 
     header: dict[str, Any]  # the keys of the header, as they will be written
@@ -201,7 +201,7 @@ class Opening(NamedTuple):
     order: Order  # knows the leaf after the last entry
 
 
-def opening_of(source: Source) -> Opening:
+def opening_of(source: ImportSource) -> OpenedSource:
     """The start of a source; NotASessionError if no line of it can be read."""
     entries = entries_of(source)
     first = next(entries, None)
@@ -225,10 +225,12 @@ def opening_of(source: Source) -> Opening:
     metadata[IMPORTED_FROM] = {"file": source.name, "state": source.state, **converted}
     fields |= {"version": VERSION, "format": FORMAT, "id": id, "metadata": metadata}
     order = Order(first.uuid, source)
-    return Opening(fields, first.uuid, order.ordered(entries), order)
+    return OpenedSource(fields, first.uuid, order.ordered(entries), order)
 
 
-def create(fs: FileSystem, path: str, opening: Opening, shared: SharedBlobs | None) -> Counts:
+def create(
+    fs: FileSystem, path: str, opening: OpenedSource, shared: SharedBlobs | None
+) -> ImportCounts:
     """Make the target, read back.
 
     Raises:
@@ -256,7 +258,7 @@ def create(fs: FileSystem, path: str, opening: Opening, shared: SharedBlobs | No
         check_blobs(own, blobs.made)
 
     _make(fs, path, lines(), check)
-    return Counts(count, count, len(blobs.made))
+    return ImportCounts(count, count, len(blobs.made))
 
 
 def _make(
@@ -274,11 +276,11 @@ def _make(
     create_file(fs, file, lines, check)
 
 
-def planned(opening: Opening) -> Counts:
+def planned(opening: OpenedSource) -> ImportCounts:
     """What `create` would do; nothing is written."""
     blobs = BlobHandles(None)
     count = sum(bool(entry.line(blobs.put)) for entry in opening.entries)
-    return Counts(count, count, len(blobs.made))
+    return ImportCounts(count, count, len(blobs.made))
 
 
 class BlobHandles:
@@ -343,7 +345,7 @@ class Order:
     `leaf` is the uuid of the source's leaf: its last entry on the main lane.
     """
 
-    def __init__(self, root: str, source: Source) -> None:
+    def __init__(self, root: str, source: ImportSource) -> None:
         self._root = root
         self._source = source
         self._parents: dict[str, str] = {}
@@ -451,7 +453,7 @@ class Order:
         entry.type, entry.fields = "custom", {"type": b'"custom"', **kept, **made}
 
 
-def branch_to(leaf: str, after: str, place: Place) -> SourceEntry:
+def branch_to(leaf: str, after: str, place: LinePlace) -> SourceEntry:
     """A branch that makes `leaf` the leaf again, to follow the entry `after`."""
     uuid = uuid_of_line(leaf, 0, b"leaf after " + after.encode("utf-8", "replace"))
     return SourceEntry(place, "branch", uuid, leaf, None, {"type": b'"branch"'}, is_made=True)
@@ -503,10 +505,10 @@ _OF_PROGRAM: Final = frozenset(
 class Update:
     """What a source adds to a target, which is open as a log."""
 
-    def __init__(self, log: Log, opening: Opening, agent: str | None) -> None:
+    def __init__(self, log: Log, opening: OpenedSource, agent: str | None) -> None:
         self._log = log
         self._opening = opening
-        self._view = View(log)
+        self._view = LogTree(log)
         self._tree = self._view.tree()
         self._agent = agent or "import"
         self._names = Naming(log.read, self._view).known()
@@ -521,7 +523,7 @@ class Update:
     def size(self) -> int:
         return self._view.size
 
-    def lines(self, put: PutBlob) -> tuple[list[bytes], Counts]:
+    def lines(self, put: PutBlob) -> tuple[list[bytes], ImportCounts]:
         """The lines to append, and their counts; `put` takes the large strings."""
         found = (self._new(entry) for entry in self._opening.entries)
         new = self._on_lanes([entry for entry in found if entry is not None])
@@ -537,7 +539,7 @@ class Update:
         record = self._record_of(new, lane)
         if record is not None:
             lines.insert(new.index(main[-1]) if main else 0, record)
-        return lines, Counts(self._count, len(new), 0)
+        return lines, ImportCounts(self._count, len(new), 0)
 
     def _new(self, found: SourceEntry) -> SourceEntry | None:
         """An entry as it is to be written; None if the target has it."""

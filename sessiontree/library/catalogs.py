@@ -63,8 +63,8 @@ from sessiontree.storage.names import (
 )
 from sessiontree.storage.place import (
     Ends,
-    Found,
     Place,
+    StoredSession,
     is_address,
     is_session_address,
     name_in,
@@ -326,7 +326,7 @@ class Remote:
         for found in self._found(start):
             yield self._place.address(found.name)
 
-    def _found(self, start: str) -> Iterator[Found]:
+    def _found(self, start: str) -> Iterator[StoredSession]:
         return (found for found in self._place.list(start) if self._counts(found.name))
 
     def _counts(self, name: str) -> bool:
@@ -337,7 +337,7 @@ class Remote:
         for found in self._found(self._prefix):
             yield found.name[len(self._prefix) :], (found.size, found.modified)
 
-    def found(self) -> Iterator[tuple[str, Found]]:
+    def found(self) -> Iterator[tuple[str, StoredSession]]:
         """The files of the sessions, unordered, each with its size and time; one list has all."""
         for found in self._found(self._prefix):
             yield self._place.address(found.name), found

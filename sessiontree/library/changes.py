@@ -16,14 +16,14 @@ from sessiontree.errors import StorageError
 from sessiontree.library.listing import Reaches, every, without_stubs
 from sessiontree.library.places import files_in
 from sessiontree.storage.names import Report
-from sessiontree.storage.place import Found, Place, is_address
+from sessiontree.storage.place import Place, StoredSession, is_address
 from sessiontree.storage.places import place_of
 
 FEW: Final = 8
 """So many sessions of a place are asked for one by one; more are found in a list."""
 
 
-class Change(NamedTuple):
+class ChangeStamp(NamedTuple):
     """What changes with a session: the time in nanoseconds, its size, the identity of its file."""
 
     modified: int
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 def changes_in(
     places: Sequence[str], report: Report, reaches: Reaches = every
-) -> Iterator[tuple[str, Change]]:
+) -> Iterator[tuple[str, ChangeStamp]]:
     """The files and the addresses of the sessions in some places, unordered.
 
     Only files that the caller `reaches`.
@@ -52,13 +52,13 @@ def changes_in(
             yield file, _of_found(found)
 
 
-def changes_of(files: Iterable[str]) -> dict[str, Change | None]:
+def changes_of(files: Iterable[str]) -> dict[str, ChangeStamp | None]:
     """The changes of some sessions; None for one that is not there.
 
     Raises:
         StorageError: an address cannot be reached.
     """
-    made: dict[str, Change | None] = {}
+    made: dict[str, ChangeStamp | None] = {}
     at: defaultdict[Place, dict[str, str]] = defaultdict(dict)
     for file in files:
         if is_address(file):
@@ -71,9 +71,9 @@ def changes_of(files: Iterable[str]) -> dict[str, Change | None]:
     return made
 
 
-def _of_names(place: Place, names: dict[str, str]) -> dict[str, Change | None]:
+def _of_names(place: Place, names: dict[str, str]) -> dict[str, ChangeStamp | None]:
     """The changes of sessions of a place, whose addresses are given by their names."""
-    each: dict[str, Found | None] | None = None
+    each: dict[str, StoredSession | None] | None = None
     if len(names) <= FEW:
         with suppress(StorageError):  # a damaged one; a list has it, too
             each = {name: place.find(name) for name in names}
@@ -90,12 +90,12 @@ def _start_of(names: Iterable[str]) -> str:
     return "".join(f"{parts[0]}/" for parts in shared)
 
 
-def _of_file(file: str) -> Change | None:
+def _of_file(file: str) -> ChangeStamp | None:
     with suppress(OSError):
         found = os.stat(file)
-        return Change(found.st_mtime_ns, found.st_size, found.st_ino)
+        return ChangeStamp(found.st_mtime_ns, found.st_size, found.st_ino)
     return None
 
 
-def _of_found(found: Found) -> Change:
-    return Change(int(found.modified * 1e9), found.size)
+def _of_found(found: StoredSession) -> ChangeStamp:
+    return ChangeStamp(int(found.modified * 1e9), found.size)

@@ -25,7 +25,7 @@ from sessiontree.agents import AGENTS, HEAD
 from sessiontree.agents.base import Agent
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.entry import decode_object
-from sessiontree.core.usage import Counts, EntryTally, Tally
+from sessiontree.core.usage import EntryTally, FileCounts, Tally
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.library.listing import SessionInfo, moment
@@ -56,10 +56,10 @@ Stamp = tuple[int, ...]
 """The size and the time of each of some files, -1 for one that is not there."""
 
 
-class _Kept(msgspec.Struct, array_like=True, frozen=True):
+class _KeptCounts(msgspec.Struct, array_like=True, frozen=True):
     others: list[str]  # the other files and folders that decide the counts
     stamp: Stamp  # of the session file and the others
-    counts: Counts
+    counts: FileCounts
 
 
 class Counter:
@@ -79,7 +79,7 @@ class Counter:
 
     def counted(
         self, sessions: Iterable[SessionInfo], at_once: int | None = AT_ONCE
-    ) -> Iterator[tuple[SessionInfo, Counts | None]]:
+    ) -> Iterator[tuple[SessionInfo, FileCounts | None]]:
         """Each session with its counts, as long as `at_once` bytes last; None: all."""
         left = at_once
         for one in sessions:
@@ -93,7 +93,7 @@ class Counter:
             left = None if left is None else left - one.bytes
             yield one, self._count(one)
 
-    def _count(self, one: SessionInfo) -> Counts | None:
+    def _count(self, one: SessionInfo) -> FileCounts | None:
         """What a session adds up to; None if a part of it cannot be read."""
         try:
             others = _others(one)
@@ -105,16 +105,16 @@ class Counter:
             self._report(problem_of(one.file, error))
             return None
         if counts is not None and _is_settled(stamp) and _stamp(one, others) == stamp:
-            self._keep(one.file, _Kept(others, stamp, counts))
+            self._keep(one.file, _KeptCounts(others, stamp, counts))
         return counts
 
-    def _keep(self, file: str, kept: _Kept) -> None:
+    def _keep(self, file: str, kept: _KeptCounts) -> None:
         with suppress(UnicodeEncodeError):  # a path that is not Unicode, which no cache can have
             msgspec.msgpack.encode((file, kept))
             self._kept[file] = kept
             self._is_changed = True
 
-    def _read(self) -> dict[str, _Kept]:
+    def _read(self) -> dict[str, _KeptCounts]:
         if self._file is None:
             return {}
         try:
@@ -133,7 +133,7 @@ class Counter:
             swap_file(DISK, self._file, iter([msgspec.msgpack.encode(kept)]))
 
 
-_decode: Final = msgspec.msgpack.Decoder(dict[str, _Kept]).decode
+_decode: Final = msgspec.msgpack.Decoder(dict[str, _KeptCounts]).decode
 
 
 def cache_folder() -> str:
@@ -143,7 +143,7 @@ def cache_folder() -> str:
     return user_cache_dir("sessiontree", appauthor=False)
 
 
-def with_counts(one: SessionInfo, counts: Counts | None) -> SessionInfo:
+def with_counts(one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
     """The facts of a session with its counts, as far as they are known."""
     if counts is None:
         return one
@@ -197,7 +197,7 @@ def _others(one: SessionInfo) -> list[str]:
     return [*folders, *beside, *history_files(one.file)]
 
 
-def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Counts | None:
+def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts | None:
     agent = next((each for each in AGENTS if each.program == one.agent), None)
     tally: Tally = EntryTally() if agent is None else agent.reader.tally()
     find = finder(tally.needles)

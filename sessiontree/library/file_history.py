@@ -36,10 +36,10 @@ import msgspec
 
 from sessiontree.core.entry import moment_given
 from sessiontree.core.steps import Steps
-from sessiontree.edits.diff import Counts, counted_diff_of, lines_of
-from sessiontree.edits.tools import Edit, Seen, after
+from sessiontree.edits.diff import DiffCounts, counted_diff_of, lines_of
+from sessiontree.edits.tools import Edit, SeenLines, after
 from sessiontree.errors import RefError, TooMuchError, UsageError, with_step
-from sessiontree.history.replay import Content, Replay, Writer
+from sessiontree.history.replay import KnownContent, LineWriter, Replay
 from sessiontree.library.file_edits import (
     SECOND,
     KnownFile,
@@ -149,7 +149,7 @@ class Played(msgspec.Struct):
         undone: the numbers of the edits after which the file had the content before them again.
     """
 
-    writers: list[Writer | None]
+    writers: list[LineWriter | None]
     committed: set[int]
     undone: set[int]
 
@@ -218,7 +218,7 @@ def _apply(replay: Replay, target: Target, number: int, edit: SessionEdit) -> No
 def _rows(
     text: str,
     first: int,
-    writers: Sequence[Writer | None],
+    writers: Sequence[LineWriter | None],
     commits: Sequence[LineCommit],
     edits: Sequence[SessionEdit],
 ) -> Iterator[BlamedLine]:
@@ -367,7 +367,7 @@ def history(
 
 
 def _outcome(
-    edit: SessionEdit, counts: Counts, kept: int, is_undone: bool, is_committed: bool
+    edit: SessionEdit, counts: DiffCounts, kept: int, is_undone: bool, is_committed: bool
 ) -> Outcome:
     event = edit.event
     if event.ending != "done":
@@ -402,7 +402,7 @@ class FileState(msgspec.Struct, frozen=True):
     """
 
     edit: SessionEdit
-    content: Content
+    content: KnownContent
     commit: str | None
 
     @property
@@ -479,7 +479,7 @@ def states(
     done = [edit for edit in edits if edit.event.ending == "done"]
     versions = known.versions_since(done[0].seconds) if _needs_base(done) else []
     steps = steps_for(done, "name fewer sessions")
-    content = Content()
+    content = KnownContent()
     commit: str | None = None
     found: list[FileState] = []
     kept = 0
@@ -490,7 +490,7 @@ def states(
             base = _base(event, versions, edit.seconds, steps)
             if base is not None:
                 commit = base.commit
-                content.take(Seen("", base.text or "", is_whole=True), steps)
+                content.take(SeenLines("", base.text or "", is_whole=True), steps)
         before = content.text, content.lines
         content.take(event, steps)
         if content.contradicted or not content.is_known() or _tells_all(event):
@@ -503,13 +503,13 @@ def states(
     return found
 
 
-def _is_other(content: Content, before: tuple[str | None, list[str | None]]) -> bool:
+def _is_other(content: KnownContent, before: tuple[str | None, list[str | None]]) -> bool:
     """Whether a look showed more than was known, or something else; it makes a list of its own."""
     text, lines = before
     return content.text != text or (content.lines is not lines and content.lines != lines)
 
 
-def _snapshot(content: Content) -> Content:
+def _snapshot(content: KnownContent) -> KnownContent:
     kept = copy(content)
     kept.lines = list(content.lines)
     return kept
@@ -533,8 +533,8 @@ def _base(edit: Edit, versions: Sequence[Version], seconds: float, steps: Steps)
     return last
 
 
-def _tells_all(event: Edit | Seen) -> bool:
-    if isinstance(event, Seen):
+def _tells_all(event: Edit | SeenLines) -> bool:
+    if isinstance(event, SeenLines):
         return event.is_whole
     return event.kind == "write" or event.before is not None
 

@@ -46,7 +46,7 @@ from sessiontree.core.message import (
     text_of,
     typed_text,
 )
-from sessiontree.engine.opening import Start, sniff
+from sessiontree.engine.opening import FileStart, sniff
 from sessiontree.errors import AgentRecordError, NotASessionError, SessionTreeError
 from sessiontree.storage.fs import (
     DISK,
@@ -358,7 +358,7 @@ class _Opened:
             copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
         )
 
-    def _foreign_facts(self, start: Start, agent: Agent, tail: bytes) -> SessionInfo:
+    def _foreign_facts(self, start: FileStart, agent: Agent, tail: bytes) -> SessionInfo:
         """The facts of another agent's file; of a compressed one the end is not read."""
         has_lines = start.read == self.read and not start.head.startswith(b"{\n")
         last = _last_entry(tail, self.read, self.size()).timestamp if has_lines else None
@@ -391,7 +391,7 @@ class _Opened:
             made_by=agent.name,
         )
 
-    def _maker(self, start: Start) -> str | None:
+    def _maker(self, start: FileStart) -> str | None:
         """The agent that wrote the file, or that the header names."""
         if start.kind == "version 1":
             from sessiontree.library.homes import agent_of_version_1  # few files are of version 1

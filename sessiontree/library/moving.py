@@ -270,7 +270,7 @@ class RemovedSession(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class _Found(NamedTuple):
+class _TrashedFiles(NamedTuple):
     """What is in a session's folder in the trash, by paths relative to it."""
 
     session: str | None
@@ -346,7 +346,7 @@ def _remove(
         return _removed(trash, name, trashed, found)
 
 
-def _removed(trash: str, name: str, trashed: str, found: _Found) -> RemovedSession | None:
+def _removed(trash: str, name: str, trashed: str, found: _TrashedFiles) -> RemovedSession | None:
     if found.session is None:
         return None
     top = os.path.join(trash, name.removeprefix(DELETING))
@@ -355,7 +355,7 @@ def _removed(trash: str, name: str, trashed: str, found: _Found) -> RemovedSessi
     return RemovedSession(os.path.join(top, found.session), trashed, files, size)
 
 
-def _checked(trash: str, name: str) -> _Found:
+def _checked(trash: str, name: str) -> _TrashedFiles:
     """What a folder of the trash holds, if all of it may be removed.
 
     Raises:
@@ -374,7 +374,7 @@ def _checked(trash: str, name: str) -> _Found:
     return found
 
 
-def _found(top: str) -> _Found:
+def _found(top: str) -> _TrashedFiles:
     files: dict[str, int] = {}
     folders: list[str] = []
     waiting = [""]
@@ -395,10 +395,10 @@ def _found(top: str) -> _Found:
                         raise _stays(top, entry.path, what)
     named = [file for file in files if is_session_name(os.path.basename(file))]
     session = min(named, key=lambda file: (file.count(os.sep), file), default=None)
-    return _Found(session, files, folders[::-1])
+    return _TrashedFiles(session, files, folders[::-1])
 
 
-def _own_folder(found: _Found) -> str | None:
+def _own_folder(found: _TrashedFiles) -> str | None:
     """The folder of a transcript's own files, with a slash; None if there is none."""
     if found.session is None or not found.session.endswith(SUFFIX):
         return None
@@ -430,7 +430,7 @@ def _condemn(fs: FileSystem, trash: str, name: str, session: str) -> str:
     return DELETING + name
 
 
-def _remove_all(fs: FileSystem, top: str, found: _Found) -> None:
+def _remove_all(fs: FileSystem, top: str, found: _TrashedFiles) -> None:
     """Remove the files in a folder, and the folder.
 
     The session file is last, also after a power cut: by its name the next call knows the others.

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from sessiontree.views.turns import SessionOutline
 
 
-class Facts(msgspec.Struct, frozen=True, rename="camel"):
+class SessionFacts(msgspec.Struct, frozen=True, rename="camel"):
     """The facts about one session, as `show --json` prints them.
 
     Attributes:
@@ -91,10 +91,10 @@ class Facts(msgspec.Struct, frozen=True, rename="camel"):
     notes: list[Note]
 
 
-def facts_about(session: Session, report: Report) -> Facts:
+def facts_about(session: Session, report: Report) -> SessionFacts:
     """The facts about a session; `report` is called if its context is too large to read."""
     tree, metadata = session.reader.index(), session.metadata
-    return Facts(
+    return SessionFacts(
         file=session.file,
         id=session.id,
         name=session.name,

@@ -33,7 +33,7 @@ from sessiontree.core.message import (
 )
 from sessiontree.core.spill import Fetch, restore
 from sessiontree.core.usage import usage_of
-from sessiontree.engine.opening import Start, sniff_file
+from sessiontree.engine.opening import FileStart, sniff_file
 from sessiontree.errors import SessionTreeError, SpilledError
 from sessiontree.library.listing import moment
 from sessiontree.storage.fs import DISK
@@ -138,7 +138,7 @@ class FileSearch:
         self._wanted = wanted
         self._scanner = scanner
         self._report = report
-        self._start: Start | None = None
+        self._start: FileStart | None = None
         self._session = ""
         self._tools: dict[str, str | None] = {}
         self._path: frozenset[int] | None = None
@@ -175,7 +175,7 @@ class FileSearch:
             if start.agent is not None:
                 yield from self._hits_by_parts(start, ())
 
-    def _sniff(self, file: Positioned) -> Start:
+    def _sniff(self, file: Positioned) -> FileStart:
         self._start = sniff_file(file)
         self._session = self._start.session_id
         return self._start
@@ -229,7 +229,7 @@ class FileSearch:
         return any(next(self._scanner.lines(file, find), None) is not None for file in files)
 
     def _hits_by_parts(
-        self, start: Start, lines: Iterable[tuple[int, bytes]]
+        self, start: FileStart, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[SearchHit]:
         """The hits in a file of another agent, or of version 1; `lines` of it may match."""
         from sessiontree.library.search_foreign import ForeignFile  # slow to import, few need it

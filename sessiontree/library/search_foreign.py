@@ -22,14 +22,14 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.agents.base import Place, Reader, Source, lane_name
+from sessiontree.agents.base import AgentSource, LinePlace, Reader, lane_name
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import Entry, decode_object
 from sessiontree.core.migrate import migrate, migrate_alone, uuid_of_line
-from sessiontree.engine.logtree import View
-from sessiontree.engine.opening import Start
+from sessiontree.engine.logtree import LogTree
+from sessiontree.engine.opening import FileStart
 from sessiontree.engine.translated import SourceFile, agent_files, history_files, sidecar_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import (
@@ -60,7 +60,7 @@ class ForeignFile:
     """
 
     def __init__(
-        self, file: str, start: Start, report: Report, inside: Inside | None = None
+        self, file: str, start: FileStart, report: Report, inside: Inside | None = None
     ) -> None:
         self.files = [file]
         self._inside = inside
@@ -92,7 +92,7 @@ class ForeignFile:
         body = decode_object(line)
         if not body or not reader.stands_alone(body, number > 0):
             return None
-        alone = _Lines(os.path.basename(self.files[number]), self._opening, line)
+        alone = _TwoLines(os.path.basename(self.files[number]), self._opening, line)
         for draft in reader.translate(alone, _unreported):
             if draft.line.place.offset:  # the header of a file without one is at 0
                 found = decode(draft.encoded(), offset, ignore)
@@ -214,7 +214,7 @@ class ForeignFile:
     def _translated(self) -> Iterator[bytes]:
         """The whole file as lines of version 2."""
         if self._reader is None:
-            yield from migrate((line for _, line in View(self._log).lines()), 1)
+            yield from migrate((line for _, line in LogTree(self._log).lines()), 1)
             return
         source = SourceFile(self._log)
         for draft in self._reader.translate(source, _unreported):
@@ -269,11 +269,11 @@ def _agent(file: str) -> str:
     return os.path.basename(file).removeprefix("agent-").removesuffix(".jsonl")
 
 
-def _unreported(kind: str, place: Place, cause: str) -> None:
+def _unreported(kind: str, place: LinePlace, cause: str) -> None:
     """Opening the file reports it."""
 
 
-class _Lines:
+class _TwoLines:
     """The first line of a file and one other, as a source."""
 
     sidecar: bytes | None = None
@@ -292,11 +292,11 @@ class _Lines:
     def is_complete(self) -> bool:
         return True
 
-    def beside(self) -> Sequence[Source]:
+    def beside(self) -> Sequence[AgentSource]:
         return ()
 
     def segments(self) -> Sequence[str]:
         return ()
 
-    def segment(self, id: str) -> tuple[int, Source] | None:
+    def segment(self, id: str) -> tuple[int, AgentSource] | None:
         return None

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 import msgspec
 
 from sessiontree.agents import OWN
-from sessiontree.core.usage import Answer, Counts, Usage, total
+from sessiontree.core.usage import AnswerUsage, FileCounts, Usage, total
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.search import processes_for
 from sessiontree.operations.workers import Crew, Each, nothing
@@ -36,7 +36,7 @@ Name = str | None
 """The day, project, model or agent of a row; None for what has none."""
 
 
-class Source(NamedTuple):
+class CountedFile(NamedTuple):
     """A session file, and the facts by which its costs are added up."""
 
     file: str
@@ -44,7 +44,7 @@ class Source(NamedTuple):
     project: str | None
 
 
-class Row(msgspec.Struct):
+class SpendingSum(msgspec.Struct):
     """The sums of some answers.
 
     Attributes:
@@ -86,13 +86,13 @@ class Spending(msgspec.Struct):
         copies: the number of answers that stand in another session too, and count there.
     """
 
-    rows: dict[Name, Row]
-    total: Row
+    rows: dict[Name, SpendingSum]
+    total: SpendingSum
     unpriced: Counter[Name]
     copies: int = 0
 
 
-class _Found(msgspec.Struct, array_like=True):
+class _CountedAnswer(msgspec.Struct, array_like=True):
     number: int  # of the source
     spent: Spent
     price: float | None
@@ -110,15 +110,15 @@ class _Counted(msgspec.Struct, gc=False):
 class _Sums:
     """Adds up answers."""
 
-    def __init__(self, by: By, sources: Sequence[Source]) -> None:
-        self.made = Spending({}, Row(), Counter())
+    def __init__(self, by: By, sources: Sequence[CountedFile]) -> None:
+        self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
         self._sources = sources
         self._known: dict[int, _Counted] = {}  # by the hash of the key
         self._last: dict[Name, int] = {}  # by row, the session that it counted last
         self._counted = -1
 
-    def add(self, found: _Found) -> None:
+    def add(self, found: _CountedAnswer) -> None:
         """Add an answer, unless it is a copy of one that counts already."""
         spent, key = found.spent, hash(found.spent.copy_key)
         known = self._known.get(key)
@@ -126,7 +126,7 @@ class _Sums:
             self._add_copy(spent, known)
             return
         name = _row_name(self._by, self._sources[found.number], spent)
-        row, total = self.made.rows.setdefault(name, Row()), self.made.total
+        row, total = self.made.rows.setdefault(name, SpendingSum()), self.made.total
         row.sessions += self._last.get(name) != found.number
         total.sessions += self._counted != found.number
         self._last[name] = self._counted = found.number
@@ -153,7 +153,7 @@ class _Sums:
 
 
 def spending_of(
-    sources: Sequence[Source],
+    sources: Sequence[CountedFile],
     by: By,
     prices: Prices | None,
     report: Report,
@@ -177,7 +177,7 @@ def spending_of(
 
 
 def spendings_of(
-    sources: Sequence[Source],
+    sources: Sequence[CountedFile],
     each_by: Sequence[By],
     prices: Prices | None,
     report: Report,
@@ -202,7 +202,7 @@ def spendings_of(
     sums = [_Sums(by, sources) for by in each_by]
     processes = processes_for([source.file for source in sources], processes)
 
-    def found_in(number: int) -> Iterator[_Found | str]:
+    def found_in(number: int) -> Iterator[_CountedAnswer | str]:
         return _found_in(number, sources[number].file, prices, is_listed=is_listed)
 
     crew = Crew(found_in, msgspec.msgpack.encode, _decode, processes)
@@ -232,12 +232,12 @@ _LOSING: Final = frozenset(
 )
 """The kinds of damage by which an answer, or what it cost, may be lost."""
 
-_decode: Final = msgspec.msgpack.Decoder(_Found | str).decode
+_decode: Final = msgspec.msgpack.Decoder(_CountedAnswer | str).decode
 
 
 def _found_in(
     number: int, file: str, prices: Prices | None, *, is_listed: bool
-) -> Iterator[_Found | str]:
+) -> Iterator[_CountedAnswer | str]:
     """What a session spent, and what is wrong with its file."""
     try:
         with warnings.catch_warnings(record=True) as given:
@@ -250,14 +250,14 @@ def _found_in(
         return
     for spent in unreported(found) if is_listed else found:
         price = prices.of(spent) if prices is not None and spent.needs_price else None
-        yield _Found(number, spent, price)
+        yield _CountedAnswer(number, spent, price)
     yield from (f"{file}: {warning.message}" for warning in given)
     if damage:
         places = "1 damaged place" if damage == 1 else f"{damage:,} damaged places"
         yield f"what {places} of {file} may have cost; verify the file to see the damage"
 
 
-def _row_name(by: By, source: Source, spent: Spent) -> Name:
+def _row_name(by: By, source: CountedFile, spent: Spent) -> Name:
     if by == "project":
         return source.project
     if by == "agent":
@@ -267,11 +267,11 @@ def _row_name(by: By, source: Source, spent: Spent) -> Name:
     return None if spent.time is None else spent.time.astimezone().date().isoformat()
 
 
-def _place_by_day(item: tuple[Name, Row]) -> tuple[bool, str]:
+def _place_by_day(item: tuple[Name, SpendingSum]) -> tuple[bool, str]:
     return item[0] is None, item[0] or ""
 
 
-def _place(item: tuple[Name, Row]) -> tuple[float, int, bool, str]:
+def _place(item: tuple[Name, SpendingSum]) -> tuple[float, int, bool, str]:
     name, row = item
     return -(row.usage.cost + row.estimated), -row.usage.output, name is None, name or ""
 
@@ -295,7 +295,7 @@ class Totals(msgspec.Struct):
     not_counted: int = 0
     copies: int = 0
 
-    def add(self, one: SessionInfo, counts: Counts | None, copies: list[Answer]) -> None:
+    def add(self, one: SessionInfo, counts: FileCounts | None, copies: list[AnswerUsage]) -> None:
         """Add a session, without the answers that are copies."""
         self.sessions += 1
         self.bytes += one.bytes
@@ -321,7 +321,7 @@ class Totals(msgspec.Struct):
 
 
 def totals_of(
-    sessions: Iterable[tuple[SessionInfo, Counts | None]],
+    sessions: Iterable[tuple[SessionInfo, FileCounts | None]],
 ) -> tuple[Totals, dict[str, Totals]]:
     """The sums of all sessions, and by agent, the agent with the most sessions first.
 

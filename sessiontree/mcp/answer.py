@@ -44,7 +44,7 @@ _MOST_NAMES: Final = 60
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
-class Answer(msgspec.Struct):
+class ToolAnswer(msgspec.Struct):
     """What a call gave.
 
     Attributes:
@@ -91,9 +91,9 @@ class Answer(msgspec.Struct):
 
 async def answer(
     dispatcher: Dispatcher, name: str, params: Any, report: Report | None = None
-) -> Answer:
+) -> ToolAnswer:
     """Call a method, and wait for its answer."""
-    found = Answer()
+    found = ToolAnswer()
     async with stream(dispatcher, name, params) as events:
         async for event in events:
             if isinstance(event, Data):
@@ -161,7 +161,7 @@ class Choice(NamedTuple):
     meant: str
 
 
-def is_ambiguous(found: Answer) -> bool:
+def is_ambiguous(found: ToolAnswer) -> bool:
     """Whether a call was refused because a name stands for more than one."""
     guidance = found.refusal
     return guidance is not None and guidance.given is not None and bool(guidance.available)
@@ -182,7 +182,7 @@ def chosen(params: types.CallToolRequestParams) -> Choice | None:
 
 async def ask(
     ctx: ServerRequestContext[Any, Any],
-    found: Answer,
+    found: ToolAnswer,
     titles: Callable[[], Awaitable[Mapping[str, str]]],
 ) -> Choice | types.InputRequiredResult | None:
     """Ask the user; None if the client cannot, or the user does not choose.

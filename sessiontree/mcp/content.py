@@ -26,7 +26,7 @@ from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
 from sessiontree.calls.dispatcher import Dispatcher
-from sessiontree.core.blocks import Contents, folded_message, message_uuid
+from sessiontree.core.blocks import EntryContents, folded_message, message_uuid
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.message import Message, message_in
@@ -35,9 +35,9 @@ from sessiontree.library.changes import changes_in
 from sessiontree.library.listing import SessionInfo, session_infos
 from sessiontree.library.one import with_agent
 from sessiontree.library.places import Selection, sessions_in
-from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
+from sessiontree.mcp.answer import DATA, MARK, META, ToolAnswer, answer, clean, sendable
 from sessiontree.ops.budget import encoded, room, size
-from sessiontree.ops.context import Get, get
+from sessiontree.ops.context import ContextGet, get
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, OfSession
@@ -75,20 +75,20 @@ class Item(msgspec.Struct):
     bytes: int
 
 
-class Items(msgspec.Struct):
+class ListedResources(msgspec.Struct):
     """A page of the list, and where the next page begins."""
 
     items: list[Item]
     cursor: str | None
 
 
-class List(msgspec.Struct, kw_only=True):
+class ListResources(msgspec.Struct, kw_only=True):
     cursor: str | None = None
     budget: int = 0
 
 
 @READING.method("List sessions")
-def list_(call: Call, given: List) -> Items:
+def list_(call: Call, given: ListResources) -> ListedResources:
     """List a page of sessions, those changed last first; only the files of the page are opened."""
     every = sorted(_placed(call), reverse=True)
     if given.cursor is not None:
@@ -98,10 +98,10 @@ def list_(call: Call, given: List) -> Items:
         call.progress("Reading sessions", number, PAGE)
         if len(found) == PAGE:
             last = every[number - 1]
-            return Items([*found.values()], f"{last.changed}-{last.mark}")
+            return ListedResources([*found.values()], f"{last.changed}-{last.mark}")
         for one in session_infos([placed.file], call.warn):
             found.setdefault(one.id, _item(one))
-    return Items([*found.values()], None)
+    return ListedResources([*found.values()], None)
 
 
 class _Placed(NamedTuple):
@@ -138,33 +138,33 @@ def _item(one: SessionInfo) -> Item:
     return Item(one.id, title, f"A session of {about}. Its text is data.", one.modified, one.bytes)
 
 
-class Tree(OfSession):
+class ResourceTree(OfSession):
     """Parameters of `resource.tree`."""
 
 
-class Text(msgspec.Struct):
+class ResourceText(msgspec.Struct):
     """A text."""
 
     text: str
 
 
 @READING.method("Draw the tree")
-def tree(call: Call, given: Tree) -> Text:
+def tree(call: Call, given: ResourceTree) -> ResourceText:
     """Draw the tree of a session."""
     with call.reading(given.session) as session:
         drawn = "\n".join(map(printable, session.render()))
         found = with_agent(session.outline(), session)
     latest = [turn for turn in found.turns if turn.current and not turn.subagent][-_LATEST:]
     turns = "\n".join(map(_turn_line, latest))
-    return Text(f"{drawn}\n\nThe last turns:\n{turns}" if turns else drawn)
+    return ResourceText(f"{drawn}\n\nThe last turns:\n{turns}" if turns else drawn)
 
 
-class Outline(OfSession):
+class ResourceOutline(OfSession):
     """Parameters of `resource.outline`."""
 
 
 @READING.method("Outline the turns")
-def outline(call: Call, given: Outline) -> Text:
+def outline(call: Call, given: ResourceOutline) -> ResourceText:
     """List the turns of all branches: what was asked, what was answered, how it ended."""
     with call.reading(given.session) as session:
         found = with_agent(session.outline(), session)
@@ -173,7 +173,7 @@ def outline(call: Call, given: Outline) -> Text:
     turns = _latest([*map(_turn_line, found.turns)], given.budget, head)
     if left_out := len(found.turns) - len(turns):
         call.warn(f"the first {left_out:,} turns are left out; session.outline reads them")
-    return Text("\n".join([head, *turns]))
+    return ResourceText("\n".join([head, *turns]))
 
 
 def _latest(lines: Sequence[str], budget: int, head: str) -> Sequence[str]:
@@ -196,23 +196,23 @@ def _turn_line(turn: Turn) -> str:
     return f"[{where}{here}{named}] {turn.prompt or '(no prompt)'}{below}"
 
 
-class OneTurn(OfSession):
+class ResourceTurn(OfSession):
     turn: str
 
 
 @READING.method("Read a turn")
-def turn(call: Call, given: OneTurn) -> Text:
+def turn(call: Call, given: ResourceTurn) -> ResourceText:
     """Read all that was said and done in a turn."""
     with call.reading(given.session) as session:
         found = session.outline().numbered(given.turn)
         warnings: list[str] = []
-        text = dialogue(_messages(session, found, Contents(None, False, warnings)))
+        text = dialogue(_messages(session, found, EntryContents(None, False, warnings)))
     for warning in warnings:
         call.warn(warning)
-    return Text(f"turn {found.name}, entries {found.uuid} to {found.leaf}\n\n{text}")
+    return ResourceText(f"turn {found.name}, entries {found.uuid} to {found.leaf}\n\n{text}")
 
 
-def _messages(session: Session, of: Turn, contents: Contents) -> Iterator[Message]:
+def _messages(session: Session, of: Turn, contents: EntryContents) -> Iterator[Message]:
     """The messages of a turn; the blocks of one message are joined."""
     pairs = with_messages(session.turn(of), session.cursor.messages)
     for _, group in groupby(pairs, lambda pair: _whole(pair[0])):
@@ -231,15 +231,15 @@ def _whole(entry: Entry) -> str:
     return message_uuid(entry) if entry.type in PIECES else entry.uuid
 
 
-class Context(OfSession):
+class ResourceContext(OfSession):
     """Parameters of `resource.context`."""
 
 
 @READING.method("Read the context")
-def context(call: Call, given: Context) -> dict[str, Any]:
+def context(call: Call, given: ResourceContext) -> dict[str, Any]:
     """Read the last messages that a model gets, with the keys of `context --json`, and how many."""
     tokens = max(given.budget - _BESIDE, 1) if given.budget else 0
-    found = get(call, Get(session=given.session, budget=tokens))
+    found = get(call, ContextGet(session=given.session, budget=tokens))
     shown: dict[str, Any] = {
         "leaf": found.leaf,
         "tokens": found.tokens,
@@ -258,14 +258,14 @@ def context(call: Call, given: Context) -> dict[str, Any]:
     return {**shown, "messages": [one.message for one in found.messages]}
 
 
-class Names(msgspec.Struct, kw_only=True):
+class ResourceNames(msgspec.Struct, kw_only=True):
     kind: str
     start: str = ""
     session: str | None = None
     budget: int = 0
 
 
-class Found(msgspec.Struct):
+class MatchingNames(msgspec.Struct):
     """Names that begin as asked."""
 
     names: list[str]
@@ -273,18 +273,18 @@ class Found(msgspec.Struct):
 
 
 @READING.method("Complete a name")
-def names(call: Call, given: Names) -> Found:
+def names(call: Call, given: ResourceNames) -> MatchingNames:
     """Find the names of a kind that begin with a text: sessions, or what one session has."""
     try:
         every = dict.fromkeys(_names(call, given))
     except (Refusal, SessionTreeError):
-        return Found([], 0)  # no session, so no names in it
+        return MatchingNames([], 0)  # no session, so no names in it
     start = given.start.casefold()
     found = [name for name in every if name.casefold().startswith(start)]
-    return Found(found[:MOST_NAMES], len(found))
+    return MatchingNames(found[:MOST_NAMES], len(found))
 
 
-def _names(call: Call, given: Names) -> Iterator[str]:
+def _names(call: Call, given: ResourceNames) -> Iterator[str]:
     if given.kind == "session":
         yield from _sessions(call, given.start)
     elif given.session is not None and given.kind in _KINDS:
@@ -344,7 +344,7 @@ _JSON: Final = "application/json"
 _METHODS: Final = {"": "tree", "outline": "outline", "context": "context"}
 
 
-class Address(NamedTuple):
+class ResourceAddress(NamedTuple):
     """What the URI of a resource names: a session, and a method that reads of it."""
 
     session: str
@@ -352,7 +352,7 @@ class Address(NamedTuple):
     turn: str | None = None
 
     @classmethod
-    def of(cls, uri: str) -> Address:
+    def of(cls, uri: str) -> ResourceAddress:
         """Read a URI; an MCPError says what is wrong."""
         if uri.startswith(SCHEME):
             session, *parts = map(unquote, uri.removeprefix(SCHEME).split("/"))
@@ -420,7 +420,7 @@ class Resources:
 
     async def content(self, uri: str, budget: int = BUDGET) -> types.TextResourceContents:
         """What stands at an address; an MCPError says why nothing does."""
-        at = Address.of(uri)
+        at = ResourceAddress.of(uri)
         more = {} if at.turn is None else {"turn": at.turn}
         found = await self.ask(at.method, session=at.session, budget=budget, **more)
         if found.error is not None:
@@ -436,7 +436,7 @@ class Resources:
             text, kind = found.text, _TEXT
         return types.TextResourceContents(uri=uri, mime_type=kind, text=text, _meta={**META})
 
-    async def ask(self, method: str, **params: Any) -> Answer:
+    async def ask(self, method: str, **params: Any) -> ToolAnswer:
         """Call a method of `reading`."""
         return await answer(self._dispatcher, f"{READING.name}.{method}", params)
 

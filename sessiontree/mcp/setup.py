@@ -37,7 +37,7 @@ AGENTS: Final[Mapping[str, Agent]] = {agent.name: agent for agent in agents.AGEN
 """The agents that this server can be entered with."""
 
 
-class Change(NamedTuple):
+class ConfigChange(NamedTuple):
     """A change of the configuration `file` of the agent `program`.
 
     `copy` is the file as it was: None if there was none, or nothing had to be changed. `note` is
@@ -51,7 +51,7 @@ class Change(NamedTuple):
     note: str = ""
 
 
-def install(name: str, options: Sequence[str]) -> Change:
+def install(name: str, options: Sequence[str]) -> ConfigChange:
     """Enter the server with an agent, to be started with these options.
 
     Raises:
@@ -63,7 +63,7 @@ def install(name: str, options: Sequence[str]) -> Change:
     return _changed(agent, {**agent.mcp.kind, "command": words[0], "args": words[1:]})
 
 
-def uninstall(name: str) -> Change:
+def uninstall(name: str) -> ConfigChange:
     """Take the entry out again; errors as `install`."""
     return _changed(AGENTS[name], None)._replace(note="")
 
@@ -89,7 +89,7 @@ def _root(options: Sequence[str]) -> list[str]:
     return ["--root", whole_path(shown(path_of(default_root())))]
 
 
-def _changed(agent: Agent, entry: Entry | None) -> Change:
+def _changed(agent: Agent, entry: Entry | None) -> ConfigChange:
     """Write the configuration with an entry; None: without one."""
     path = _path(agent)
     before = _read(path)
@@ -104,12 +104,12 @@ def _changed(agent: Agent, entry: Entry | None) -> Change:
             f"changed: {how}"
         ) from error
     if after == (before or b""):
-        return Change(agent.program, path, None, False, agent.mcp.note)
+        return ConfigChange(agent.program, path, None, False, agent.mcp.note)
     if before is None:
         with os_errors(path, "make the folder of"):
             os.makedirs(os.path.dirname(path), exist_ok=True)
         create_file(DISK, path, iter([after]))
-        return Change(agent.program, path, None, True, agent.mcp.note)
+        return ConfigChange(agent.program, path, None, True, agent.mcp.note)
     suffix = f".before-{NAME}-{datetime.now(UTC).strftime('%Y%m%dT%H%M%S%fZ')}"
     with os_errors(path, "change"):
         mode = os.stat(path).st_mode
@@ -118,7 +118,7 @@ def _changed(agent: Agent, entry: Entry | None) -> Change:
     replace_file(DISK, path, suffix, iter([after]))
     with os_errors(path, "change the permissions of"):
         os.chmod(path, mode & 0o7777)
-    return Change(agent.program, path, os.path.realpath(path) + suffix, True, agent.mcp.note)
+    return ConfigChange(agent.program, path, os.path.realpath(path) + suffix, True, agent.mcp.note)
 
 
 def _read(path: str) -> bytes | None:

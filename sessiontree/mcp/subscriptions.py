@@ -29,14 +29,14 @@ from mcp.server.subscriptions import (
 
 from sessiontree.calls.scope import Scope
 from sessiontree.errors import SessionTreeError
-from sessiontree.library.changes import Change, changes_of
+from sessiontree.library.changes import ChangeStamp, changes_of
 from sessiontree.library.places import files_in
-from sessiontree.mcp.content import Address, not_found
+from sessiontree.mcp.content import ResourceAddress, not_found
 from sessiontree.ops.guidance import Refusal
 from sessiontree.storage.place import is_address
 
 Context = ServerRequestContext[Any, Any]
-Changes = dict[str, Change | None]
+Changes = dict[str, ChangeStamp | None]
 
 _PAUSE_SECONDS: Final = 0.25
 _SHARE: Final = 20
@@ -121,7 +121,7 @@ class Watching:
         return types.EmptyResult()
 
     async def _add(self, uri: str) -> None:
-        at = Address.of(uri)
+        at = ResourceAddress.of(uri)
         try:
             file = await to_thread.run_sync(self._scope.file, at.session, _ignore)
             now = await to_thread.run_sync(self._changes_of, [file])

@@ -18,7 +18,7 @@ from sessiontree.calls.dispatcher import Dispatcher, Progress
 from sessiontree.calls.scope import ASK_FOR_PROJECT, ASK_TO_WRITE
 from sessiontree.mcp import answer as elicitation
 from sessiontree.mcp import schemas
-from sessiontree.mcp.answer import DATA, MARK, META, Answer, answer, clean, sendable
+from sessiontree.mcp.answer import DATA, MARK, META, ToolAnswer, answer, clean, sendable
 from sessiontree.mcp.offer import Offer, tool_name
 from sessiontree.ops.budget import TOKENS
 from sessiontree.ops.guidance import nearest
@@ -82,7 +82,7 @@ class Tools:
         given = _with_room(method, params.arguments or {})
         if (chosen := elicitation.chosen(params)) is not None:
             given = elicitation.replaced(given, chosen)
-        steps = _Steps(ctx)
+        steps = _ProgressSteps(ctx)
         found = await answer(self._dispatcher, method.full_name, given, steps.report)
         if elicitation.is_ambiguous(found):
             outcome = await elicitation.ask(ctx, found, self._titles)
@@ -130,7 +130,7 @@ class Tools:
                 one["description"] = self.spelled(one["description"])
         return schema
 
-    def _result(self, method: Method, found: Answer) -> types.CallToolResult:
+    def _result(self, method: Method, found: ToolAnswer) -> types.CallToolResult:
         if found.error is not None:
             return _refused(self.spelled(_with_option(found.refused)))
         found.notes = [*map(self.spelled, found.notes)]
@@ -190,7 +190,7 @@ _TITLES: Final = "session.list"
 _MOST_TITLES: Final = 1000
 
 
-class _Steps:
+class _ProgressSteps:
     """Sends progress, at most once for each hundredth of the work, and ever growing."""
 
     def __init__(self, ctx: Context) -> None:

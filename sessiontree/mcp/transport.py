@@ -156,7 +156,7 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _END_SECONDS: Final = 2
 
 
-class Address(NamedTuple):
+class ListenAddress(NamedTuple):
     """Where the server listens."""
 
     host: str
@@ -177,7 +177,7 @@ class Address(NamedTuple):
         return f"[{self.host}]" if ":" in self.host else self.host
 
 
-def address_of(given: str) -> Address:
+def address_of(given: str) -> ListenAddress:
     """Read `HOST:PORT`, `:PORT` or `PORT`; without a host, only this machine is served.
 
     Raises:
@@ -186,7 +186,7 @@ def address_of(given: str) -> Address:
     host, _, port = given.rpartition(":")
     if not (port.isascii() and port.isdecimal() and int(port) < 2**16):
         raise UsageError(f"{given!r} is not an address; give HOST:PORT, such as 127.0.0.1:8931")
-    return Address(host.removeprefix("[").removesuffix("]") or _LOOPBACK[0], int(port))
+    return ListenAddress(host.removeprefix("[").removesuffix("]") or _LOOPBACK[0], int(port))
 
 
 def serve_stdio(server: Server[Any]) -> None:
@@ -207,11 +207,11 @@ def serve_stdio(server: Server[Any]) -> None:
 def _log_as_lines() -> None:
     """Print what the packages below log as single lines on standard error."""
     handler = logging.StreamHandler()
-    handler.setFormatter(_Line("%(levelname)s: %(message)s"))
+    handler.setFormatter(_OneLineFormatter("%(levelname)s: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler], force=True)
 
 
-class _Line(logging.Formatter):
+class _OneLineFormatter(logging.Formatter):
     """Without the stack of an error."""
 
     def formatException(self, ei: Any) -> str:  # noqa: N802
@@ -223,11 +223,11 @@ class _Line(logging.Formatter):
         return one_line(super().format(record) + (f": {cause}" if cause is not None else ""))
 
 
-class Door(NamedTuple):
+class HttpDoor(NamedTuple):
     """A bound socket, and who may come in."""
 
     listening: socket.socket
-    address: Address
+    address: ListenAddress
     token: str | None
     hosts: tuple[str, ...]
 
@@ -236,7 +236,7 @@ class Door(NamedTuple):
         return f"http://{self.address.in_url}:{self.address.port}{PATH}"
 
 
-def open_door(address: Address, token: str | None, hosts: Iterable[str]) -> Door:
+def open_door(address: ListenAddress, token: str | None, hosts: Iterable[str]) -> HttpDoor:
     """Bind the address; make a token where other machines reach it and none is given.
 
     Raises:
@@ -254,13 +254,13 @@ def open_door(address: Address, token: str | None, hosts: Iterable[str]) -> Door
         raise UsageError(
             f"cannot listen on {address.in_url}:{address.port}: {reason}; give another address"
         ) from error
-    bound = Address(address.host, listening.getsockname()[1])
+    bound = ListenAddress(address.host, listening.getsockname()[1])
     if token is None and not address.is_local:
         token = secrets.token_urlsafe(32)
-    return Door(listening, bound, token, tuple(hosts))
+    return HttpDoor(listening, bound, token, tuple(hosts))
 
 
-def serve_http(server: Server[Any], door: Door) -> None:
+def serve_http(server: Server[Any], door: HttpDoor) -> None:
     """Serve clients over HTTP, until the process is told to end."""
     names = dict.fromkeys([*_LOOPBACK, door.address.in_url, *door.hosts])
     hosts = [form for name in names for form in (name, f"{name}:*")]

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.context.compaction import KEEP_TOKENS, Piece, Summary, TokenCounter, cut_point
+from sessiontree.context.compaction import KEEP_TOKENS, Slice, Summary, TokenCounter, cut_point
 from sessiontree.context.context import Context
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import PIECES, Entry
@@ -200,7 +200,7 @@ def _first_piece(cursor: Cursor, piece: Entry) -> Entry:
 
 def _cut(
     cursor: Cursor,
-    pieces: Sequence[Piece],
+    pieces: Sequence[Slice],
     keep: int | None,
     count: TokenCounter,
     context: Context,
@@ -225,7 +225,7 @@ def _cut(
 
 
 def _replaced(
-    path: Sequence[Entry], pieces: Sequence[Piece], kept: Entry | None
+    path: Sequence[Entry], pieces: Sequence[Slice], kept: Entry | None
 ) -> list[tuple[Message, Entry]]:
     """The messages that the summary replaces, an earlier summary included, with their entries.
 

@@ -23,7 +23,7 @@ import msgspec
 from sessiontree.agents import TARGETS, named
 from sessiontree.agents.writing import PIECES, Loss, Losses, Room, SideFile, Writer
 from sessiontree.context.fold import Fold
-from sessiontree.core.blocks import Contents, Resolution, message_uuid
+from sessiontree.core.blocks import EntryContents, Resolution, message_uuid
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import derived_uuid
 from sessiontree.core.index import NO_ROW
@@ -99,7 +99,7 @@ def convert_to(
     return _converted(source, writer, to, path_of(writer.default_name))
 
 
-def _converted(source: Source, writer: Writer, to: str, path: str) -> ConversionResult:
+def _converted(source: ConvertedSession, writer: Writer, to: str, path: str) -> ConversionResult:
     stem = os.path.splitext(path)[0]
     folder, name = os.path.split(stem)
     beside = [
@@ -115,7 +115,7 @@ def _converted(source: Source, writer: Writer, to: str, path: str) -> Conversion
     return ConversionResult(path, to, made, source.losses.found(), source.warnings)
 
 
-def converted(original: Original, to: str) -> tuple[Iterator[bytes], Source]:
+def converted(original: Original, to: str) -> tuple[Iterator[bytes], ConvertedSession]:
     """The bytes of the main file, for a pipe, and the source; its losses are complete at the end.
 
     Raises:
@@ -127,7 +127,7 @@ def converted(original: Original, to: str) -> tuple[Iterator[bytes], Source]:
     return writer.blocks(), source
 
 
-class Source:
+class ConvertedSession:
     """The session to convert (`agents.writing.SessionSource`), read whole."""
 
     def __init__(self, original: Original) -> None:
@@ -216,7 +216,7 @@ class Source:
         if not stored.has_spilled:
             return stored
         warnings: list[str] = []
-        found = Contents(None, False, warnings).whole(stored)
+        found = EntryContents(None, False, warnings).whole(stored)
         self._warn(warnings)
         return found
 
@@ -227,7 +227,7 @@ class Source:
         warnings: list[str] = []
         known = self._ahead.get(self.row(entry))
         resolve = self._resolve if known is None else (lambda _: [known])
-        found = Contents(resolve, False, warnings).of_handle(entry)
+        found = EntryContents(resolve, False, warnings).of_handle(entry)
         self._warn(warnings)
         return found
 
@@ -352,11 +352,11 @@ class _Uncompacted:
 
 def _opened(
     original: Original, to: str, cwd: str | None = None, opened: str | None = None
-) -> tuple[Source, Writer]:
+) -> tuple[ConvertedSession, Writer]:
     """The source, and its writer, whose module is imported late: a run needs one of them."""
     if to not in TARGETS:
         raise UsageError(f"there is no target {to!r}; give one of {', '.join(TARGETS)}")
-    source = Source(original)
+    source = ConvertedSession(original)
     source.opened = opened
     if cwd is not None:
         header = source.header

@@ -149,7 +149,7 @@ class CopiedSession(msgspec.Struct, frozen=True):
         return keys
 
 
-class _Known(NamedTuple):
+class _ComparedLogs(NamedTuple):
     """What an earlier call compared: up to `end` these two logs have the same bytes."""
 
     source: tuple[int, int]
@@ -171,7 +171,7 @@ class SessionCopy:
         self._fs = fs
         self.source = source
         self.target = target
-        self._known: _Known | None = None
+        self._known: _ComparedLogs | None = None
 
     def go(self) -> CopiedSession:
         """Copy what the target lacks.
@@ -200,7 +200,9 @@ def _check_kind(source: Log) -> None:
 class _Run:
     """One pass over a session."""
 
-    def __init__(self, fs: FileSystem, source: Log, target: str, known: _Known | None) -> None:
+    def __init__(
+        self, fs: FileSystem, source: Log, target: str, known: _ComparedLogs | None
+    ) -> None:
         self._fs = fs
         self._source = source
         self._file = target
@@ -214,7 +216,7 @@ class _Run:
         self._made = 0  # the bytes of a new target
         self._checked = 0  # up to where the lines were checked
 
-    def go(self) -> tuple[CopiedSession, _Known]:
+    def go(self) -> tuple[CopiedSession, _ComparedLogs]:
         source, end = self._source, self._end
         if left := source.size() - end:
             self._damage.append(
@@ -245,7 +247,7 @@ class _Run:
             problems=self._problems,
             damage=self._damage,
         )
-        return copied, _Known(source.identity, identity, end, had)
+        return copied, _ComparedLogs(source.identity, identity, end, had)
 
     def _opened_target(self) -> Log:
         """The target, made with the first lines where there is none."""

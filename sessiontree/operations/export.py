@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.context.resolved import is_shown
-from sessiontree.core.blocks import Contents
+from sessiontree.core.blocks import EntryContents
 from sessiontree.core.codec import FORMAT, VERSION, check_seal, decode, encode, head, seal
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry, decode_object
@@ -56,7 +56,7 @@ from sessiontree.errors import (
     UsageError,
     warn,
 )
-from sessiontree.operations.lineage import GIVING_FACTS, Lineage, Lines, add_usage
+from sessiontree.operations.lineage import GIVING_FACTS, CopiedLines, Lineage, add_usage
 from sessiontree.storage.blobs import Blobs
 from sessiontree.storage.place import whole_path
 from sessiontree.storage.places import blobs_of, check_new, check_new_address, create_log, shown
@@ -184,12 +184,12 @@ def _settings_above(original: Original, top: int) -> dict[str, Any]:
     return {key: value for key, value in named if value is not None}
 
 
-def _lines_on_path(original: Original, leaf: Entry) -> Lines:
+def _lines_on_path(original: Original, leaf: Entry) -> CopiedLines:
     row = original.reader.row(leaf)
     return _lines_of(original, path_rows(original.reader.index(), row), row)
 
 
-def _lines_of(original: Original, rows: bytearray, leaf: int) -> Lines:
+def _lines_of(original: Original, rows: bytearray, leaf: int) -> CopiedLines:
     """The lines of rows, of the branches that these merge, and of the usage and labels of them."""
     reader = original.reader
     tree = reader.index()
@@ -208,7 +208,7 @@ def _lines_of(original: Original, rows: bytearray, leaf: int) -> Lines:
     above = tree.parents[top]
     names = reader.names()
     offsets = array("q", (tree.offsets[row] for row in copied))
-    return Lines(
+    return CopiedLines(
         offsets,
         array("q", (hash(tree.uuids[row]) for row in copied)),
         offsets,
@@ -223,7 +223,7 @@ def _lines_of(original: Original, rows: bytearray, leaf: int) -> Lines:
 
 def _copy(
     original: Original,
-    lines: Lines,
+    lines: CopiedLines,
     origin: Entry,
     file: str,
     settings: dict[str, Any],
@@ -267,7 +267,7 @@ def _copy(
     return shown(file)
 
 
-def _as_they_are(original: Original, lines: Lines) -> Iterator[bytes]:
+def _as_they_are(original: Original, lines: CopiedLines) -> Iterator[bytes]:
     """Lines, each with its LF; a wrong checksum is noted as damage."""
     view = original.reader.view
     found = view.lines_at(lines.offsets)
@@ -279,7 +279,7 @@ def _as_they_are(original: Original, lines: Lines) -> Iterator[bytes]:
         yield line + b"\n"
 
 
-def _readable_blobs(original: Original, lines: Lines) -> list[Blob]:
+def _readable_blobs(original: Original, lines: CopiedLines) -> list[Blob]:
     """The blobs that lines need; raises BlobUnreadableError where the system refuses one."""
     needed: dict[Blob, None] = {}
     for line in original.reader.view.lines_at(lines.with_blobs):
@@ -346,7 +346,7 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
 
 
 def _header(
-    original: Original, lines: Lines, origin: Entry, settings: dict[str, Any]
+    original: Original, lines: CopiedLines, origin: Entry, settings: dict[str, Any]
 ) -> dict[str, Any]:
     """The header of a copy: the facts of the old one, a new id, and where it comes from."""
     reader = original.reader
@@ -379,7 +379,9 @@ def _header(
     return fields
 
 
-def _corrections(original: Original, lines: Lines, header: Mapping[str, Any]) -> dict[str, Any]:
+def _corrections(
+    original: Original, lines: CopiedLines, header: Mapping[str, Any]
+) -> dict[str, Any]:
     """What the header of a copy says of the session, and copied lines say otherwise."""
     name, own = header.get("name"), header.get("metadata", {})
     said, metadata = name, dict(own)
@@ -429,7 +431,7 @@ class RedactedCopy:
     def _whole(self, entry: Entry) -> tuple[Mapping[str, Any], bool]:
         """The keys of an entry with its spilled content, and whether placeholders are in it."""
         missing: list[str] = []
-        whole = Contents(None, False, missing).whole(entry)
+        whole = EntryContents(None, False, missing).whole(entry)
         for cause in missing:
             warn(cause, ContentLostWarning)
         fields = _without(whole, _LINE_KEYS)

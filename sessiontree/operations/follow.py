@@ -29,7 +29,7 @@ from sessiontree.core.damage import Damage, ignore
 from sessiontree.core.entry import HEADER, Entry
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import Fetch
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import SessionFile, foreign_refusal, open_file, reopened, sniff_file
 from sessiontree.engine.writer import current_task
 from sessiontree.errors import FileReplacedError, NotASessionError, SessionNotFoundError
@@ -75,7 +75,7 @@ class Either(threading.Event):
         return self._events[0].wait(timeout) or self.is_set()
 
 
-def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
+def follow(log: Log, known: LogTree, of: Log, options: Options) -> Iterator[Entry]:
     """The entries added to a file from now on.
 
     The log is opened for this follower alone, and closed at the end. `known` is what the session
@@ -87,7 +87,7 @@ def follow(log: Log, known: View, of: Log, options: Options) -> Iterator[Entry]:
 
 
 def _follow(
-    log: Log, known: View, of: Log, options: Options, task: object
+    log: Log, known: LogTree, of: Log, options: Options, task: object
 ) -> Generator[Any, None, None]:
     with closed_on_failure(log):
         follower = _Follower(log, known, of, options)
@@ -116,7 +116,7 @@ def follow_translated(file: SessionFile, options: Options) -> Iterator[Entry]:
 def _follow_translated(
     file: SessionFile, options: Options, task: object
 ) -> Generator[Any, None, None]:
-    known = {entry.uuid for entry in _Lines(file.log).entries(file.log.size())}
+    known = {entry.uuid for entry in _NewLines(file.log).entries(file.log.size())}
     told = {_name(damage) for damage in file.damage_in_original([])}
     log = file.original.to_read()
     try:
@@ -161,7 +161,7 @@ class _Rereader:
     def entries(self) -> Iterator[Entry]:
         """The entries of the file as it was last read, but for the known ones."""
         log = self._file.log
-        found = list(_Lines(log).entries(log.size()))
+        found = list(_NewLines(log).entries(log.size()))
         start, self._start = self._start, self._file.original.read(0, _START_LENGTH)
         is_other = not self._start.startswith(start)
         if is_other and self._known.isdisjoint(entry.uuid for entry in found):
@@ -211,15 +211,15 @@ def _is_done(task: object) -> bool:
 class _Follower:
     """Gives the entries added to a file, and to the files that replace it; see `follow`."""
 
-    def __init__(self, log: Log, known: View, of: Log, options: Options) -> None:
+    def __init__(self, log: Log, known: LogTree, of: Log, options: Options) -> None:
         self._options = options
-        self.file = _Lines(log, options)
+        self.file = _NewLines(log, options)
         identity, size = options.known
         self.file.known = size if log.identity == identity else 0
         self._seen: set[str] = set()
         self._gone_since: float | None = None
         if self.file.is_version_1 or log.identity != of.identity:
-            self._seen = {entry.uuid for entry in _Lines(of).entries(known.complete)}
+            self._seen = {entry.uuid for entry in _NewLines(of).entries(known.complete)}
         else:
             self.file.skip(known.complete)
         if not known.reads_to_end:  # a last line without a newline is known if it decodes
@@ -260,22 +260,22 @@ class _Follower:
         old = self.file.log
         log = old.to_read()
         with closed_on_failure(log):
-            first = next(_Lines(log).entries(log.size()), None)
+            first = next(_NewLines(log).entries(log.size()), None)
             if first is None:  # its first line is being written
                 log.close()
                 return
-            before = {entry.uuid for entry in _Lines(old).entries(self.file.at)} | self._seen
+            before = {entry.uuid for entry in _NewLines(old).entries(self.file.at)} | self._seen
             if before and first.uuid not in before:
                 raise FileReplacedError(
                     f"{old.name} was replaced by another session; follow that one", old.name
                 )
-            file = _Lines(log, self._options)
+            file = _NewLines(log, self._options)
         self.file = file
         self._seen = before
         old.close()
 
 
-class _Lines:
+class _NewLines:
     """The complete lines of one file, as entries, each once."""
 
     def __init__(self, log: Log, options: Options | None = None) -> None:

@@ -29,7 +29,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.handle import MARK
 from sessiontree.core.index import TreeIndex
-from sessiontree.engine.naming import Told
+from sessiontree.engine.naming import ToldNames
 from sessiontree.engine.reader import TreeReader
 from sessiontree.storage.lines import rest_of_line
 
@@ -84,7 +84,7 @@ _FEW: Final = 2
 _NOTHING: Final = -1  # the offset of the parent of a top
 
 
-class Lines(NamedTuple):
+class CopiedLines(NamedTuple):
     """The lines that a copy takes.
 
     Attributes:
@@ -137,7 +137,7 @@ class Lineage:
         self._usage = Beside(reader)
         self._steps = 0
 
-    def lines(self) -> Lines | None:
+    def lines(self) -> CopiedLines | None:
         """Return the lines; None where only the index tells, or there are none."""
         merges: list[int] = []
         below: Entry | None = None
@@ -168,7 +168,7 @@ class Lineage:
         with_blobs = array("q", sorted((*self._with_blobs, *more)))
         ends = self._leaf, *self._top()
         facts = array("q", sorted(self._facts))
-        return Lines(offsets, marks, with_blobs, *ends, told.name, told.metadata, facts)
+        return CopiedLines(offsets, marks, with_blobs, *ends, told.name, told.metadata, facts)
 
     def _sort(self) -> None:
         """Put what the path has below the header into file order."""
@@ -203,7 +203,7 @@ class Lineage:
         top, *above = map(self._reader.read_at, self._path[at : at + 2])
         return top, above[0] if above else None
 
-    def _add_labels(self, more: dict[int, int]) -> Told:
+    def _add_labels(self, more: dict[int, int]) -> ToldNames:
         """Add the labels of what was found, and return what is told of the session."""
         marks: set[int] = set()
 

@@ -44,7 +44,7 @@ from sessiontree.errors import (
     warn,
     with_step,
 )
-from sessiontree.views.messages import Messages, summary_text, typed_in
+from sessiontree.views.messages import ResolvedMessages, summary_text, typed_in
 
 Moves = list[tuple[str, Mapping[str, Any]]]  # types and fields of the entries of a move
 _NO_WORK = SUMMARIES | {"compaction"}
@@ -83,7 +83,7 @@ def switch(writer: EntryWriter, ref: Ref) -> Entry:
 
 def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
     """See `Session.rewind`; returns the prompt's entry too."""
-    messages = Messages(writer.cursor.messages)
+    messages = ResolvedMessages(writer.cursor.messages)
     if ref is None:
         prompt = writer.cursor.nearest(messages.begins_turn)
         if prompt is None:
@@ -167,7 +167,7 @@ def _push_in(compaction: Entry) -> str | None:
 def _prompt_with_work(writer: EntryWriter) -> Entry:
     """The nearest prompt on the path with an entry below that is not a summary or a marker."""
     worked = False
-    messages = Messages(writer.cursor.messages)
+    messages = ResolvedMessages(writer.cursor.messages)
 
     def is_wanted(entry: Entry) -> bool:
         nonlocal worked

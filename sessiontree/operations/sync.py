@@ -25,8 +25,8 @@ from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Blob
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.union import Copy, United, parents_first, settled
-from sessiontree.engine.logtree import View, find_header
-from sessiontree.engine.opening import Start, foreign_refusal, sniff_file
+from sessiontree.engine.logtree import LogTree, find_header
+from sessiontree.engine.opening import FileStart, foreign_refusal, sniff_file
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import (
     BlobUnreadableError,
@@ -113,9 +113,9 @@ class _Side:
             self.view = self._opened()
         self.blobs = self.log.blobs.open()
 
-    def _opened(self) -> View:
+    def _opened(self) -> LogTree:
         check_kind(self.log)
-        view = View(self.log)
+        view = LogTree(self.log)
         with gc_paused():
             view.tree()
         return view
@@ -164,7 +164,7 @@ def sync_session(fs: FileSystem, a: str, b: str) -> SyncedSession:
         one, other = sides
         _check_same(one, other)
         plan = _Plan.of(one, other)
-        counts = _Counts()
+        counts = _SideCounts()
         if not plan.is_empty:
             _unite(one, other, plan, counts)
         problems = [*counts.problems, *_lost_blobs(plan, one)]
@@ -182,7 +182,7 @@ def sync_session(fs: FileSystem, a: str, b: str) -> SyncedSession:
     )
 
 
-class _Counts:
+class _SideCounts:
     """What was done so far."""
 
     def __init__(self) -> None:
@@ -232,7 +232,7 @@ class _Plan(NamedTuple):
         return not (any(self.lines) or self.settled or self.blobs.for_a or self.blobs.for_b)
 
 
-def check_kind(log: Log) -> Start:
+def check_kind(log: Log) -> FileStart:
     """Check that a log has the entries of a current session; how it starts.
 
     Raises:
@@ -393,7 +393,7 @@ def _blobs_from(side: _Side, start: int) -> Iterator[Blob]:
         yield from named_in(side.log.read(complete, size - complete) + b"\n")
 
 
-def _unite(one: _Side, other: _Side, plan: _Plan, counts: _Counts) -> None:
+def _unite(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> None:
     """Write what both copies lack.
 
     Both logs are held, so that no append comes between; where a log cannot be held, an append that
@@ -433,7 +433,7 @@ def _held(one: _Side, other: _Side) -> Iterator[None]:
         yield
 
 
-def _copy_blobs(one: _Side, other: _Side, plan: _Plan, counts: _Counts) -> None:
+def _copy_blobs(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> None:
     """Store in each copy the blobs that it lacks."""
     for_a, for_b, _ = plan.blobs
     for target, source, blobs in ((one, other, for_a), (other, one, for_b)):

@@ -26,9 +26,9 @@ from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, EntryRef, LaneName, OfSession, PagedOfSession
 from sessiontree.ops.params import SessionName as Name
-from sessiontree.ops.rows import Done, Row, TurnRow, done, relative, row_maker, turn_rows
+from sessiontree.ops.rows import Row, TurnRow, WorkDone, done, relative, row_maker, turn_rows
 from sessiontree.session import Session
-from sessiontree.views.messages import Messages
+from sessiontree.views.messages import ResolvedMessages
 
 if TYPE_CHECKING:
     from sessiontree.operations.lanes import LaneRow
@@ -65,7 +65,7 @@ class Moving(OfSession, kw_only=True):
     ] = False
 
 
-class Summarized(Moving, kw_only=True):
+class Summarizing(Moving, kw_only=True):
     """Parameters of a method that may write a summary."""
 
     summary: Annotated[
@@ -105,7 +105,7 @@ class Summarized(Moving, kw_only=True):
         return summarize if self.summarize else self.summarizer or self.summary
 
 
-class Moved(msgspec.Struct, kw_only=True, omit_defaults=True):
+class MoveResult(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where the session is after a move."""
 
     uuid: Annotated[str, Meta(description="The new leaf: the next entry goes below it.")]
@@ -127,11 +127,11 @@ def _writing(call: Call, given: Moving) -> Iterator[Session]:
         yield session
 
 
-def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> Moved:
+def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> MoveResult:
     """Where a session is after a move away from the entry `left`."""
     seen = session.reader.skip_markers(left)
     is_left = not session.cursor.is_above(seen, entry)
-    return Moved(
+    return MoveResult(
         uuid=entry.uuid,
         type=entry.type,
         lane=entry.lane,
@@ -141,7 +141,7 @@ def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> Moved:
     )
 
 
-class List(PagedOfSession):
+class BranchList(PagedOfSession):
     below: Annotated[
         EntryRef | None, Meta(description="Only the branches below this entry; by default all.")
     ] = None
@@ -163,7 +163,7 @@ class BranchRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @BRANCH.method("List branches", core=True)
-def list_(call: Call, given: List) -> Page[BranchRow]:
+def list_(call: Call, given: BranchList) -> Page[BranchRow]:
     """List the branches of a session: the current one first, then those written last.
 
     What a subagent did is no branch; `branch.lanes` lists it.
@@ -192,7 +192,7 @@ class Here(OnLane):
     """Parameters of `branch.here`."""
 
 
-class Place(msgspec.Struct, kw_only=True, omit_defaults=True):
+class BranchPlace(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Where a session is."""
 
     leaf: Annotated[str, Meta(description="The leaf: the next entry goes below it.")]
@@ -208,15 +208,15 @@ class Place(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @BRANCH.method("Tell where a session is")
-def here(call: Call, given: Here) -> Place:
+def here(call: Call, given: Here) -> BranchPlace:
     """Tell where work stands: the leaf, the last prompt, and the tokens of the context there."""
     with _reading(call, given.session, given.lane) as session:
         make = row_maker(call, session)
         content = session.cursor.nearest(lambda entry: entry.is_content)
-        prompt = session.cursor.nearest(Messages(session.cursor.messages).begins_turn)
+        prompt = session.cursor.nearest(ResolvedMessages(session.cursor.messages).begins_turn)
         push = moves.open_push(session.writer)
         context = _context(call, session)
-        return Place(
+        return BranchPlace(
             leaf=session.leaf.uuid,
             lane=session.lane_name,
             at=make(content or session.leaf),
@@ -257,7 +257,7 @@ class Switch(Moving):
 
 
 @BRANCH.method("Go to an entry", "write", idempotent=True, core=True)
-def switch(call: Call, given: Switch) -> Moved:
+def switch(call: Call, given: Switch) -> MoveResult:
     """Move the leaf to an entry, or to the end of a branch; the next write goes below it.
 
     What is left stays as it is. To try something beside the main lane, use branch.try.
@@ -275,7 +275,7 @@ def switch(call: Call, given: Switch) -> Moved:
         return _moved(call, session, entry, left)
 
 
-class Start(Summarized):
+class BranchStart(Summarizing):
     ref: Annotated[
         EntryRef, arg("REF", help="The entry to go on from; the header for an empty context.")
     ]
@@ -285,7 +285,7 @@ class Start(Summarized):
 
 
 @BRANCH.method("Start a branch", "write", core=True)
-def start(call: Call, given: Start) -> Moved:
+def start(call: Call, given: BranchStart) -> MoveResult:
     """Start a branch below an entry of the same session.
 
     With a summary, the context has it in place of the path that is left. Refuses a name in use.
@@ -310,7 +310,7 @@ class Push(Moving):
 
 
 @BRANCH.method("Mark the place to come back to", "write", core=True)
-def push(call: Call, given: Push) -> Moved:
+def push(call: Call, given: Push) -> MoveResult:
     """Mark the leaf before a piece of work; `branch.pop` returns there with a summary."""
     with _writing(call, given) as session:
         left = session.leaf
@@ -319,7 +319,7 @@ def push(call: Call, given: Push) -> Moved:
         return _moved(call, session, entry, left)
 
 
-class Pop(Summarized):
+class Pop(Summarizing):
     ref: Annotated[
         EntryRef | None,
         arg(
@@ -331,7 +331,7 @@ class Pop(Summarized):
 
 
 @BRANCH.method("Go back with a summary", "write", core=True)
-def pop(call: Call, given: Pop) -> Moved:
+def pop(call: Call, given: Pop) -> MoveResult:
     """Go back up the path; a summary replaces what is left in the context.
 
     By default the built-in summarizer writes it. Refuses an entry that is not on the path.
@@ -353,7 +353,7 @@ class Rewind(Moving):
     ] = None
 
 
-class Rewound(Moved, kw_only=True, omit_defaults=True):
+class Rewound(MoveResult, kw_only=True, omit_defaults=True):
     """A prompt that was taken back."""
 
     prompt: Annotated[str, Meta(description="The uuid of the prompt.")]
@@ -459,7 +459,7 @@ def _check_one(first_kept: str | None, keep: int | None) -> None:
         )
 
 
-class Compact(Summarized):
+class Compact(Summarizing):
     first_kept: FirstKept = None
     keep: Keeping = None
     leaf: Annotated[
@@ -472,7 +472,7 @@ class Compact(Summarized):
     instructions: Annotated[Instructions, only_for_people] = None
 
 
-class Compacted(Moved, kw_only=True, omit_defaults=True):
+class Compacted(MoveResult, kw_only=True, omit_defaults=True):
     """A compaction."""
 
     tokens_before: Annotated[int, Meta(description="The tokens of the context before.")]
@@ -529,12 +529,12 @@ def compact(call: Call, given: Compact) -> Compacted:
         return Compacted(tokens_before=before, tokens_after=after, **msgspec.structs.asdict(moved))
 
 
-class Merge(Summarized):
+class Merge(Summarizing):
     ref: Annotated[EntryRef, arg("REF", help="The last entry of the branch to merge.")]
 
 
 @BRANCH.method("Merge a branch", "write", core=True)
-def merge(call: Call, given: Merge) -> Moved:
+def merge(call: Call, given: Merge) -> MoveResult:
     """Add the entries of another branch to the context of this path, or a summary of them.
 
     Refuses an entry that is on the path already.
@@ -562,7 +562,7 @@ class CherryPick(Moving):
 
 
 @BRANCH.method("Copy one entry here", "write", core=True)
-def cherry_pick(call: Call, given: CherryPick) -> Moved:
+def cherry_pick(call: Call, given: CherryPick) -> MoveResult:
     """Copy an entry of another branch or session below the leaf.
 
     Refuses entries that mean something only at their place, such as labels and merges.
@@ -584,7 +584,7 @@ class Diff(OfSession):
     other: Annotated[EntryRef, Meta(description="That of the other; by default the leaf.")] = "@"
 
 
-class SideRow(Done, kw_only=True, omit_defaults=True):
+class SideRow(WorkDone, kw_only=True, omit_defaults=True):
     """What one branch has that the other has not."""
 
     leaf: Annotated[str, Meta(description="Its last entry that is compared.")]
@@ -695,7 +695,7 @@ class Keep(OfSession):
 
 
 @BRANCH.method("Keep an attempt", "write", core=True)
-def keep(call: Call, given: Keep) -> Moved:
+def keep(call: Call, given: Keep) -> MoveResult:
     """Join a lane: main goes on from its last entry.
 
     What main got meanwhile stays as a side branch, named by `left`; `branch.merge` adds it. Refuses

@@ -397,7 +397,7 @@ _SHORTEN_ENVELOPE: Final = 600
 """Bytes kept free for what stands around a value or a part of it."""
 
 
-class Part(Budgeted, kw_only=True):
+class ValuePart(Budgeted, kw_only=True):
     """Parameters of a method that gives a value, or the text at one place of it."""
 
     part: Annotated[

@@ -463,7 +463,7 @@ def _garbage(file: str, done: GcResult) -> Garbage:
     )
 
 
-class Blobs(PagedOfSession):
+class HealthBlobs(PagedOfSession):
     """Parameters of `health.blobs`."""
 
 
@@ -486,7 +486,7 @@ class CheckedBlobs(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @HEALTH.method("Check the blobs of a session")
-def blobs(call: Call, given: Blobs) -> CheckedBlobs:
+def blobs(call: Call, given: HealthBlobs) -> CheckedBlobs:
     """Read every blob of a session, and tell those that are missing or damaged."""
     with call.reading(given.session) as session:
         found, checked = verify_blobs(session.reader)

@@ -74,7 +74,7 @@ def get_handles(call: Call, given: GetHandles) -> Page[Row]:
         return page_of(found, given, _uuid, row_maker(call, session, given.width))
 
 
-class Resolve(OfPath):
+class ContextResolve(OfPath):
     width: Width = WIDTH
     root: Root = None
 
@@ -98,7 +98,7 @@ class Resolved(msgspec.Struct, omit_defaults=True):
 
 
 @CONTEXT.method("Resolve the handles of a path")
-def resolve(call: Call, given: Resolve) -> Page[Resolved]:
+def resolve(call: Call, given: ContextResolve) -> Page[Resolved]:
     """List the entries of a path, the newest first, each with what its handle points to.
 
     Use it where context.get_path shows handles. A handle that cannot be resolved has its
@@ -148,7 +148,7 @@ class OfMessages(OfPath, kw_only=True):
     offset: Offset = 0
 
 
-class Get(OfMessages):
+class ContextGet(OfMessages):
     to: Annotated[
         Literal["messages", "anthropic", "responses", "chat"],
         Meta(
@@ -200,7 +200,7 @@ class Messages(Reading, kw_only=True, omit_defaults=True):
 
 
 @CONTEXT.method("Read what a model gets", core=True)
-def get(call: Call, given: Get) -> Messages:
+def get(call: Call, given: ContextGet) -> Messages:
     """Read the messages that a model gets at an entry: with compactions, edits and merges applied.
 
     The last messages come first, in their order; the cursor goes back to earlier ones. Long texts
@@ -218,12 +218,12 @@ def get(call: Call, given: Get) -> Messages:
         return _with_request(call, given, answer, made.params)
 
 
-class Request(OfMessages):
+class ContextRequest(OfMessages):
     """Parameters of `context.request`."""
 
 
 @CONTEXT.method("Read a request as it was sent")
-def request(call: Call, given: Request) -> Messages:
+def request(call: Call, given: ContextRequest) -> Messages:
     """Read the request to which an answer was the response, as Claude Code recorded it.
 
     It has the system prompt, the tools and the settings, too. `at` is an answer, or the id of a

@@ -13,7 +13,7 @@ from msgspec import inspect as kinds_of
 _DOOR: Final = "door"
 
 
-class Door(NamedTuple):
+class CommandForm(NamedTuple):
     """How people give a parameter to a command."""
 
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ def opt(
     **more: Any,
 ) -> msgspec.Meta:
     """Describe a parameter that is an option of the command; `more` as for `msgspec.Meta`."""
-    door = Door(names, metavar, kind)
+    door = CommandForm(names, metavar, kind)
     return msgspec.Meta(description=help, extra={_DOOR: door}, **more)
 
 
@@ -60,7 +60,7 @@ class Parameter(NamedTuple):
     names: str | None
     """What the text names: `session`."""
 
-    door: Door | None
+    door: CommandForm | None
     is_for_people: bool
     """True if methods do not have it."""
 

@@ -118,7 +118,7 @@ class Blame(OfFile):
     since: Since = None
 
 
-class Lines(Author, kw_only=True, omit_defaults=True):
+class BlamedLines(Author, kw_only=True, omit_defaults=True):
     """Lines that follow each other and have one writer."""
 
     first: Annotated[int, Meta(description="The number of the first line.")]
@@ -138,7 +138,7 @@ class Lines(Author, kw_only=True, omit_defaults=True):
 
 
 @FILE.method("Tell who wrote lines, and why", core=True)
-def blame(call: Call, given: Blame) -> Page[Lines]:
+def blame(call: Call, given: Blame) -> Page[BlamedLines]:
     """Tell which agent wrote the lines of a file, in which turn and why, or which person.
 
     Ask before you change an odd line; session.turn reads the turn. Refuses a binary file.
@@ -172,10 +172,10 @@ def _writer(line: BlamedLine) -> tuple[str | None, ...]:
     return line.certainty, line.commit, line.session, line.uuid, line.call
 
 
-def _lines(run: Sequence[BlamedLine], told: _Told) -> Lines:
+def _lines(run: Sequence[BlamedLine], told: _Told) -> BlamedLines:
     line = run[0]
     prompt, reasoning = told.of(line.session, line.uuid, (line.prompt, line.reasoning))
-    return Lines(
+    return BlamedLines(
         first=line.line,
         last=run[-1].line,
         text=one_line(line.text, _LINE),
@@ -374,7 +374,7 @@ def _state(state: FileState) -> State:
     )
 
 
-class List(PagedOfSession):
+class FileList(PagedOfSession):
     """Parameters of `file.list`."""
 
 
@@ -395,7 +395,7 @@ class FileRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @FILE.method("List the files of a session")
-def list_(call: Call, given: List) -> Page[FileRow]:
+def list_(call: Call, given: FileList) -> Page[FileRow]:
     """List the files that a session read, wrote, created, moved and deleted, with counts of lines.
 
     A call that failed or was refused counts only as failed.

@@ -12,8 +12,8 @@ from msgspec import Meta
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle, Kind
 from sessiontree.core.media import base_type, is_text
-from sessiontree.handles.registry import Registry, Scope
-from sessiontree.ops.budget import Page, Paged, Part, Reading, page
+from sessiontree.handles.registry import Registry, ResolverScope
+from sessiontree.ops.budget import Page, Paged, Reading, ValuePart, page
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, Root, SessionName
@@ -61,7 +61,7 @@ def schemas(call: Call, given: Schemas) -> Page[Form]:
     return page(forms, given, lambda one: one.form)
 
 
-class Resolve(Part):
+class HandleResolve(ValuePart):
     handle: Annotated[
         str,
         Meta(
@@ -93,7 +93,7 @@ class Content(Reading, kw_only=True, omit_defaults=True):
 
 
 @HANDLE.method("Read what a handle points to", core=True)
-def resolve(call: Call, given: Resolve) -> Content:
+def resolve(call: Call, given: HandleResolve) -> Content:
     """Read the content that a handle points to: a message, an output, a document, a text or bytes.
 
     Long texts are cut, and named in `cut`: read on with `part` and `offset`. Refuses a handle that
@@ -137,7 +137,7 @@ def _file_named(call: Call, handle: Handle) -> str | None:
 
 
 @contextlib.contextmanager
-def _scope(call: Call, given: Resolve, wanted: Handle) -> Iterator[Scope]:
+def _scope(call: Call, given: HandleResolve, wanted: Handle) -> Iterator[ResolverScope]:
     """Where a handle is resolved: with the session that it is in, or else that it names."""
     with contextlib.ExitStack() as opened:
         owner = None
@@ -146,4 +146,4 @@ def _scope(call: Call, given: Resolve, wanted: Handle) -> Iterator[Scope]:
             owner = opened.enter_context(call.reading(file, given.root))
         root = None if given.root is None else call.scope.local(given.root)
         registry = call.scope.registry or Registry.default()
-        yield opened.enter_context(Scope(registry, owner, root))
+        yield opened.enter_context(ResolverScope(registry, owner, root))

@@ -235,7 +235,7 @@ def _line(event: dict[str, Any]) -> bytes:
         return b""
 
 
-class ResumeCommand(OfSession):
+class CommandToResume(OfSession):
     agent: Annotated[
         AgentName | None,
         Meta(description="The agent that goes on; by default the agent of the session."),
@@ -245,7 +245,7 @@ class ResumeCommand(OfSession):
     ] = None
 
 
-class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
+class ResumeCommand(msgspec.Struct, kw_only=True, omit_defaults=True):
     """How an agent goes on with a session."""
 
     line: Annotated[str, Meta(description="The command for a shell.")]
@@ -261,7 +261,7 @@ class Command(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @SESSION.method("Hand a session to an agent", "write", core=True, read_alone=True)
-def resume_command(call: Call, given: ResumeCommand) -> Command:
+def resume_command(call: Call, given: CommandToResume) -> ResumeCommand:
     """Give the command by which an agent goes on with a session; nothing is run.
 
     An agent goes on with its own session as it is. For another agent a converted copy is written
@@ -279,7 +279,7 @@ def resume_command(call: Call, given: ResumeCommand) -> Command:
     warnings = list(found.warnings)
     if shutil.which(found.command[0]) is None:
         warnings.append(f"{found.command[0]!r} is not on the PATH")
-    return Command(
+    return ResumeCommand(
         line=found.line,
         command=found.command,
         cwd=found.cwd,

@@ -14,7 +14,7 @@ from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.handle import Kind
 from sessiontree.engine.names import LEAF
 from sessiontree.errors import BlobError
-from sessiontree.ops.budget import Page, Paged, Part, Reading, page, page_of
+from sessiontree.ops.budget import Page, Paged, Reading, ValuePart, page, page_of
 from sessiontree.ops.field import arg, opt
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
@@ -217,7 +217,7 @@ class OfNode(OfSession, kw_only=True):
     entry: Annotated[EntryRef, arg("REF", help=ABOUT_REF)]
 
 
-class Get(Part):
+class NodeGet(ValuePart):
     session: SessionName
     entry: EntryRef = "@"
 
@@ -237,7 +237,7 @@ class Node(Reading, kw_only=True, omit_defaults=True):
 
 
 @NODE.method("Read an entry", core=True)
-def get(call: Call, given: Get) -> Node:
+def get(call: Call, given: NodeGet) -> Node:
     """Read one entry as it is stored; of a message that was streamed in blocks, the whole message.
 
     Long texts are cut, and named in `cut`: read on with `part` and `offset`. Content behind a

@@ -45,7 +45,7 @@ class Tell(Protocol):
     def mask(self, value: Any) -> Any: ...
 
 
-class Catalog(Protocol):
+class MethodCatalog(Protocol):
     """The methods that can be called; see `Dispatcher`."""
 
     @property
@@ -118,7 +118,9 @@ class Call:
 
     rows = True
 
-    def __init__(self, scope: Scope, tell: Tell, stop: threading.Event, catalog: Catalog) -> None:
+    def __init__(
+        self, scope: Scope, tell: Tell, stop: threading.Event, catalog: MethodCatalog
+    ) -> None:
         self.scope = scope
         self.catalog = catalog
         self._tell = tell

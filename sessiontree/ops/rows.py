@@ -79,7 +79,7 @@ _TASK: Final = 100
 _CENTS: Final = 6  # decimals of a cost
 
 
-class Done(msgspec.Struct, kw_only=True, omit_defaults=True):
+class WorkDone(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What was done in a part of a session."""
 
     changed: Annotated[list[str], Meta(description="The files that were changed.")] = []
@@ -94,7 +94,7 @@ class Done(msgspec.Struct, kw_only=True, omit_defaults=True):
     seconds: Annotated[float | None, Meta(description="From the first entry to the last.")] = None
 
 
-class TurnRow(Done, kw_only=True, omit_defaults=True):
+class TurnRow(WorkDone, kw_only=True, omit_defaults=True):
     """A turn in short: a prompt, and what was done until the next one."""
 
     turn: Annotated[
@@ -120,7 +120,7 @@ class TurnRow(Done, kw_only=True, omit_defaults=True):
 
 
 def done(work: Work, cwd: str | None) -> dict[str, object]:
-    """The values of `Done` for some work; files below the directory `cwd` are relative to it."""
+    """The values of `WorkDone`; files below the directory `cwd` are relative to it."""
     changed = [relative(path, cwd) for path in work.changed]
     return {
         "changed": changed[:MOST_FILES],

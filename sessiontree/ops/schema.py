@@ -15,7 +15,7 @@ from sessiontree.ops.params import Call
 SCHEMA: Final = Namespace("schema", "The methods that can be called: names, parameters, results.")
 
 
-class List(Paged):
+class SchemaList(Paged):
     namespace: Annotated[
         str | None, Meta(description="Only the methods of this namespace; by default of all.")
     ] = None
@@ -35,7 +35,7 @@ class MethodLine(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @SCHEMA.method("List methods", core=True)
-def list_(call: Call, given: List) -> Page[MethodLine]:
+def list_(call: Call, given: SchemaList) -> Page[MethodLine]:
     """List the methods that can be called, a line each; `schema.get` describes one whole.
 
     Refuses a namespace that there is not.
@@ -67,7 +67,7 @@ def _line(call: Call, method: Method) -> MethodLine:
     )
 
 
-class Get(Budgeted):
+class SchemaGet(Budgeted):
     method: Annotated[str, Meta(description="The name of the method.", examples=["tree.render"])]
 
 
@@ -89,7 +89,7 @@ class Described(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @SCHEMA.method("Describe a method", core=True)
-def get(call: Call, given: Get) -> Described:
+def get(call: Call, given: SchemaGet) -> Described:
     """Describe a method: what it does, and the JSON schemas of its parameters and its result.
 
     The name of a tool, such as session_search, stands for its method. Refuses a name that there

@@ -36,8 +36,8 @@ from sessiontree.library.places import (
 )
 from sessiontree.library.search import ROLES, SessionsOfHits, check_roles, search
 from sessiontree.library.search_file import SearchHit, Wanted
-from sessiontree.library.spending import By, Source, spending_of, totals_of
-from sessiontree.library.spending import Row as SpendingRow
+from sessiontree.library.spending import By, CountedFile, spending_of, totals_of
+from sessiontree.library.spending import SpendingSum as SpendingRow
 from sessiontree.ops.budget import Page, Paged, beginning, page_of, size
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
@@ -121,7 +121,7 @@ def _sessions(call: Call, selection: Selection) -> list[SessionInfo]:
     return found
 
 
-class List(Selected):
+class SessionList(Selected):
     order: Annotated[
         Order, Meta(description="By 'modified', 'created' or 'size', greatest first; or 'name'.")
     ] = "modified"
@@ -155,7 +155,7 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @SESSION.method("List sessions", core=True)
-def list_(call: Call, given: List) -> Page[SessionRow]:
+def list_(call: Call, given: SessionList) -> Page[SessionRow]:
     """List the sessions of the store and of known agents, those that changed last first.
 
     For turns, model and cost, whole files are read, a limited number of bytes in each call; the
@@ -522,11 +522,11 @@ def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Sa
     )
 
 
-class Stats(OfSession):
+class SessionStats(OfSession):
     """Parameters of `session.stats`."""
 
 
-class Spent(msgspec.Struct, kw_only=True, omit_defaults=True):
+class SpentTokens(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Tokens and their cost."""
 
     input: Annotated[int, Meta(description="Tokens read, without cached ones.")] = 0
@@ -536,8 +536,8 @@ class Spent(msgspec.Struct, kw_only=True, omit_defaults=True):
     cost: Annotated[float | None, Meta(description="The reported cost in US dollars.")] = None
 
 
-def _spent(usage: Usage) -> Spent:
-    return Spent(**{**msgspec.structs.asdict(usage), "cost": usage.cost or None})
+def _spent(usage: Usage) -> SpentTokens:
+    return SpentTokens(**{**msgspec.structs.asdict(usage), "cost": usage.cost or None})
 
 
 class Numbers(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -552,12 +552,12 @@ class Numbers(msgspec.Struct, kw_only=True, omit_defaults=True):
     blobs: Annotated[int, Meta(description="The number of its blobs.")] = 0
     blob_bytes: Annotated[int, Meta(description="Their size.")] = 0
     lost_blobs: Annotated[int, Meta(description="Blobs that are missing or cut.")] = 0
-    usage: Annotated[Spent, Meta(description="The tokens and the cost of all answers.")]
-    models: Annotated[dict[str, Spent], Meta(description="Those of each model.")] = {}
+    usage: Annotated[SpentTokens, Meta(description="The tokens and the cost of all answers.")]
+    models: Annotated[dict[str, SpentTokens], Meta(description="Those of each model.")] = {}
 
 
 @SESSION.method("Count one session")
-def stats(call: Call, given: Stats) -> Numbers:
+def stats(call: Call, given: SessionStats) -> Numbers:
     """Count the entries, branches, bytes, tokens and costs of one session."""
     with call.reading(given.session) as session:
         found = session.stats()
@@ -576,7 +576,7 @@ def stats(call: Call, given: Stats) -> Numbers:
         )
 
 
-class Totals(Selected):
+class SessionTotals(Selected):
     by: Annotated[
         Literal["agent", "day", "project", "model"],
         Meta(
@@ -593,14 +593,14 @@ class TotalRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     sessions: Annotated[int, Meta(description="The number of sessions.")]
     turns: Annotated[int | None, Meta(description="The number of prompts.")] = None
     bytes: Annotated[int | None, Meta(description="The size of the files.")] = None
-    usage: Annotated[Spent, Meta(description="The tokens, and the reported cost.")]
+    usage: Annotated[SpentTokens, Meta(description="The tokens, and the reported cost.")]
     estimated: Annotated[
         float | None, Meta(description="The cost at list prices, where none was reported.")
     ] = None
     unpriced: Annotated[int, Meta(description="Answers without any known cost.")] = 0
 
 
-class Sums(msgspec.Struct, kw_only=True, omit_defaults=True):
+class SessionSums(msgspec.Struct, kw_only=True, omit_defaults=True):
     """What many sessions add up to."""
 
     total: Annotated[TotalRow, Meta(description="The sums of all.")]
@@ -612,7 +612,7 @@ class Sums(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @SESSION.method("Add up many sessions")
-def totals(call: Call, given: Totals) -> Sums:
+def totals(call: Call, given: SessionTotals) -> SessionSums:
     """Add up the turns, tokens and costs of many sessions, by agent, day, project or model.
 
     An answer that several sessions have counts once.
@@ -631,7 +631,7 @@ def totals(call: Call, given: Totals) -> Sums:
     return made
 
 
-def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[Sums, list[TotalRow]]:
+def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[SessionSums, list[TotalRow]]:
     counter = Counter(cache_folder(), call.warn)
 
     def counted() -> Iterator[Any]:
@@ -654,14 +654,14 @@ def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[Sums, list[Tota
         for name, sums in [("", total), *agents.items()]
     ]
     rows[0].name = None
-    made = Sums(total=rows[0], copies=total.copies, not_counted=total.not_counted, items=[])
+    made = SessionSums(total=rows[0], copies=total.copies, not_counted=total.not_counted, items=[])
     return made, rows[1:]
 
 
 def _by(
     call: Call, found: Sequence[SessionInfo], by: By, since: datetime | None
-) -> tuple[Sums, list[TotalRow]]:
-    sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in found]
+) -> tuple[SessionSums, list[TotalRow]]:
+    sources = [CountedFile(one.file, one.made_by or OWN, one.cwd) for one in found]
 
     def shown(number: int) -> None:
         call.progress("Reading sessions", number, len(sources))
@@ -670,7 +670,7 @@ def _by(
     rows = [_total_row(name, row) for name, row in made.rows.items()]
     if by == "day":
         rows.reverse()
-    return Sums(total=_total_row(None, made.total), copies=made.copies, items=[]), rows
+    return SessionSums(total=_total_row(None, made.total), copies=made.copies, items=[]), rows
 
 
 def _total_row(name: str | None, row: SpendingRow) -> TotalRow:

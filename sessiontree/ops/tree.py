@@ -70,7 +70,7 @@ def create(call: Call, given: Create) -> Made:
         return Made(session.id, session.file)
 
 
-class List(Paged):
+class TreeList(Paged):
     project: Annotated[
         str | None,
         Meta(description="Only sessions of this working directory: its path or its last part."),
@@ -97,7 +97,7 @@ class Tree(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 @TREE.method("List the trees")
-def list_(call: Call, given: List) -> Page[Tree]:
+def list_(call: Call, given: TreeList) -> Page[Tree]:
     """Count the entries, branches and lanes of each session, the one that changed last first.
 
     Each listed file is read whole. To find a session, use session.list or session.search.
@@ -172,12 +172,12 @@ def render(call: Call, given: Render) -> Drawing:
     return Drawing(text, found.more, found.cursor)
 
 
-class Get(PagedOfSession):
+class TreeGet(PagedOfSession):
     """Parameters of `tree.get`."""
 
 
 @TREE.method("Read the rows of a tree")
-def get(call: Call, given: Get) -> Page[TreeRow]:
+def get(call: Call, given: TreeGet) -> Page[TreeRow]:
     """Read every entry of a session in the order of its file, each as a row with a preview.
 
     Handles are named, not resolved; see handle.resolve.

@@ -42,8 +42,8 @@ from sessiontree.errors import SessionExistsError, TooMuchError
 from sessiontree.page import markup, rows
 from sessiontree.page.index import NO_ENTRY, Chunks, Index, packed
 from sessiontree.page.making import ABOVE, MadeTurn, Maker, all_turns
-from sessiontree.page.panels import Changes, Cost, Costs, plot_of
-from sessiontree.page.rows import MadeCommit, Row
+from sessiontree.page.panels import Changes, Cost, CostsPanel, plot_of
+from sessiontree.page.rows import MadeCommit, PageRow
 from sessiontree.page.templates import Templates
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
@@ -163,7 +163,7 @@ class Document:
         self._cwd = self._maker.cwd
         self._changes = Changes(self._cwd, cursor.reader.view.size)
         self._commits: list[dict[str, str]] = []
-        self._costs = Costs(functools.cache(load))
+        self._costs = CostsPanel(functools.cache(load))
         self._rows = Index(self._maker.tree, self._text)
         self._models: dict[str | None, str | None] = {}
 
@@ -186,7 +186,7 @@ class Document:
         yield from self._take([self._overview()])
         yield self._chunks.close()
 
-    def _take(self, made: Sequence[Row], first_entry: int = NO_ENTRY) -> Iterator[str]:
+    def _take(self, made: Sequence[PageRow], first_entry: int = NO_ENTRY) -> Iterator[str]:
         if (images := self._images) is not None:
             for row in made:
                 if "<img " in row.head or "<img " in row.body:
@@ -252,7 +252,7 @@ class Document:
 
     def _head(
         self, turn: Turn, place: int, model: str, did: Sequence[str], cost: Cost | None
-    ) -> Row:
+    ) -> PageRow:
         facts = [one_line(model, 100), *did] if model else [*did]
         if tokens := self._costs.context_of(place):
             facts.append(f"context {in_short(tokens)}")
@@ -268,7 +268,7 @@ class Document:
         )
         gist = one_line(self._text(turn.prompt or turn.answer or "before the first prompt"), _TITLE)
         entry = 0 if self._maker.owned[place] else NO_ENTRY
-        return Row(rows.TURN, gist, str(head), time=turn.work.started, entry=entry)
+        return PageRow(rows.TURN, gist, str(head), time=turn.work.started, entry=entry)
 
     def _turn(
         self, turn: Turn, did: Sequence[str], cost: Cost | None, first: int, end: int
@@ -287,8 +287,8 @@ class Document:
             list(map(self._text, turn.names)),
         ]
 
-    def _changed_files(self) -> list[Row]:
-        made: list[Row] = []
+    def _changed_files(self) -> list[PageRow]:
+        made: list[PageRow] = []
         for file in self._changes.files.values():
             path = file.path.removeprefix((self._cwd or "").rstrip("/") + "/")
             did = [word if n == 1 else f"{word} {n:,} times" for word, n in file.did.items()]
@@ -298,10 +298,10 @@ class Document:
             whole = file.diff()
             body = markup.diff(whole) if whole else Markup("")
             self._rows.files[self._rows.rows + len(made)] = file.rows
-            made.append(Row(rows.FILE, path, head, body))
+            made.append(PageRow(rows.FILE, path, head, body))
         return made
 
-    def _overview(self) -> Row:
+    def _overview(self) -> PageRow:
         title = self.title()
         found = self._outline
         closing = next((t.answer for t in reversed(found.turns) if t.current and t.answer), "")
@@ -328,7 +328,7 @@ class Document:
             answer=markup.prose(shown, markup.Colours()) if shown else "",
             warnings=self._all_warnings(),
         )
-        return Row(rows.OVERVIEW, title, head)
+        return PageRow(rows.OVERVIEW, title, head)
 
     def _totals(self) -> list[str]:
         found, work = self._outline, self._outline.work

@@ -25,8 +25,8 @@ import orjson
 from sessiontree.core.entry import Entry, moment_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.page.making import MadeTurn
-from sessiontree.page.panels import Rules
-from sessiontree.page.rows import Row
+from sessiontree.page.panels import ContextRules
+from sessiontree.page.rows import PageRow
 
 NO_ENTRY: Final = -1
 ALWAYS: Final = -2
@@ -53,7 +53,9 @@ class Index:
         self._row_of = array("i")
         self._end_of = array("i")
         self._tokens = array("i")
-        self._rules: dict[str, dict[int, Any]] = {name: {} for name in Rules.__struct_fields__}
+        self._rules: dict[str, dict[int, Any]] = {
+            name: {} for name in ContextRules.__struct_fields__
+        }
         self.turns: list[list[Any]] = []
         self.agents: dict[int, list[int]] = {}
         self.files: dict[int, list[int]] = {}
@@ -68,7 +70,7 @@ class Index:
         """The number of rows."""
         return len(self._kinds)
 
-    def take(self, made: Sequence[Row], first_entry: int = NO_ENTRY) -> None:
+    def take(self, made: Sequence[PageRow], first_entry: int = NO_ENTRY) -> None:
         """Take rows; those made of an entry count from the first entry of their turn."""
         for row in made:
             self._kinds.append(row.kind)
@@ -216,7 +218,7 @@ class Chunks:
     def __len__(self) -> int:
         return self._count
 
-    def take(self, rows: Iterable[Row]) -> Iterator[str]:
+    def take(self, rows: Iterable[PageRow]) -> Iterator[str]:
         """Take rows; give the chunks that are full."""
         for row in rows:
             self._rows.append(self._packed(row))
@@ -225,7 +227,7 @@ class Chunks:
             if self._size > _CHUNK:
                 yield self.close()
 
-    def _packed(self, row: Row) -> list[Any]:
+    def _packed(self, row: PageRow) -> list[Any]:
         if not row.body:
             return [row.head]
         if len(row.body) < _SHARED:

@@ -17,20 +17,20 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
+from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object, moment_of
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type, left_out
 from sessiontree.core.message import Message, count_of_blocks, most_blocks, result_ids
-from sessiontree.edits.tools import Told
+from sessiontree.edits.tools import SideFacts
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import HandleError, TooMuchError
 from sessiontree.operations.workers import Crew, available
 from sessiontree.page import rows
 from sessiontree.page.markup import MOST_COLOURED, Colours
-from sessiontree.page.panels import NOTHING, Found, Rules, found_in
-from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, Row, TurnRows
+from sessiontree.page.panels import NOTHING, ContextRules, Found, found_in
+from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, PageRow, TurnRows
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.views.messages import is_typed
@@ -86,9 +86,9 @@ class MadeTurn(msgspec.Struct, array_like=True):
         warnings: what could not be read.
     """
 
-    rows: list[Row]
+    rows: list[PageRow]
     entries: list[MadeEntry]
-    rules: Rules
+    rules: ContextRules
     changes: list[FileChange]
     commits: list[MadeCommit]
     spent: list[Found]
@@ -121,13 +121,13 @@ class Maker:
         self.templates = Templates()
         self.warnings: list[str] = []
         self._resolve = cursor.resolve
-        self.contents = Contents(self._resolve, False, self.warnings)
+        self.contents = EntryContents(self._resolve, False, self.warnings)
         self.cwd = None if found.cwd is None else self.text(found.cwd)
         self.tree = cursor.reader.index()
         self._most_rows = most_blocks(cursor.reader.view.size)
         self.owned = _rows_by_turn(self.tree, found)
         self._line = b""
-        self._told = Told({})
+        self._told = SideFacts({})
         self._told_of: Entry | None = None
 
     def check_rows(self, count: int, uuid: str) -> None:
@@ -151,16 +151,16 @@ class Maker:
         """Take the entry that `told` is asked of; None for one of which nothing is told."""
         self._told_of = entry
 
-    def told(self) -> Told:
+    def told(self) -> SideFacts:
         """What the agent keeps beside the results of the entry that was taken, masked."""
         entry = self._told_of
         if entry is None:
-            return Told({})
+            return SideFacts({})
         raw = self.original_line(entry)
         if raw is not self._line:  # one line may have very many results
             self._line = raw
             line = entry.as_stored if raw is entry.line else decode_object(raw)
-            self._told = Told(self.masked(line, None))
+            self._told = SideFacts(self.masked(line, None))
         return self._told
 
     def made(self, places: Sequence[int]) -> Iterator[tuple[int, MadeTurn]]:
@@ -186,7 +186,7 @@ class Maker:
         """The entries of rows; some are read at once, and their handles resolved together."""
         for some in _runs(rows, self.tree.offsets):
             entries = self.reader.entries_at(some)
-            self.contents = Contents(self._resolve, False, self.warnings)
+            self.contents = EntryContents(self._resolve, False, self.warnings)
             self.contents.prepare(entries)
             yield from zip(some, entries, strict=True)
 
@@ -207,7 +207,7 @@ class _Making:
         self._agents: dict[int, list[int]] = {}
         self._pieces: list[tuple[Entry, int]] = []
         self._entries: list[MadeEntry] = []
-        self._rules = Rules()
+        self._rules = ContextRules()
         self._spent: list[Found] = []
         self._annotations = 0  # that follow each other and have rows, up to the entry taken
         self._more = 0  # those behind them
@@ -372,7 +372,7 @@ def _is_annotation(entry: Entry) -> bool:
     return entry.type in HIDDEN and not is_typed(entry)
 
 
-def agent_row(agent: Subagent, maker: Maker) -> Row:
+def agent_row(agent: Subagent, maker: Maker) -> PageRow:
     """The row of a subagent, in which its turns are."""
     work = agent.work
     facts = [counted(sum(work.calls.values()), "call")] if work.calls else []
@@ -382,7 +382,7 @@ def agent_row(agent: Subagent, maker: Maker) -> Row:
     head = maker.templates.agent(
         name=name, task=task, facts=facts, missing=agent.missing, own=agent.own
     )
-    return Row(rows.AGENT, f"{name}: {task}", head, time=work.started)
+    return PageRow(rows.AGENT, f"{name}: {task}", head, time=work.started)
 
 
 def _runs(rows: Sequence[int], offsets: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -100,13 +100,13 @@ def prose(text: str, colours: Colours) -> Markup:
     return made
 
 
-class _Known(dict[str, Markup]):
+class _KnownHtml(dict[str, Markup]):
     """The HTML of texts."""
 
     size = 0  # characters
 
 
-_known: Final = _Known()
+_known: Final = _KnownHtml()
 
 
 def _prose(text: str, colours: Colours) -> tuple[Markup, int]:

@@ -35,7 +35,7 @@ from sessiontree.core.entry import PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
 from sessiontree.core.steps import Steps
 from sessiontree.core.usage import usage_of
-from sessiontree.edits.diff import Counts, diff_of
+from sessiontree.edits.diff import DiffCounts, diff_of
 from sessiontree.edits.tools import Edit, after
 from sessiontree.errors import TooMuchError
 from sessiontree.text.amounts import in_short
@@ -80,7 +80,7 @@ class Changes:
         self._steps = Steps.of_command(size, "the files are too large for the number of edits")
         self.files: dict[str, ChangedFile] = {}
 
-    def take(self, edit: Edit, counts: Counts, row: int) -> None:
+    def take(self, edit: Edit, counts: DiffCounts, row: int) -> None:
         """Take an edit that was done by the call of a row, with the lines that it changed."""
         path = posixpath.normpath(posixpath.join(self._cwd or "", edit.path))
         file = self.files.setdefault(path, ChangedFile(path))
@@ -119,7 +119,7 @@ NOTHING: Final = -1
 """The tokens of an entry that contributes nothing."""
 
 
-class Rules(msgspec.Struct):
+class ContextRules(msgspec.Struct):
     """What of some entries decides about contexts, by the number of the entry in its turn.
 
     Attributes:
@@ -222,7 +222,7 @@ def found_in(entry: Entry, fields: Mapping[str, Any], time: datetime | None) -> 
     return found, usage.input + usage.cache_read + usage.cache_write
 
 
-class Costs:
+class CostsPanel:
     """Collects the usage of answers; `load` gives the list prices, and is called when needed."""
 
     def __init__(self, load: Callable[[], Prices | None]) -> None:

@@ -24,8 +24,8 @@ from sessiontree.core.entry import ANNOTATIONS, moment_of
 from sessiontree.core.media import IMAGES, base_type
 from sessiontree.core.message import (
     IMAGE_BLOCKS,
-    Call,
     Message,
+    ToolCall,
     indented_text,
     is_generated,
     is_typed_command,
@@ -35,13 +35,13 @@ from sessiontree.core.message import (
     system_text,
     typed_text,
 )
-from sessiontree.edits.diff import Counts, counted_diff_of
+from sessiontree.edits.diff import DiffCounts, counted_diff_of
 from sessiontree.edits.shell import Commit, commits_told, script_of
-from sessiontree.edits.tools import Edit, Told, edits_of, with_arguments
+from sessiontree.edits.tools import Edit, SideFacts, edits_of, with_arguments
 from sessiontree.page import markup
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
-from sessiontree.views.parts import Note, Part, note_of, parts, parts_of, split_arguments
+from sessiontree.views.parts import Part, Remark, note_of, parts, parts_of, split_arguments
 
 NOTHING: Final = Markup("")
 _GIST: Final = 70
@@ -70,7 +70,7 @@ ERROR, INTERRUPTION, CHANGE, UNKNOWN, ANNOTATION = "e", "i", "o", "x", "z"
 TURN, AGENT, FILE, OVERVIEW = "T", "A", "F", "O"
 
 
-class Row(msgspec.Struct, array_like=True, gc=False):
+class PageRow(msgspec.Struct, array_like=True, gc=False):
     """A row of the page.
 
     Attributes:
@@ -95,7 +95,7 @@ class FileChange(msgspec.Struct, frozen=True, array_like=True):
 
     place: int
     edit: Edit
-    counts: Counts
+    counts: DiffCounts
 
 
 class MadeCommit(msgspec.Struct, frozen=True, array_like=True):
@@ -108,9 +108,9 @@ class MadeCommit(msgspec.Struct, frozen=True, array_like=True):
 class _Open(msgspec.Struct):
     """A call whose result has not come yet."""
 
-    row: Row
+    row: PageRow
     place: int
-    call: Call
+    call: ToolCall
     target: str
     together: int
 
@@ -125,7 +125,7 @@ class TurnRows:
     def __init__(
         self,
         templates: Templates,
-        told: Callable[[], Told],
+        told: Callable[[], SideFacts],
         cwd: str | None,
         colours: markup.Colours,
         *,
@@ -137,14 +137,14 @@ class TurnRows:
         self._cwd = cwd.rstrip("/") + "/" if cwd else None
         self._is_subagent = is_subagent
         self._open: dict[str, _Open] = {}
-        self._rows: list[Row] = []
+        self._rows: list[PageRow] = []
         self._time: str | None = None
         self.models: tuple[str, str] | None = None
         self.changes: list[FileChange] = []
         self.commits: list[MadeCommit] = []
 
     @property
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[PageRow]:
         """The rows so far; those of calls without a result say so."""
         for waiting in self._open.values():
             self._close(waiting, "no result", NOTHING, [])
@@ -154,7 +154,7 @@ class TurnRows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def row(self, place: int) -> Row:
+    def row(self, place: int) -> PageRow:
         """The row at a place; that of an open call is complete when its result was taken."""
         return self._rows[place]
 
@@ -163,7 +163,7 @@ class TurnRows:
         waiting = self._open.get(id)
         return None if waiting is None else waiting.place
 
-    def add(self, row: Row) -> None:
+    def add(self, row: PageRow) -> None:
         """Add a row that was made elsewhere."""
         self._rows.append(row)
 
@@ -195,8 +195,8 @@ class TurnRows:
         gist: str,
         head: Markup,
         body: Markup = NOTHING,
-    ) -> Row:
-        row = Row(kind, one_line(gist, _GIST), str(head), str(body), self._time)
+    ) -> PageRow:
+        row = PageRow(kind, one_line(gist, _GIST), str(head), str(body), self._time)
         self._rows.append(row)
         return row
 
@@ -224,7 +224,7 @@ class TurnRows:
         head = self._templates.note(words, plain_line(text, 120), "annotation")
         self._add(ANNOTATION, words, head, self._long(text))
 
-    def _note(self, kind: str, note: Note, fields: Mapping[str, Any]) -> None:
+    def _note(self, kind: str, note: Remark, fields: Mapping[str, Any]) -> None:
         if note.summary is not None:
             self._summary(note, note.summary, is_compaction=kind == "compaction")
             return
@@ -235,7 +235,7 @@ class TurnRows:
         body = NOTHING if given is None else self._long(indented_text(given))
         self._add(CHANGE, words, self._templates.note(plain_line(words, 200), "", "change"), body)
 
-    def _summary(self, note: Note, text: str, *, is_compaction: bool) -> None:
+    def _summary(self, note: Remark, text: str, *, is_compaction: bool) -> None:
         said = markup.prose(text, self._colours) if text else NOTHING
         is_short = 0 < len(text) <= _SHORT_SUMMARY
         shown, body = (self._templates.said("", said), NOTHING) if is_short else (NOTHING, said)
@@ -373,14 +373,14 @@ class TurnRows:
     def _answers_with(self, model: str) -> None:
         self.models = (model if self.models is None else self.models[0], model)
 
-    def _call(self, call: Call, together: int) -> None:
+    def _call(self, call: ToolCall, together: int) -> None:
         target = self._target(call)
         row = self._add(CALL, f"{call.name} {target}", NOTHING)
         if (before := self._open.pop(call.id, None)) is not None:  # which nothing answers now
             self._close(before, "no result", NOTHING, [])
         self._open[call.id] = _Open(row, len(self._rows) - 1, call, target, together)
 
-    def _target(self, call: Call) -> str:
+    def _target(self, call: ToolCall) -> str:
         given = call.arguments
         if isinstance(given, str):
             return plain_line(given, 120)
@@ -409,7 +409,7 @@ class TurnRows:
             made = commits_told(script, output_of(part.block))
             self.commits += (MadeCommit(waiting.place, commit) for commit in made)
 
-    def _edits(self, call: Call, fields: Mapping[str, Any], id: str) -> list[Edit]:
+    def _edits(self, call: ToolCall, fields: Mapping[str, Any], id: str) -> list[Edit]:
         edits = edits_of(call, {})
         told = self._told().of(fields, id) if edits else {}
         return edits_of(call, told) if told else edits

@@ -31,13 +31,13 @@ class Position(msgspec.Struct, frozen=True, rename="camel"):
     index: int | None = None
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag=_snake_case):
+class StreamEvent(msgspec.Struct, frozen=True, kw_only=True, rename="camel", tag=_snake_case):
     """One event."""
 
     lane: str = "main"  # the lane of the event; each subagent has a lane of its own
 
 
-class Start(Event, frozen=True):
+class Start(StreamEvent, frozen=True):
     """The agent has started, or started another turn."""
 
     agent_session_id: str | None  # the agent's own id of the session, to resume the session with
@@ -45,54 +45,54 @@ class Start(Event, frozen=True):
     position: Position  # the leaf from which the agent continues
 
 
-class UserMessage(Event, frozen=True):
+class UserMessage(StreamEvent, frozen=True):
     """A prompt."""
 
     position: Position
     text: str
 
 
-class ThinkingStart(Event, frozen=True):
+class ThinkingStart(StreamEvent, frozen=True):
     """A block of thinking begins."""
 
     block_index: int
 
 
-class ThinkingDelta(Event, frozen=True):
+class ThinkingDelta(StreamEvent, frozen=True):
     """A piece of a block of thinking."""
 
     block_index: int
     text: str
 
 
-class ThinkingEnd(Event, frozen=True):
+class ThinkingEnd(StreamEvent, frozen=True):
     """A whole block of thinking; `text` is empty if the thinking is redacted."""
 
     position: Position
     text: str
 
 
-class ContentStart(Event, frozen=True):
+class ContentStart(StreamEvent, frozen=True):
     """A block of text begins."""
 
     block_index: int
 
 
-class ContentDelta(Event, frozen=True):
+class ContentDelta(StreamEvent, frozen=True):
     """A piece of a block of text."""
 
     block_index: int
     text: str
 
 
-class ContentEnd(Event, frozen=True):
+class ContentEnd(StreamEvent, frozen=True):
     """A whole block of text."""
 
     position: Position
     text: str
 
 
-class ToolUseStart(Event, frozen=True):
+class ToolUseStart(StreamEvent, frozen=True):
     """A tool call begins."""
 
     block_index: int
@@ -100,14 +100,14 @@ class ToolUseStart(Event, frozen=True):
     tool_name: str
 
 
-class ToolUseDelta(Event, frozen=True):
+class ToolUseDelta(StreamEvent, frozen=True):
     """A piece of the JSON of a call's input."""
 
     block_index: int
     partial_json: str
 
 
-class ToolUseEnd(Event, frozen=True):
+class ToolUseEnd(StreamEvent, frozen=True):
     """A whole tool call. `input` is a text if the input is not JSON."""
 
     position: Position
@@ -116,7 +116,7 @@ class ToolUseEnd(Event, frozen=True):
     input: Any
 
 
-class ToolResult(Event, frozen=True):
+class ToolResult(StreamEvent, frozen=True):
     """The result of a tool call; `output` is the text of the result."""
 
     position: Position
@@ -125,7 +125,7 @@ class ToolResult(Event, frozen=True):
     is_error: bool
 
 
-class AssistantMessage(Event, frozen=True):
+class AssistantMessage(StreamEvent, frozen=True):
     """A message of the model has ended."""
 
     position: Position  # the entry that ends the message
@@ -147,7 +147,7 @@ class ChatUsage(msgspec.Struct, frozen=True, rename="camel"):
     duration_ms: int | None
 
 
-class Complete(Event, frozen=True):
+class Complete(StreamEvent, frozen=True):
     """The agent is done."""
 
     new_head: Position  # the last entry that is not an annotation, from which the session continues
@@ -155,7 +155,7 @@ class Complete(Event, frozen=True):
     usage: ChatUsage  # the usage that the agent reports
 
 
-class Passthrough(Event, frozen=True):
+class Passthrough(StreamEvent, frozen=True):
     """An event, a block or an entry without an event of its own."""
 
     event_type: str  # the type of the event, the block or the entry
@@ -163,7 +163,7 @@ class Passthrough(Event, frozen=True):
     data: Any  # the whole event, block or entry
 
 
-class Err(Event, frozen=True):
+class Err(StreamEvent, frozen=True):
     """An error: in the stream, or reported by the agent."""
 
     message: str
@@ -176,12 +176,12 @@ class MessageCount:
         self._with_content: set[str] = set()
         self.messages = 0  # how many there are so far
 
-    def take(self, batch: Iterable[Event]) -> None:
+    def take(self, batch: Iterable[StreamEvent]) -> None:
         """Take the next events of the recording."""
         for event in batch:
             self._take(event)
 
-    def _take(self, event: Event) -> None:
+    def _take(self, event: StreamEvent) -> None:
         if isinstance(event, AssistantMessage):
             is_whole = event.stop_reason != ABORTED
             self.messages += is_whole or event.lane in self._with_content

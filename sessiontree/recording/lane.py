@@ -1,6 +1,6 @@
 """One lane of a stream: deltas and events of one agent as entries.
 
-One lane of a recording: the messages of the model, and the messages it gets. `Spending` counts
+One lane of a recording: the messages of the model, and the messages it gets. `TurnSpending` counts
 usage, so that nothing counts twice. Messages report their tokens, and at the end the agent reports
 the sum, in tokens and dollars. The difference is kept, so that the session's stats equal the
 agent's report.
@@ -41,7 +41,7 @@ from sessiontree.core.usage import Usage, usage_of
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import BlobError
 from sessiontree.recording import events
-from sessiontree.recording.events import Event, Passthrough, Position
+from sessiontree.recording.events import Passthrough, Position, StreamEvent
 from sessiontree.recording.provider import BEGUN_BY, OpenBlock, begins_block, delta_text, storable
 from sessiontree.recording.stream import Granularity, MessageStream
 
@@ -74,7 +74,7 @@ class Response:
         self,
         session: Session,
         granularity: Granularity,
-        emit: Callable[[Iterable[Event]], None],
+        emit: Callable[[Iterable[StreamEvent]], None],
         uuid: str | None = None,
     ) -> None:
         self.id: str | None = None
@@ -324,7 +324,7 @@ def _text(block: Mapping[str, Any], key: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _started(index: int, block: Mapping[str, Any]) -> Iterator[Event]:
+def _started(index: int, block: Mapping[str, Any]) -> Iterator[StreamEvent]:
     if _is_thinking(block):
         yield events.ThinkingStart(block_index=index)
     elif block.get("type") == "text":
@@ -335,7 +335,7 @@ def _started(index: int, block: Mapping[str, Any]) -> Iterator[Event]:
         )
 
 
-def ended(block: Mapping[str, Any], position: Position) -> Iterator[Event]:
+def ended(block: Mapping[str, Any], position: Position) -> Iterator[StreamEvent]:
     """The event of a whole block of the model."""
     if _is_thinking(block):
         yield events.ThinkingEnd(position=position, text=_text(block, "thinking"))
@@ -360,7 +360,7 @@ Earlier = Literal["recorded", "maybe", "new"]
 """Whether some of a stream was recorded before: "new" by the uuid of its start."""
 
 
-class Spending:
+class TurnSpending:
     """What was counted since the agent started, and in this turn of its main lane."""
 
     def __init__(self) -> None:
@@ -424,14 +424,14 @@ _MODEL_USAGE: Final = (
 )
 
 
-def spent_since_start(session: Session) -> Spending:
+def spent_since_start(session: Session) -> TurnSpending:
     """What was counted since the agent's last start; reads the whole file."""
-    spending = Spending()
+    spending = TurnSpending()
     for entry in session.entries():
         if entry.type == "custom":
             about = entry.as_stored.get("metadata")
             if isinstance(about, Mapping) and FIRST in about:
-                spending = Spending()
+                spending = TurnSpending()
         elif entry.type == "usage":
             spending.end_turn(entry.uuid, usage_of(entry.as_stored.get("usage")))
         elif entry.type in ("message", "message_end"):
@@ -466,8 +466,8 @@ class RecordedLane:
         self,
         session: Session,
         granularity: Granularity,
-        spending: Spending,
-        found: list[Event],
+        spending: TurnSpending,
+        found: list[StreamEvent],
         *,
         is_main: bool,
         earlier: Earlier,
@@ -486,7 +486,7 @@ class RecordedLane:
         if earlier == "recorded":
             self._restore()
 
-    def _emit(self, found: Iterable[Event]) -> None:
+    def _emit(self, found: Iterable[StreamEvent]) -> None:
         lane = self.session.lane_name
         for event in found:
             is_on_main = lane == "main"
@@ -767,7 +767,7 @@ def _body(entry: Entry) -> Mapping[str, Any]:
         return entry.as_stored
 
 
-def heard(message: Mapping[str, Any], uuid: str) -> Iterator[Event]:
+def heard(message: Mapping[str, Any], uuid: str) -> Iterator[StreamEvent]:
     """The events of a message to the model, kept as the entry of a uuid."""
     for index, block in enumerate(blocks_of(message)):
         if is_result_block(block):

@@ -28,13 +28,13 @@ from sessiontree.core.jsonbytes import plain
 from sessiontree.core.message import kind_of
 from sessiontree.errors import EntryError, UsageError, warn
 from sessiontree.recording import events
-from sessiontree.recording.events import Event, Position
+from sessiontree.recording.events import Position, StreamEvent
 from sessiontree.recording.lane import (
     FIRST,
     PREFIX,
     Earlier,
     RecordedLane,
-    Spending,
+    TurnSpending,
     is_kept,
     spent_in_all,
     spent_since_start,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from sessiontree.session import Session
 
 
-class Lines:
+class StreamLines:
     """Splits chunks of bytes into whole lines, and counts them; a chunk may end anywhere."""
 
     def __init__(self) -> None:
@@ -141,10 +141,10 @@ class StreamAccumulator:
         self._session = session
         self._granularity: Granularity = granularity
         self._prompt = prompt
-        self._lines = Lines()
+        self._lines = StreamLines()
         self._waiting: deque[bytes] = deque()
-        self._events: list[Event] = []
-        self._spending: Spending | None = None
+        self._events: list[StreamEvent] = []
+        self._spending: TurnSpending | None = None
         self._earlier: Earlier = "recorded"
         self._reports: list[dict[str, Any]] = []
         self._lanes: dict[str, RecordedLane] = {}
@@ -154,7 +154,7 @@ class StreamAccumulator:
         self._is_warned = False
         self.recognized = 0
 
-    def feed(self, chunk: bytes | str) -> list[Event]:
+    def feed(self, chunk: bytes | str) -> list[StreamEvent]:
         """Take the next piece of the stream, which may end anywhere. Returns the new events.
 
         A line that is not an event is stored as a `custom` entry, with a warning.
@@ -174,7 +174,7 @@ class StreamAccumulator:
         self._take_lines()
         return self._events.copy()
 
-    def take(self, event: Mapping[str, Any]) -> list[Event]:
+    def take(self, event: Mapping[str, Any]) -> list[StreamEvent]:
         """Take a decoded event. Returns the new events.
 
         Raises:
@@ -188,7 +188,7 @@ class StreamAccumulator:
         self._take(dict(event))
         return self._events.copy()
 
-    def close(self) -> list[Event]:
+    def close(self) -> list[StreamEvent]:
         """Take the rest of the stream, and end open messages. A second call does nothing.
 
         If a message is cut off, the part that arrived is stored and marked. If another accumulator
@@ -314,7 +314,7 @@ class StreamAccumulator:
         if not self._lanes:
             is_new = _is_start(event) and not is_kept(self._session, event)
             if is_new:
-                self._spending, about = Spending(), {FIRST: True}
+                self._spending, about = TurnSpending(), {FIRST: True}
                 self._earlier = "new" if isinstance(event.get("uuid"), str) else "maybe"
             self._ask(event, is_new=is_new)
         elif self._is_asking:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from sessiontree.core.blocks import Contents, is_handle_of_message, message_uuid
+from sessiontree.core.blocks import EntryContents, is_handle_of_message, message_uuid
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.message import (
     block_text,
@@ -29,9 +29,9 @@ from sessiontree.errors import SessionTreeError, UsageError, warn
 from sessiontree.recording.events import (
     AssistantMessage,
     ContentEnd,
-    Event,
     Passthrough,
     Position,
+    StreamEvent,
     ThinkingEnd,
     ToolResult,
     ToolUseEnd,
@@ -45,10 +45,10 @@ if TYPE_CHECKING:
 _PIECES = ("block", "message_end")
 
 
-def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[Event]:
+def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[StreamEvent]:
     """See `Session.conversation`."""
     missing: list[str] = []
-    contents = Contents(None, False, missing)
+    contents = EntryContents(None, False, missing)
     path = [contents.whole(entry) for entry in cursor.path(ref)]
     for cause in missing:
         warn(cause)
@@ -102,7 +102,7 @@ def _message_of(cursor: Cursor, entry: Entry) -> Any:
     return found.message
 
 
-def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
+def _of_pieces(members: Sequence[Entry]) -> Iterator[StreamEvent]:
     """The events of a message that was written block by block."""
     for index, entry in sorted(_by_index(members).items()):
         yield from ended(entry["block"], Position(entry.uuid, index))
@@ -112,7 +112,7 @@ def _of_pieces(members: Sequence[Entry]) -> Iterator[Event]:
     yield AssistantMessage(position=Position(last.uuid), stop_reason=reason)
 
 
-def _of_message(entry: Entry, message: Any) -> Iterator[Event]:
+def _of_message(entry: Entry, message: Any) -> Iterator[StreamEvent]:
     if not isinstance(message, Mapping):
         yield from _other(entry)
         return
@@ -140,7 +140,7 @@ def _of_message(entry: Entry, message: Any) -> Iterator[Event]:
         yield Passthrough(event_type=role, position=Position(uuid), data=message)
 
 
-def _apart_from_content(message: Mapping[str, Any], position: Position) -> Iterator[Event]:
+def _apart_from_content(message: Mapping[str, Any], position: Position) -> Iterator[StreamEvent]:
     """Content beside `content` in OpenAI's shapes: calls, and thinking that is a message."""
     summary = message.get("summary")
     if kind_of(message) == "reasoning":
@@ -155,7 +155,7 @@ def _apart_from_content(message: Mapping[str, Any], position: Position) -> Itera
         yield ToolUseEnd(position=position, tool_use_id=call.id, tool_name=call.name, input=input)
 
 
-def _other(entry: Entry) -> Iterator[Event]:
+def _other(entry: Entry) -> Iterator[StreamEvent]:
     kind, data = entry.type, entry.body
     if kind == "custom":
         kind, data = str(entry.get("customType")), entry.get("data")

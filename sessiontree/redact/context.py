@@ -315,7 +315,7 @@ _FED: Final = re.compile(
 _MOST_ARGUMENTS: Final = 24
 
 
-class _Argument(NamedTuple):
+class _CommandArgument(NamedTuple):
     """An argument of a command."""
 
     start: int
@@ -325,7 +325,7 @@ class _Argument(NamedTuple):
     name: str  # what it is set to: `NAME=` of the argument itself, or the word before it
 
 
-def _arguments(text: str, start: int) -> Iterator[_Argument]:
+def _arguments(text: str, start: int) -> Iterator[_CommandArgument]:
     """The arguments of a command from a place on, without the names of options and settings."""
     option = before = ""
     for _ in range(_MOST_ARGUMENTS):
@@ -345,7 +345,7 @@ def _arguments(text: str, start: int) -> Iterator[_Argument]:
             at, name = pair.end(), pair[0]
         if group == "bare":
             end = at + len(text[at:end].rstrip(",.:"))
-        yield _Argument(at, end, text[at:end], option, name or before)
+        yield _CommandArgument(at, end, text[at:end], option, name or before)
         before = "" if option or name else text[at:end]
         option = ""
 
@@ -367,7 +367,7 @@ def _set_secrets(text: str) -> Iterator[tuple[int, int]]:
             yield fed.span("bare")
 
 
-def _is_argument_secret(head: re.Match[str], argument: _Argument) -> bool:
+def _is_argument_secret(head: re.Match[str], argument: _CommandArgument) -> bool:
     value, name = argument.text, argument.name
     if head["secret"] is None:
         if name.endswith("=") and keyword_of(name[:-1]) is not None:

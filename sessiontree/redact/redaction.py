@@ -4,11 +4,11 @@ A mask is `[redacted:RULE:N]`: within one `Redaction` the same secret always has
 two secrets never share one, so a reader can follow. A home directory becomes `~`. JSON text stays
 JSON text: it is masked by its values, and written in its own style.
 
-A `View` is a text as a person reads it, where its spelling hides a secret. It knows for each of its
-spans where that is in the text. `plain` has no characters that a terminal does not show, and the
-characters that escapes (`\\u0073`, `\\x73`, `%2D`, `&#45;`) and full-width letters spell. `joined`
-has words without the markup and line breaks in them; only formats are searched there, because
-context does not survive it.
+A `ReplacedText` is a text as a person reads it, where its spelling hides a secret. It knows for
+each of its spans where that is in the text. `plain` has no characters that a terminal does not
+show, and the characters that escapes (`\\u0073`, `\\x73`, `%2D`, `&#45;`) and full-width letters
+spell. `joined` has words without the markup and line breaks in them; only formats are searched
+there, because context does not survive it.
 
 No rule finds a secret that is split over several strings, or is in an image, an archive, or text
 that was encoded (base64) or encrypted.
@@ -89,7 +89,7 @@ _SHORTEST: Final = 20  # characters of a key that is worth putting together
 Span = tuple[int, int]
 
 
-class View:
+class ReplacedText:
     """A text with some pieces replaced."""
 
     def __init__(self, text: str, pieces: list[tuple[int, int, str]]) -> None:
@@ -121,7 +121,7 @@ class View:
         return place, place + 1
 
 
-def plain(text: str) -> View | None:
+def plain(text: str) -> ReplacedText | None:
     """The view without what hides characters, or None where nothing does."""
     pieces: list[tuple[int, int, str]] = []
     at = 0
@@ -131,7 +131,7 @@ def plain(text: str) -> View | None:
         at = sign.end() if match is None else match.end()
         if match is not None:
             pieces.append((*match.span(), _shown(match)))
-    return View(text, pieces) if pieces else None
+    return ReplacedText(text, pieces) if pieces else None
 
 
 def seen(text: str) -> str:
@@ -140,7 +140,7 @@ def seen(text: str) -> str:
     return text if view is None else view.text
 
 
-def joined(text: str) -> Iterator[tuple[int, View]]:
+def joined(text: str) -> Iterator[tuple[int, ReplacedText]]:
     """Each word with markup or a line break within, put together, and where it starts."""
     if len(text) <= _SHORTEST or _BREAK_SIGN.search(text) is None:
         return
@@ -150,7 +150,7 @@ def joined(text: str) -> Iterator[tuple[int, View]]:
             continue
         if _BASE64.search(text[max(match.start() - 24, 0) : match.start()]) is not None:
             continue  # a line of base64
-        view = View(word, [(*piece.span(), "") for piece in _MARKUP.finditer(word)])
+        view = ReplacedText(word, [(*piece.span(), "") for piece in _MARKUP.finditer(word)])
         if len(view.text) >= _SHORTEST and any(map(str.isdigit, view.text)):
             yield match.start(), view
 
@@ -232,7 +232,7 @@ _STYLES: Final[tuple[dict[str, Any], ...]] = (
 """How programs write JSON; the first is for text in no style known."""
 
 
-class _Found(NamedTuple):
+class _FoundSecret(NamedTuple):
     """A secret in a text."""
 
     start: int
@@ -303,7 +303,7 @@ class Redaction:
 
         Images and other bytes are left out, because they cannot be searched.
         """
-        return _Pass(self, entry, 0).run(value)
+        return _MaskingPass(self, entry, 0).run(value)
 
     def report(self) -> dict[str, Any]:
         """Return what was masked and where, as `--json` prints it. No secret is in the report."""
@@ -370,7 +370,7 @@ class Redaction:
             return self._json_lines(text, entry, depth)
         if self._of_key(text, key) is not None:
             return None
-        masked = _Pass(self, entry, depth + 1).run(value)
+        masked = _MaskingPass(self, entry, depth + 1).run(value)
         if masked is value:
             return text
         inner = text.strip()
@@ -412,7 +412,7 @@ class Redaction:
         parts.append(text[at:])
         return "".join(parts)
 
-    def _of_key(self, text: str, key: str | None) -> _Found | None:
+    def _of_key(self, text: str, key: str | None) -> _FoundSecret | None:
         """The whole text, where its key says that it is a secret."""
         keyword = None if key is None or key in self._unmarked else keyword_of(key)
         if key is not None and keyword is None and len(self._unmarked) < _MOST_KEYS:
@@ -420,9 +420,9 @@ class Redaction:
         if keyword is None or not is_secret_value(keyword, text) or ASSIGNED not in self._names:
             return None
         rule = next(rule for rule in self._rules if rule.name == ASSIGNED)
-        return _Found(0, len(text), self._names.index(ASSIGNED), rule, text)
+        return _FoundSecret(0, len(text), self._names.index(ASSIGNED), rule, text)
 
-    def _spans(self, text: str, key: str | None) -> list[_Found]:
+    def _spans(self, text: str, key: str | None) -> list[_FoundSecret]:
         found = [] if text in self._plain_texts else self._found_anywhere(text)
         whole = self._of_key(text, key)
         if whole is not None:
@@ -430,7 +430,7 @@ class Redaction:
         if len(found) < 2:
             return found
         found.sort(key=lambda each: (each.start, each.end))
-        apart: list[_Found] = []
+        apart: list[_FoundSecret] = []
         for each in found:
             if apart and each.start < apart[-1].end:
                 apart[-1] = _together(text, apart[-1], each)
@@ -438,7 +438,7 @@ class Redaction:
                 apart.append(each)
         return apart
 
-    def _found_anywhere(self, text: str) -> list[_Found]:
+    def _found_anywhere(self, text: str) -> list[_FoundSecret]:
         is_long = len(text) >= _SHORTEST_LONG
         if is_long and text in self._plain_long:
             return []
@@ -453,11 +453,11 @@ class Redaction:
             self._plain_texts.add(text)
         return found
 
-    def _found(self, text: str, rules: Rules) -> Iterator[_Found]:
+    def _found(self, text: str, rules: Rules) -> Iterator[_FoundSecret]:
         for start, end, rule in rules.spans(text):
-            yield _Found(start, end, self._names.index(rule.name), rule, text[start:end])
+            yield _FoundSecret(start, end, self._names.index(rule.name), rule, text[start:end])
 
-    def _found_behind(self, text: str) -> Iterator[_Found]:
+    def _found_behind(self, text: str) -> Iterator[_FoundSecret]:
         """The secrets that the spelling of the text hides, as spans of the text."""
         view = plain(text)
         if view is not None:
@@ -501,10 +501,12 @@ class Redaction:
             self.masked[rule.name, entry] += 1
         return word[:start] + self._mask(rule.name, word[start:end]) + word[end:]
 
-    def _around_masks(self, text: str, spans: list[_Found]) -> list[tuple[int, int, _Found | None]]:
+    def _around_masks(
+        self, text: str, spans: list[_FoundSecret]
+    ) -> list[tuple[int, int, _FoundSecret | None]]:
         """The spans without text that is masked already, and the masks, in order."""
         masks = [match.span() for match in _MASK.finditer(text)]
-        pieces: list[tuple[int, int, _Found | None]] = [(*span, None) for span in masks]
+        pieces: list[tuple[int, int, _FoundSecret | None]] = [(*span, None) for span in masks]
         at = 0
         for found in spans:
             start, end = found.start, found.end
@@ -542,7 +544,7 @@ class Redaction:
         return f"[redacted:{name}:{number}]"
 
 
-def _together(text: str, one: _Found, other: _Found) -> _Found:
+def _together(text: str, one: _FoundSecret, other: _FoundSecret) -> _FoundSecret:
     """Two secrets that overlap as one, of the rule that goes first."""
     first = min(one, other, key=lambda each: each.place)
     start, end = min(one.start, other.start), max(one.end, other.end)
@@ -641,7 +643,7 @@ def _marks(holder: Any, key: Any, above: str) -> str | None:
     return "api_key" if is_of_service else key
 
 
-class _Pass:
+class _MaskingPass:
     def __init__(self, redaction: Redaction, entry: str | None, depth: int) -> None:
         self._redaction = redaction
         self._entry = entry

@@ -42,15 +42,19 @@ _LONGEST_CELL: Final = 40  # of a header
 _Cell = tuple[int, int]
 
 
-class _Line(NamedTuple):
+class _TableLine(NamedTuple):
     start: int
     end: int
     next: int  # where the next line starts
 
 
-def _line_at(text: str, start: int) -> _Line:
+def _line_at(text: str, start: int) -> _TableLine:
     found = _BREAK.search(text, start)
-    return _Line(start, len(text), len(text)) if found is None else _Line(start, *found.span())
+    return (
+        _TableLine(start, len(text), len(text))
+        if found is None
+        else _TableLine(start, *found.span())
+    )
 
 
 def _start_of_line(text: str, first: int, at: int) -> int:
@@ -59,7 +63,7 @@ def _start_of_line(text: str, first: int, at: int) -> int:
     return max(first, broken + 1, spelled + 2 if spelled >= 0 else 0)
 
 
-def _cells(text: str, line: _Line, sign: str) -> list[_Cell]:
+def _cells(text: str, line: _TableLine, sign: str) -> list[_Cell]:
     """The cells of a line, without what surrounds their text."""
     if not sign:
         start = max(line.start, text.rfind('"', line.start, line.end - 1) + 1)  # of a quoted table
@@ -125,7 +129,7 @@ def _is_header(text: str, cells: list[_Cell]) -> bool:
     return all(_NAME.fullmatch(text, *cell) for cell in ((start, end), *others))
 
 
-def _rows(text: str, header: _Line, cells: list[_Cell], sign: str) -> Iterator[_Line]:
+def _rows(text: str, header: _TableLine, cells: list[_Cell], sign: str) -> Iterator[_TableLine]:
     """The lines of a table below its header."""
     line = header
     while line.next < len(text):

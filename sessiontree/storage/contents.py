@@ -18,7 +18,7 @@ from stat import S_IFREG
 from typing import IO, Final
 
 from sessiontree.storage.fs import Stat, Times
-from sessiontree.storage.place import Content, Contents
+from sessiontree.storage.place import Contents, StoredContent
 from sessiontree.storage.sidecars import name_beside
 
 _IN_MEMORY: Final = 8 * 1024 * 1024
@@ -43,7 +43,7 @@ class ContentFiles:
         self._root = root
         self._beside: dict[str, IO[bytes]] = {}
         self._renamed: set[str] = set()  # of which no look is needed to know that they are gone
-        self._open: dict[int, tuple[str, Content | None]] = {}
+        self._open: dict[int, tuple[str, StoredContent | None]] = {}
         self._numbers = itertools.count(1)
 
     def _key(self, path: str) -> str:

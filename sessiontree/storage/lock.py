@@ -170,14 +170,14 @@ class ThreadLock:
     def __init__(self, name: str) -> None:
         self._name = name
         self.lock = threading.RLock()
-        self.blocks: tuple[ref[Block], ...] = ()
+        self.blocks: tuple[ref[HeldBlock], ...] = ()
 
     @property
     def depth(self) -> int:
         """How many blocks of the thread that holds the lock are not over."""
         return len(self.running()) if self.blocks else 0
 
-    def running(self) -> tuple[ref[Block], ...]:
+    def running(self) -> tuple[ref[HeldBlock], ...]:
         """Return the blocks that are not over."""
         return _running(self.blocks)
 
@@ -202,12 +202,12 @@ class ThreadLock:
                 "own thread, or start the thread after the block"
             )
 
-    def inside(self) -> Block:
+    def inside(self) -> HeldBlock:
         """Make a block that holds the lock, for threads that are started in it."""
-        return Block(self)
+        return HeldBlock(self)
 
 
-class Block:
+class HeldBlock:
     """A block of code that holds a lock across calls, in the thread that is alone.
 
     Invariant: it is over as soon as its end begins, or nothing refers to it any more. So an
@@ -234,11 +234,11 @@ class Block:
         _BLOCKS.set(_running(_BLOCKS.get()))
 
 
-def _running(blocks: Iterable[ref[Block]]) -> tuple[ref[Block], ...]:
+def _running(blocks: Iterable[ref[HeldBlock]]) -> tuple[ref[HeldBlock], ...]:
     return tuple(each for each in blocks if (block := each()) and not block.is_over)
 
 
-_BLOCKS: Final[ContextVar[tuple[ref[Block], ...]]] = ContextVar(
+_BLOCKS: Final[ContextVar[tuple[ref[HeldBlock], ...]]] = ContextVar(
     "blocks that hold a lock", default=()
 )
 """The blocks that the calling code is inside of; `asyncio.to_thread` passes them on."""

@@ -18,9 +18,9 @@ from sessiontree.storage.log import BlobPlace, MemoryLog
 from sessiontree.storage.names import BLOBS
 from sessiontree.storage.place import (
     Address,
-    Content,
     Ends,
-    Found,
+    StoredContent,
+    StoredSession,
     address_of,
     check_name,
     name_in,
@@ -39,9 +39,9 @@ class MemoryContents:
     def put(self, key: str, source: IO[bytes]) -> None:
         self._contents[key] = source.read(), time.time()
 
-    def look(self, key: str) -> Content | None:
+    def look(self, key: str) -> StoredContent | None:
         found = self._contents.get(key)
-        return None if found is None else Content(len(found[0]), found[1])
+        return None if found is None else StoredContent(len(found[0]), found[1])
 
     def read(self, key: str, offset: int, size: int) -> bytes:
         return self._content(key)[offset : offset + size]
@@ -123,15 +123,15 @@ class MemoryPlace:
             log.blobs = self.blobs(name)
             self._logs[name] = log
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredSession | None:
         with self._lock:
             return self._found(name) if name in self._logs else None
 
-    def _found(self, name: str) -> Found:
+    def _found(self, name: str) -> StoredSession:
         log = self._log(name)
-        return Found(name, log.size(), log.modified)
+        return StoredSession(name, log.size(), log.modified)
 
-    def list(self, prefix: str = "") -> Iterator[Found]:
+    def list(self, prefix: str = "") -> Iterator[StoredSession]:
         with self._lock:
             names = [name for name in self._logs if name.startswith(prefix)]
             found = [self._found(name) for name in names]

@@ -64,7 +64,7 @@ _ALIASES: Final = {"postgres": "postgresql"}
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)(://?)")
 
 
-class Found(NamedTuple):
+class StoredSession(NamedTuple):
     """A session in a place: its name, its bytes, and the seconds since 1970 of its last change."""
 
     name: str
@@ -75,13 +75,13 @@ class Found(NamedTuple):
 class Ends(NamedTuple):
     """A session in a place with the bytes at its start and at its end, which may overlap."""
 
-    found: Found
+    found: StoredSession
     head: bytes
     tail: bytes
     problem: StorageError | None = None  # why the session cannot be read; the bytes are then empty
 
 
-class Content(NamedTuple):
+class StoredContent(NamedTuple):
     """A content: its bytes, and when it was put, in seconds since 1970."""
 
     size: int
@@ -104,7 +104,7 @@ class Contents(Protocol):
         It is durable when this returns.
         """
 
-    def look(self, key: str) -> Content | None:
+    def look(self, key: str) -> StoredContent | None:
         """The size and the time of a content; None if there is none."""
 
     def read(self, key: str, offset: int, size: int) -> bytes:
@@ -160,10 +160,10 @@ class Place(Protocol):
             SessionExistsError: there is one of this name.
         """
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredSession | None:
         """The session of a name, or None."""
 
-    def list(self, prefix: str = "") -> Iterator[Found]:
+    def list(self, prefix: str = "") -> Iterator[StoredSession]:
         """The sessions whose names begin with a text, in no fixed order, also damaged ones."""
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:

@@ -10,16 +10,16 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from sessiontree.context.providers.reading import (
-    Call,
     Hosted,
     Media,
+    MessageReader,
     Part,
-    Reading,
     Result,
-    Text,
+    SentCall,
+    TextPart,
     Thinking,
 )
-from sessiontree.context.providers.values import Notes
+from sessiontree.context.providers.values import RequestNotes
 from sessiontree.core.display import before_cut
 from sessiontree.core.message import Message, json_text
 
@@ -45,7 +45,7 @@ def summary_request(messages: Iterable[Message], instructions: str | None) -> st
 
 def dialogue(messages: Iterable[Message]) -> str:
     """Messages as text, each part below a line that names the speaker."""
-    reading, names = Reading(Notes(), None), dict[str, str]()
+    reading, names = MessageReader(RequestNotes(), None), dict[str, str]()
     parts: list[str] = []
     last = ""
     for message in messages:
@@ -58,16 +58,18 @@ def dialogue(messages: Iterable[Message]) -> str:
 
 def _passages(part: Part, side: str, names: dict[str, str]) -> Iterator[tuple[str, str]]:
     """The title and the text of a part; `names` has the tool of each call so far."""
-    if isinstance(part, Text):
+    if isinstance(part, TextPart):
         yield side, part.text
     elif isinstance(part, Media):
         yield side, _media(part)
-    elif isinstance(part, Call):
+    elif isinstance(part, SentCall):
         names[part.id] = part.name
         yield f"call of {part.name or 'a tool'}", _cut(_as_text(part.arguments))
     elif isinstance(part, Result):
         name = part.name or names.get(part.id) or "a call"
-        texts = [piece.text if isinstance(piece, Text) else _media(piece) for piece in part.parts]
+        texts = [
+            piece.text if isinstance(piece, TextPart) else _media(piece) for piece in part.parts
+        ]
         title = "failed result" if part.failed else "result"
         yield f"{title} of {name}", _cut("\n".join(texts)) or "(empty)"
     elif isinstance(part, Hosted):

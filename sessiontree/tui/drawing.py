@@ -34,19 +34,19 @@ from sessiontree.views.work import TurnEvent
 _MOST: Final = 4  # characters for each column: combining ones need no column
 
 
-class Piece(NamedTuple):
+class Span(NamedTuple):
     """A text in a role."""
 
     text: str
     role: str = ""
 
 
-Line = Sequence[Piece]
+Line = Sequence[Span]
 
 
-def fitted(line: Line, width: int) -> list[Piece]:
+def fitted(line: Line, width: int) -> list[Span]:
     """The pieces that have room in so many columns, each made safe for the terminal."""
-    found: list[Piece] = []
+    found: list[Span] = []
     for text, role in line:
         if width <= 0:
             break
@@ -54,7 +54,7 @@ def fitted(line: Line, width: int) -> list[Piece]:
         shown = cut(start, width)
         width -= columns_of(shown)
         if shown:
-            found.append(Piece(shown, role))
+            found.append(Span(shown, role))
     return found
 
 
@@ -62,13 +62,13 @@ def text_of(line: Line) -> str:
     return "".join(piece.text for piece in line)
 
 
-def beside(left: Line, right: Line, width: int) -> list[Piece]:
+def beside(left: Line, right: Line, width: int) -> list[Span]:
     """A line whose right part ends at the width; the left part gets what that leaves."""
     ends = fitted(right, width)
     room = width - columns_of(text_of(ends)) - (2 if ends else 0)
     starts = fitted(left, room)
     gap = width - columns_of(text_of(starts)) - columns_of(text_of(ends))
-    return [*starts, Piece(" " * max(0, gap)), *ends]
+    return [*starts, Span(" " * max(0, gap)), *ends]
 
 
 _LONGEST: Final = 400
@@ -81,17 +81,17 @@ def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
     when = briefly_ago(now.timestamp() - moment(one.modified))
     agent = command_of(agent_of(one))
     left = [
-        Piece(f"{when:>4}  ", "dim"),
-        Piece(filled(agent, 11) + "  ", "agent"),
-        Piece(title_of(one, _LONGEST)),
+        Span(f"{when:>4}  ", "dim"),
+        Span(filled(agent, 11) + "  ", "agent"),
+        Span(title_of(one, _LONGEST)),
     ]
     note = note_of(one, {})
-    right = [Piece(f"{note}  ", "label")] if note else []
+    right = [Span(f"{note}  ", "label")] if note else []
     if width >= _WIDE:
-        right.append(Piece(f"{filled(folder_of(one), 16)}  ", "dim"))
-        right.append(Piece("      " if one.turns is None else f"{one.turns:>4,} t", "dim"))
-    right.append(Piece(f"{dollars(one.cost) if one.cost else '':>8}", "number"))
-    right.append(Piece(f"{size_in_short(one.bytes):>8}", "dim"))
+        right.append(Span(f"{filled(folder_of(one), 16)}  ", "dim"))
+        right.append(Span("      " if one.turns is None else f"{one.turns:>4,} t", "dim"))
+    right.append(Span(f"{dollars(one.cost) if one.cost else '':>8}", "number"))
+    right.append(Span(f"{size_in_short(one.bytes):>8}", "dim"))
     return beside(left, right, width)
 
 
@@ -109,12 +109,12 @@ def preview_lines(one: SessionInfo, width: int, now: datetime) -> list[Line]:
         facts.insert(3, dollars(one.cost))
     past = ago(now.timestamp() - moment(one.modified))
     lines: list[Line] = [
-        [Piece(title_of(one, _LONGEST), "title")],
-        [Piece(" · ".join([*filter(None, facts), past]), "dim")],
-        [Piece(one.cwd or "(no directory)", "dim")],
+        [Span(title_of(one, _LONGEST), "title")],
+        [Span(" · ".join([*filter(None, facts), past]), "dim")],
+        [Span(one.cwd or "(no directory)", "dim")],
     ]
     asked = wrapped(one_line(one.first_message or "", _LONGEST), width)[:_PROMPT_LINES]
-    return [*lines, *([Piece(line)] for line in asked if line)]
+    return [*lines, *([Span(line)] for line in asked if line)]
 
 
 def matching(sessions: Sequence[SessionInfo], words: str) -> list[SessionInfo]:
@@ -132,14 +132,14 @@ def title_lines(count: int, among: int, words: str, order: str) -> tuple[Line, L
     """The title of the list: how many sessions, and which."""
     found = f"{count:,} of {among:,}" if words else f"{among:,}"
     noun = "session" if among == 1 else "sessions"
-    return [Piece(f"sessiontree · {found} {noun}")], [Piece(f"by {order}")]
+    return [Span(f"sessiontree · {found} {noun}")], [Span(f"by {order}")]
 
 
 _LEAST_WORK: Final = 24
 _MOST_INDENTED: Final = 8
 
 
-class Row(NamedTuple):
+class OutlineRow(NamedTuple):
     """A row of the outline.
 
     Attributes:
@@ -164,7 +164,9 @@ class Row(NamedTuple):
         return self.kind == "turn" and self.key is not None
 
 
-def rows_of(outline: SessionOutline, folded: Collection[str], opened: Collection[str]) -> list[Row]:
+def rows_of(
+    outline: SessionOutline, folded: Collection[str], opened: Collection[str]
+) -> list[OutlineRow]:
     """The rows; branches are open but those `folded`, subagents closed but those `opened`.
 
     A key is the uuid of the first entry of a branch, or the lane of a subagent.
@@ -174,41 +176,41 @@ def rows_of(outline: SessionOutline, folded: Collection[str], opened: Collection
     def is_folded(run: Run) -> bool:
         return bool(run.joint) and turns[run.nodes[0]].uuid in folded
 
-    rows: list[Row] = []
+    rows: list[OutlineRow] = []
     for run in layout(shape, deepest=_MOST_INDENTED, folded=is_folded):
         key = turns[run.nodes[0]].uuid if run.joint else None
         if run.is_folded:
             first = run.nodes[0]
-            rows.append(Row("turn", first, run.level, key, len(inside(shape, first))))
+            rows.append(OutlineRow("turn", first, run.level, key, len(inside(shape, first))))
             continue
         for place in run.nodes:
-            rows.append(Row("turn", place, run.level, key))
+            rows.append(OutlineRow("turn", place, run.level, key))
             rows += _rows_below(turns[place], rows[-1], opened)
             key = None
     return rows
 
 
-def _rows_below(turn: Turn, row: Row, opened: Collection[str]) -> Iterator[Row]:
+def _rows_below(turn: Turn, row: OutlineRow, opened: Collection[str]) -> Iterator[OutlineRow]:
     """The rows of the events and the subagents of a turn."""
     for item, event in enumerate(turn.events):
         if event.kind in EVENTS:
-            yield Row("event", row.turn, row.level, item=item)
+            yield OutlineRow("event", row.turn, row.level, item=item)
     for item, agent in enumerate(turn.subagents):
         if agent.own:
             continue
         key = agent.lane if agent.turns else None
         count = 0 if key in opened else len(agent.turns)
-        yield Row("subagent", row.turn, row.level + 1, key, count, item)
+        yield OutlineRow("subagent", row.turn, row.level + 1, key, count, item)
         if key in opened:
-            yield from (Row("turn", at, row.level + 2) for at in agent.turns)
+            yield from (OutlineRow("turn", at, row.level + 2) for at in agent.turns)
 
 
-def row_line(outline: SessionOutline, row: Row, width: int) -> Line:
+def row_line(outline: SessionOutline, row: OutlineRow, width: int) -> Line:
     """A row of the outline on the screen."""
     turn = outline.turns[row.turn]
-    indent = Piece("│ " * min(row.level, _MOST_INDENTED), "dim")
+    indent = Span("│ " * min(row.level, _MOST_INDENTED), "dim")
     if row.kind == "event":
-        return [indent, Piece("      "), *_event(turn.events[row.item])]
+        return [indent, Span("      "), *_event(turn.events[row.item])]
     if row.kind == "subagent":
         return beside([indent, *_subagent(turn.subagents[row.item], row)], (), width)
     return _turn(outline, turn, row, indent, width)
@@ -217,45 +219,45 @@ def row_line(outline: SessionOutline, row: Row, width: int) -> Line:
 def last_line(turn: Turn, width: int) -> Line:
     """A turn of a session whose outline is not read yet."""
     alone = SessionOutline("", None, None, None, (turn,), None, None, turn.work)
-    return row_line(alone, Row("turn", 0), width)
+    return row_line(alone, OutlineRow("turn", 0), width)
 
 
-def _turn(outline: SessionOutline, turn: Turn, row: Row, indent: Piece, width: int) -> Line:
+def _turn(outline: SessionOutline, turn: Turn, row: OutlineRow, indent: Span, width: int) -> Line:
     is_here = outline.here is not None and outline.turns[outline.here] is turn
     mark = "●" if turn.current else "○"
     number = "↳" if turn.subagent else turn.name if turn.number or outline.id else "…"
-    left = [indent, Piece(mark + " ", "here" if turn.current else "dim")]
-    left.append(Piece(f"{number:<3} ", "number"))
+    left = [indent, Span(mark + " ", "here" if turn.current else "dim")]
+    left.append(Span(f"{number:<3} ", "number"))
     if row.inside:
-        left.append(Piece(f"▸ {row.inside:,} {'turn' if row.inside == 1 else 'turns'} ", "branch"))
-    left += [Piece(f"({name}) ", "branch") for name in turn.names]
-    left += [Piece(f"[{label}] ", "label") for _, label in turn.labels]
+        left.append(Span(f"▸ {row.inside:,} {'turn' if row.inside == 1 else 'turns'} ", "branch"))
+    left += [Span(f"({name}) ", "branch") for name in turn.names]
+    left += [Span(f"[{label}] ", "label") for _, label in turn.labels]
     if is_here:
-        left.append(Piece("◀ ", "here"))
-    left.append(Piece(asked_in(turn), "prompt" if turn.current else ""))
+        left.append(Span("◀ ", "here"))
+    left.append(Span(asked_in(turn), "prompt" if turn.current else ""))
     if turn.answer and turn.prompt is not None:
-        left.append(Piece(f"  → {told_in(turn)}", "dim"))
+        left.append(Span(f"  → {told_in(turn)}", "dim"))
     right = []
     for part in work_in(turn.work, max(_LEAST_WORK, width // 3), outcome_parts(turn)):
-        right += [Piece(" · ", "dim"), Piece(part.text, part.role or "dim")]
+        right += [Span(" · ", "dim"), Span(part.text, part.role or "dim")]
     moment = moment_of(turn.work.started)
     clock = "" if moment is None else moment.astimezone().strftime("%H:%M")
-    return beside(left, [*right[1:], Piece(f"  {clock}" if clock else "", "dim")], width)
+    return beside(left, [*right[1:], Span(f"  {clock}" if clock else "", "dim")], width)
 
 
 def _event(event: TurnEvent) -> Line:
     sign, role = EVENTS[event.kind]
     at = f" at {in_short(event.tokens)} tokens" if event.tokens else ""
-    return [Piece(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)]
+    return [Span(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)]
 
 
-def _subagent(agent: Subagent, row: Row) -> list[Piece]:
+def _subagent(agent: Subagent, row: OutlineRow) -> list[Span]:
     sign = "" if row.key is None else "▸ " if row.inside else "▾ "
-    found = [Piece(f"    {sign}↳ {agent.name}", "agent")]
+    found = [Span(f"    {sign}↳ {agent.name}", "agent")]
     if agent.missing:
-        return [*found, Piece("  its transcript is missing", "failure")]
+        return [*found, Span("  its transcript is missing", "failure")]
     parts = [part.text for part in work_in(agent.work, 40)]
-    return [*found, Piece(f": {agent.task}"), Piece("  " + " · ".join(parts), "dim")]
+    return [*found, Span(f": {agent.task}"), Span("  " + " · ".join(parts), "dim")]
 
 
 _MOST_ROWS: Final = 500
@@ -266,7 +268,7 @@ def draw_list(sessions: Sequence[SessionInfo], order: str) -> None:
     width, height = os.get_terminal_size()
     now = datetime.now(UTC)
     title, _ = title_lines(len(sessions), len(sessions), "", order)
-    rows = [row(1, [Piece(filled_to(title, width), "bar")])]
+    rows = [row(1, [Span(filled_to(title, width), "bar")])]
     for number, one in enumerate(sessions[: min(height - 3, _MOST_ROWS)], 3):
         rows.append(row(number, fitted(session_line(one, width, now), width)))
     write("".join(rows))
@@ -283,7 +285,7 @@ def row(number: int, line: Line) -> str:
     return f"\x1b[{number};1H\x1b[2K" + "".join(map(_coloured, line))
 
 
-def _coloured(piece: Piece) -> str:
+def _coloured(piece: Span) -> str:
     code = CODES[piece.role]
     if not code or (os.environ.get("NO_COLOR") and piece.role != "bar"):
         return piece.text
@@ -301,8 +303,8 @@ def draw_last(file: str) -> None:
     except (SessionTreeError, OSError):  # the browser tells it
         return
     width, height = os.get_terminal_size()
-    title = [Piece(file.rpartition("/")[2])]
-    rows = [row(1, [Piece(filled_to(title, width), "bar")])]
+    title = [Span(file.rpartition("/")[2])]
+    rows = [row(1, [Span(filled_to(title, width), "bar")])]
     for number, turn in enumerate(found[-max(1, height - 2) :], 2):
         rows.append(row(number, fitted(last_line(turn, width), width)))
     write("".join(rows))

@@ -19,7 +19,7 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from sessiontree.text.columns import CODES
-from sessiontree.tui.drawing import Line, Piece, fitted
+from sessiontree.tui.drawing import Line, Span, fitted
 
 Draw = Callable[[int, int], Line]
 """Gives the line of a number in so many columns."""
@@ -67,7 +67,7 @@ class Bar(Widget):
         return strip_of(self._line, self.size.width, is_chosen=self._is_reversed)
 
 
-class Page(Widget):
+class PreviewLines(Widget):
     """A few lines without a cursor, such as a preview."""
 
     def __init__(self, id: str) -> None:
@@ -100,7 +100,7 @@ class Lines(Widget):
 
     DEFAULT_CSS = "Lines { height: 1fr; }"
 
-    class Moved(Message):
+    class CursorMoved(Message):
         """The cursor is on another line."""
 
     class Chosen(Message):
@@ -125,7 +125,7 @@ class Lines(Widget):
         top = min(self.at, max(self.top, self.at - height + 1))
         self.top = max(0, min(top, self.count - height))
         self.refresh()
-        self.post_message(self.Moved())
+        self.post_message(self.CursorMoved())
 
     def move(self, by: int) -> None:
         self.go(self.at + by)
@@ -186,7 +186,7 @@ class Ask(ModalScreen[str | None]):
 
     def _show(self, text: str) -> None:
         self._text = text
-        pieces = [Piece(f"{self._question}: ", "title"), Piece(text), Piece(_ASKING_CURSOR, "dim")]
+        pieces = [Span(f"{self._question}: ", "title"), Span(text), Span(_ASKING_CURSOR, "dim")]
         self.query_one("#question", Bar).show(pieces)
 
     def on_key(self, event: events.Key) -> None:

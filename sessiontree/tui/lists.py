@@ -21,12 +21,20 @@ from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchHit, Wanted
-from sessiontree.library.spending import BY, By, Name, Row, Source, Spending, spendings_of
+from sessiontree.library.spending import (
+    BY,
+    By,
+    CountedFile,
+    Name,
+    Spending,
+    SpendingSum,
+    spendings_of,
+)
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.text.columns import cut, filled
 from sessiontree.text.pattern import Pattern
-from sessiontree.tui.drawing import Line, Piece
-from sessiontree.tui.reader import Reader
+from sessiontree.tui.drawing import Line, Span
+from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key, listing
 from sessiontree.views.costs import HOW_TO_GET, Prices, TurnCost, costs_of_turns, load
 from sessiontree.views.tree import Label
@@ -91,7 +99,7 @@ class HitsView(View, inherit_bindings=False):
         state = "" if self._is_done else " · searching …"
         if self._problems:
             state += f" · {len(self._problems):,} left out: {self._problems[0]}"
-        return [Piece(f"search: {self._words}")], [Piece(count + state)]
+        return [Span(f"search: {self._words}")], [Span(count + state)]
 
     def _line(self, number: int, width: int) -> Line:
         hit = self._hits[number]
@@ -99,11 +107,11 @@ class HitsView(View, inherit_bindings=False):
         turn = "" if hit.turn is None else f"{hit.turn}"
         who = filled(one_line(hit.speaker or hit.type), 10)
         return [
-            Piece(f"{hit.session[:8]:<8} {turn:>4}  ", "dim"),
-            Piece(f"{who} ", "number"),
-            Piece(hit.snippet[:start]),
-            Piece(hit.snippet[start:end], "found"),
-            Piece(hit.snippet[end:]),
+            Span(f"{hit.session[:8]:<8} {turn:>4}  ", "dim"),
+            Span(f"{who} ", "number"),
+            Span(hit.snippet[:start]),
+            Span(hit.snippet[start:end], "found"),
+            Span(hit.snippet[end:]),
         ]
 
     def action_choose(self) -> None:
@@ -125,7 +133,7 @@ class LabelsView(View, inherit_bindings=False):
     BINDINGS: ClassVar[list[Any]] = listing("read the turn")
     HINTS = "Enter read  ? keys  Esc back"
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: FileReader) -> None:
         super().__init__()
         self._reader = reader
         self._labels: list[Label] = []
@@ -141,15 +149,15 @@ class LabelsView(View, inherit_bindings=False):
             self.tell("this session has no label")
 
     def title_line(self) -> tuple[Line, Line]:
-        return [Piece("Labels")], [Piece(f"{len(self._labels):,}")]
+        return [Span("Labels")], [Span(f"{len(self._labels):,}")]
 
     def _line(self, number: int, width: int) -> Line:
         label = self._labels[number]
         return [
-            Piece("● " if label.current else "○ ", "here" if label.current else "dim"),
-            Piece(filled(label.label, width // 3) + "  ", "label"),
-            Piece(f"{label.uuid[:8]:<8}  ", "dim"),
-            Piece(label.preview),
+            Span("● " if label.current else "○ ", "here" if label.current else "dim"),
+            Span(filled(label.label, width // 3) + "  ", "label"),
+            Span(f"{label.uuid[:8]:<8}  ", "dim"),
+            Span(label.preview),
         ]
 
     def action_choose(self) -> None:
@@ -163,7 +171,7 @@ class CostsView(View, inherit_bindings=False):
     BINDINGS: ClassVar[list[Any]] = listing("read the turn")
     HINTS = "Enter read  ? keys  Esc back"
 
-    def __init__(self, reader: Reader, outline: SessionOutline) -> None:
+    def __init__(self, reader: FileReader, outline: SessionOutline) -> None:
         super().__init__()
         self._reader, self._outline = reader, outline
         self._costs: list[TurnCost] | None = None
@@ -201,7 +209,7 @@ class CostsView(View, inherit_bindings=False):
         parts += [f"~{dollars(listed)} estimated"] if listed else []
         if not parts and self._costs is not None:
             parts = ["no known cost"]
-        return [Piece("Costs by turn")], [Piece(" · ".join([*parts, tokens]))]
+        return [Span("Costs by turn")], [Span(" · ".join([*parts, tokens]))]
 
     def _line(self, number: int, width: int) -> Line:
         assert self._costs is not None
@@ -210,10 +218,10 @@ class CostsView(View, inherit_bindings=False):
         sign = "~" if cost.listed else ""
         name = f"{turn.name}{' ↳' if turn.subagent else ''}"
         return [
-            Piece(f"{sign + dollars(cost.dollars) if cost.dollars else '':>10}  ", "number"),
-            Piece(f"{in_short(turn.work.tokens):>6} tok  ", "dim"),
-            Piece(f"{name:<6} ", "number"),
-            Piece(asked_in(turn)),
+            Span(f"{sign + dollars(cost.dollars) if cost.dollars else '':>10}  ", "number"),
+            Span(f"{in_short(turn.work.tokens):>6} tok  ", "dim"),
+            Span(f"{name:<6} ", "number"),
+            Span(asked_in(turn)),
         ]
 
     def action_choose(self) -> None:
@@ -244,7 +252,7 @@ class SpendingView(View, inherit_bindings=False):
         self._sessions = originals_first(sessions)
         self._made: dict[By, Spending] | None = None
         self._by: By = "day"
-        self._rows: list[tuple[Name, Row]] = []
+        self._rows: list[tuple[Name, SpendingSum]] = []
         self._problems: list[str] = []
         self._read = 0
         self._is_left = False
@@ -266,7 +274,7 @@ class SpendingView(View, inherit_bindings=False):
 
     def _added_up(self) -> tuple[dict[By, Spending], Prices | None]:
         prices = load()
-        sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in self._sessions]
+        sources = [CountedFile(one.file, one.made_by or OWN, one.cwd) for one in self._sessions]
         found = spendings_of(sources, BY, prices, self._problems.append, shown=self._note)
         return found, prices
 
@@ -295,14 +303,14 @@ class SpendingView(View, inherit_bindings=False):
     def title_line(self) -> tuple[Line, Line]:
         if self._made is None:
             left = f"{self._read:,} of {len(self._sessions):,}"
-            return [Piece(f"Costs by {self._by}")], [Piece(f"reading {left}")]
+            return [Span(f"Costs by {self._by}")], [Span(f"reading {left}")]
         total = self._made[self._by].total
         cost = dollars(total.usage.cost + total.estimated)
         parts = [f"█ {dollars(total.usage.cost)} reported"] if total.usage.cost else []
         parts += [f"░ {dollars(total.estimated)} estimated"] if total.estimated else []
         parts += [f"{total.unpriced:,} no price"] if total.unpriced else []
         parts += [f"{len(self._problems):,} left out"] if self._problems else []
-        return [Piece(f"Costs by {self._by} · {cost}")], [Piece(" · ".join(parts))]
+        return [Span(f"Costs by {self._by} · {cost}")], [Span(" · ".join(parts))]
 
     def _line(self, number: int, width: int) -> Line:
         name, row = self._rows[number]
@@ -312,15 +320,15 @@ class SpendingView(View, inherit_bindings=False):
         shown = one_line(name, _LONGEST) if name else _UNKNOWN.get(self._by, "")
         wide = width // 3
         pieces = [
-            Piece(filled(cut(shown, wide), wide) + "  "),
-            Piece(f"{dollars(cost) if cost else '':>10}  ", "number"),
+            Span(filled(cut(shown, wide), wide) + "  "),
+            Span(f"{dollars(cost) if cost else '':>10}  ", "number"),
         ]
         if width >= _WIDE:
             tokens = f"{in_short(used.input):>6} in {in_short(used.output):>6} out "
             cached = f"{in_short(used.cache_read + used.cache_write):>6} cached  "
-            pieces.append(Piece(tokens + cached, "dim"))
+            pieces.append(Span(tokens + cached, "dim"))
         room = width - sum(len(piece.text) for piece in pieces)
         length = max(1, round(room * cost / most)) if cost and room > 0 else 0
         reported = min(length, round(length * used.cost / cost)) if cost else 0
-        pieces += [Piece("█" * reported, "branch"), Piece("░" * (length - reported), "label")]
+        pieces += [Span("█" * reported, "branch"), Span("░" * (length - reported), "label")]
         return pieces

@@ -15,10 +15,10 @@ from sessiontree.core.damage import Damage
 from sessiontree.library.one import opened_by_ends, with_agent
 from sessiontree.session import Session
 from sessiontree.tui import reader
-from sessiontree.tui.drawing import Line, Piece, Row, last_line, row_line, rows_of
+from sessiontree.tui.drawing import Line, OutlineRow, Span, last_line, row_line, rows_of
 from sessiontree.tui.leaving import Viewing, ask_to_resume
 from sessiontree.tui.lines import Ask
-from sessiontree.tui.reader import Reader
+from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 from sessiontree.views.rows import read_turn
 from sessiontree.views.turns import (
@@ -64,13 +64,13 @@ class OutlineView(View, inherit_bindings=False):
     def __init__(self, file: str, entry: str | None = None) -> None:
         super().__init__()
         self.file = file
-        self.reader = Reader(file)
-        self._early: Reader | None = None  # of the last turns, until the whole file is read
+        self.reader = FileReader(file)
+        self._early: FileReader | None = None  # of the last turns, until the whole file is read
         self.outline: SessionOutline | None = None
         self.has_written = False
         self._entry = entry
         self._last: list[Turn] = []
-        self._rows: list[Row] = []
+        self._rows: list[OutlineRow] = []
         self._folded: set[str] = set()
         self._opened: set[str] = set()
         self._progress = "reading …"
@@ -85,7 +85,7 @@ class OutlineView(View, inherit_bindings=False):
 
     def action_read(self) -> None:
         self.reader.close()
-        self.reader = Reader(self.file)
+        self.reader = FileReader(self.file)
         self.run_worker(self._read(), group="read", exclusive=True)
 
     async def _read(self) -> None:
@@ -114,7 +114,7 @@ class OutlineView(View, inherit_bindings=False):
         self.refresh_title()
 
     async def _read_last(self) -> list[Turn] | None:
-        self._early = self._early or Reader(self.file, opened_by_ends)
+        self._early = self._early or FileReader(self.file, opened_by_ends)
         last = await self.tried(self._early.ask(_latest))
         if last is None:
             self._early.close()
@@ -123,7 +123,7 @@ class OutlineView(View, inherit_bindings=False):
         return last
 
     @property
-    def _reading(self) -> Reader:
+    def _reading(self) -> FileReader:
         """What reads the turns that are shown."""
         return self.reader if self.outline is not None else self._early or self.reader
 
@@ -176,11 +176,11 @@ class OutlineView(View, inherit_bindings=False):
     def title_line(self) -> tuple[Line, Line]:
         found = self.outline
         if found is None:
-            return [Piece(self.file.rpartition("/")[2])], [Piece(self._progress)]
+            return [Span(self.file.rpartition("/")[2])], [Span(self._progress)]
         name = found.name or found.id[:8] or "a session without id"
         facts = [name, found.agent or "sessiontree", found.cwd or ""]
         did = " · ".join(part.text for part in work_in(found.work, self.size.width // 3))
-        return [Piece(" · ".join(filter(None, facts)))], [Piece(self._progress or did)]
+        return [Span(" · ".join(filter(None, facts)))], [Span(self._progress or did)]
 
     def _line(self, number: int, width: int) -> Line:
         if self.outline is not None:

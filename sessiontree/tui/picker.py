@@ -22,9 +22,9 @@ from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
 from sessiontree.storage.names import Report
 from sessiontree.tui import reader
-from sessiontree.tui.drawing import Line, Piece, matching, preview_lines, session_line, title_lines
+from sessiontree.tui.drawing import Line, Span, matching, preview_lines, session_line, title_lines
 from sessiontree.tui.leaving import Resume, Viewing, ask_to_resume
-from sessiontree.tui.lines import Bar, Lines, Page
+from sessiontree.tui.lines import Bar, Lines, PreviewLines
 from sessiontree.tui.outline import OutlineView
 from sessiontree.tui.view import HELP, MOVING, View, key
 
@@ -75,8 +75,8 @@ class Picker(View, inherit_bindings=False):
         yield Bar("title", "bar")
         yield Bar("filter")
         yield Lines()
-        yield Page("preview")
-        yield Page("foot")
+        yield PreviewLines("preview")
+        yield PreviewLines("foot")
 
     def opened(self) -> None:
         if self._is_read:
@@ -95,18 +95,20 @@ class Picker(View, inherit_bindings=False):
 
     def _refill(self, at: int) -> None:
         self._shown = matching(self._all, self._words)
-        self.query_one("#filter", Bar).show([Piece("> ", "dim"), Piece(self._words, "prompt")])
+        self.query_one("#filter", Bar).show([Span("> ", "dim"), Span(self._words, "prompt")])
         self.lines.fill(len(self._shown), self._line, at)
         if not self._shown:
             text = "no session has all these words" if self._words else "there is no session"
-            self.query_one("#preview", Page).show(lambda width: [[Piece(text, "dim")]])
+            self.query_one("#preview", PreviewLines).show(lambda width: [[Span(text, "dim")]])
 
     def _line(self, number: int, width: int) -> Line:
         return session_line(self._shown[number], width, self.now)
 
     def moved(self) -> None:
         if (one := self.chosen) is not None:
-            self.query_one("#preview", Page).show(lambda width: preview_lines(one, width, self.now))
+            self.query_one("#preview", PreviewLines).show(
+                lambda width: preview_lines(one, width, self.now)
+            )
 
     def on_key(self, event: events.Key) -> None:
         if event.key == "backspace":

@@ -43,7 +43,7 @@ def _readonly(file: str) -> Session:
     return Session.open(file, readonly=True)
 
 
-class Reader:
+class FileReader:
     """Answers questions about one session file, one after another."""
 
     def __init__(self, file: str, opening: Opening = _readonly) -> None:

@@ -9,9 +9,9 @@ from sessiontree.core.entry import moment_of
 from sessiontree.core.message import indented_text
 from sessiontree.text.columns import wrapped
 from sessiontree.tui import reader as actions
-from sessiontree.tui.drawing import Line, Piece, beside, text_of
+from sessiontree.tui.drawing import Line, Span, beside, text_of
 from sessiontree.tui.lines import Ask
-from sessiontree.tui.reader import Reader
+from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
 from sessiontree.views.parts import Part
 from sessiontree.views.rows import ReadEntry, read_turn
@@ -32,7 +32,7 @@ _ROLES: Final = {
 }
 
 
-class Shown(NamedTuple):
+class ReadingLine(NamedTuple):
     """A line of the turn: its entry, the part that folds here, and the text."""
 
     entry: int
@@ -40,17 +40,19 @@ class Shown(NamedTuple):
     line: Line
 
 
-def lines_of(entries: list[ReadEntry], unfolded: set[tuple[int, int]], width: int) -> list[Shown]:
+def lines_of(
+    entries: list[ReadEntry], unfolded: set[tuple[int, int]], width: int
+) -> list[ReadingLine]:
     """The lines of a turn in so many columns."""
-    found: list[Shown] = []
+    found: list[ReadingLine] = []
     for at, entry in enumerate(entries):
         if at:
-            found.append(Shown(at - 1, None, ()))
-        found.append(Shown(at, None, _heading(entry, width)))
+            found.append(ReadingLine(at - 1, None, ()))
+        found.append(ReadingLine(at, None, _heading(entry, width)))
         for number, part in enumerate(entry.parts):
             is_open = (at, number) in unfolded
             found += (
-                Shown(at, number, line)
+                ReadingLine(at, number, line)
                 for line in part_lines(part, width - len(_INDENT), is_open=is_open)
             )
     return found
@@ -59,11 +61,11 @@ def lines_of(entries: list[ReadEntry], unfolded: set[tuple[int, int]], width: in
 def _heading(entry: ReadEntry, width: int) -> Line:
     moment = moment_of(entry.time)
     when = "" if moment is None else moment.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    label = [Piece(f"  [{entry.label}]", "label")] if entry.label else []
-    left = [Piece(entry.speaker, "here" if entry.speaker == "user" else "number"), *label]
+    label = [Span(f"  [{entry.label}]", "label")] if entry.label else []
+    left = [Span(entry.speaker, "here" if entry.speaker == "user" else "number"), *label]
     if entry.type not in ("message", entry.speaker):
-        left.append(Piece(f"  {entry.type}", "dim"))
-    return beside(left, [Piece(f"{when}  {entry.uuid[:8]}", "dim")], width)
+        left.append(Span(f"  {entry.type}", "dim"))
+    return beside(left, [Span(f"{when}  {entry.uuid[:8]}", "dim")], width)
 
 
 def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
@@ -72,14 +74,14 @@ def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
     text = text_in(part).rstrip()
     if part.kind == "thinking" and not is_open:
         start = " ".join(text[: 4 * width].split())
-        return [[Piece(_INDENT), Piece(f"▸ thinking: {start}", role)]]
+        return [[Span(_INDENT), Span(f"▸ thinking: {start}", role)]]
     lines = wrapped(text or "(empty)", width)
     if part.kind == "text" or is_open or len(lines) <= _OPEN + 1:
-        return [[Piece(_INDENT), Piece(line, role)] for line in lines]
+        return [[Span(_INDENT), Span(line, role)] for line in lines]
     more = f"▸ {len(lines) - _OPEN:,} more lines"
     return [
-        *([Piece(_INDENT), Piece(line, role)] for line in lines[:_OPEN]),
-        [Piece(_INDENT), Piece(more, "branch")],
+        *([Span(_INDENT), Span(line, role)] for line in lines[:_OPEN]),
+        [Span(_INDENT), Span(more, "branch")],
     ]
 
 
@@ -129,11 +131,11 @@ class ReadingView(View, inherit_bindings=False):
     ]
     HINTS = "Space unfold  ] next entry  / search  n next match  y copy  ? keys  Esc back"
 
-    def __init__(self, reader: Reader, turn: Turn, uuid: str | None = None) -> None:
+    def __init__(self, reader: FileReader, turn: Turn, uuid: str | None = None) -> None:
         super().__init__()
         self._reader, self._turn, self._uuid = reader, turn, uuid
         self._entries: list[ReadEntry] = []
-        self._shown: list[Shown] = []
+        self._shown: list[ReadingLine] = []
         self._unfolded: set[tuple[int, int]] = set()
         self._words = ""
         self._has_written = False
@@ -183,7 +185,7 @@ class ReadingView(View, inherit_bindings=False):
         if self._words:
             place = sum(match <= self.lines.at for match in self._matches)
             end = f"match {place:,} of {len(self._matches):,} · {end}"
-        return [Piece(f"{name} · {turn.prompt or turn.answer}")], [Piece(end)]
+        return [Span(f"{name} · {turn.prompt or turn.answer}")], [Span(end)]
 
     def _go_to_entry(self, at: int) -> None:
         self.lines.go(next((n for n, line in enumerate(self._shown) if line.entry == at), 0))
@@ -278,11 +280,11 @@ class ReadingView(View, inherit_bindings=False):
             self.tell(f"copied the text of {entry.uuid[:8]}, as far as the terminal allows it")
 
 
-def _marked(piece: Piece, words: str) -> list[Piece]:
+def _marked(piece: Span, words: str) -> list[Span]:
     """A piece with what matches in another role."""
     at = piece.text.casefold().find(words)
     if at < 0 or len(piece.text.casefold()) != len(piece.text):
         return [piece]
     end = at + len(words)
     before, found, after = piece.text[:at], piece.text[at:end], piece.text[end:]
-    return [Piece(before, piece.role), Piece(found, "found"), Piece(after, piece.role)]
+    return [Span(before, piece.role), Span(found, "found"), Span(after, piece.role)]

@@ -13,8 +13,8 @@ from textual.screen import Screen
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step, fault
 from sessiontree.text.columns import filled, wrapped
-from sessiontree.tui.drawing import Line, Piece, beside
-from sessiontree.tui.lines import Ask, Bar, Lines, Page
+from sessiontree.tui.drawing import Line, Span, beside
+from sessiontree.tui.lines import Ask, Bar, Lines, PreviewLines
 from sessiontree.tui.reader import Ended
 
 T = TypeVar("T")
@@ -81,7 +81,7 @@ class View(Screen[Any], inherit_bindings=False):
     def compose(self) -> ComposeResult:
         yield Bar("title", "bar")
         yield Lines()
-        yield Page("foot")
+        yield PreviewLines("foot")
 
     @property
     def lines(self) -> Lines:
@@ -113,15 +113,15 @@ class View(Screen[Any], inherit_bindings=False):
     def tell(self, text: str, role: str = "title") -> None:
         """Show a message until the next key, on as many lines as it needs."""
         lines = wrapped(one_line(text, _LONGEST), self.size.width)[:_MOST_LINES]
-        foot = self.query_one("#foot", Page)
+        foot = self.query_one("#foot", PreviewLines)
         foot.styles.height = len(lines)
-        foot.show(lambda width: [[Piece(line, role)] for line in lines])
+        foot.show(lambda width: [[Span(line, role)] for line in lines])
 
     def hint(self) -> None:
         """Show the keys that are used most."""
-        foot = self.query_one("#foot", Page)
+        foot = self.query_one("#foot", PreviewLines)
         foot.styles.height = 1
-        foot.show(lambda width: [[Piece(self.HINTS, "dim")]])
+        foot.show(lambda width: [[Span(self.HINTS, "dim")]])
 
     async def tried(self, doing: Awaitable[T]) -> T | None:
         """What is done; None with a message if it fails."""
@@ -155,7 +155,7 @@ class View(Screen[Any], inherit_bindings=False):
     def written(self) -> None:
         """Show the new state after something was written."""
 
-    def on_lines_moved(self) -> None:
+    def on_lines_cursor_moved(self) -> None:
         self.refresh_title()
         self.moved()
 
@@ -208,7 +208,7 @@ class Keys(View):
         self._rows = rows(of)
 
     def title_line(self) -> tuple[Line, Line]:
-        return [Piece("Keys")], ()
+        return [Span("Keys")], ()
 
     def on_mount(self) -> None:
         super().on_mount()
@@ -216,4 +216,4 @@ class Keys(View):
 
     def _line(self, number: int, width: int) -> Line:
         keys, does = self._rows[number]
-        return [Piece(filled(keys, _COLUMNS), "number"), Piece(does)]
+        return [Span(filled(keys, _COLUMNS), "number"), Span(does)]

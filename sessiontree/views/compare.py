@@ -15,7 +15,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT, Entry
 from sessiontree.engine.cursor import Cursor
 from sessiontree.views.turns import SessionOutline, Turn, outline
-from sessiontree.views.work import TEXT, Answers, Tally, TurnEvent, Work, total
+from sessiontree.views.work import TEXT, Answers, TurnEvent, Work, WorkTally, total
 
 
 class Side(msgspec.Struct, frozen=True):
@@ -128,12 +128,12 @@ def _turns(entries: list[Entry], rest: Turn | None, starts: dict[str, Turn]) -> 
     """The turns of the entries of a path, each with the work of these entries alone."""
     answers = Answers()
     turn: Turn | None = None
-    tally, events, last = Tally(), list[TurnEvent](), ""
+    tally, events, last = WorkTally(), list[TurnEvent](), ""
     for entry in entries:
         if entry.uuid in starts or (turn is None and entry.type in CONTENT):
             if turn is not None:
                 yield _done(turn, tally, events, last)
-            tally, events = Tally(), []
+            tally, events = WorkTally(), []
             known = starts.get(entry.uuid)
             turn = known or (None if rest is None else replace(rest, prompt=None, uuid=entry.uuid))
         found = tally.take(entry, answers)
@@ -144,7 +144,7 @@ def _turns(entries: list[Entry], rest: Turn | None, starts: dict[str, Turn]) -> 
         yield _done(turn, tally, events, last)
 
 
-def _done(turn: Turn, tally: Tally, events: list[TurnEvent], last: str) -> Turn:
+def _done(turn: Turn, tally: WorkTally, events: list[TurnEvent], last: str) -> Turn:
     answer = one_line(tally.answer, TEXT)
     outcome = turn.outcome if last == turn.leaf else None  # a part of a turn has none
     return replace(

@@ -2,8 +2,8 @@
 
 Markdown: texts made safe to put into a document.
 
-Passages: the content of an entry for people to read, each part as Markdown. An `Answer` collects
-the parts of an assistant's answer, each call's result below the call.
+Passages: the content of an entry for people to read, each part as Markdown. An `AnswerParts`
+collects the parts of an assistant's answer, each call's result below the call.
 
 A transcript: the path to an entry as Markdown for people to read. All messages of the path are in
 it, also those that a compaction or an edit took from the context. The result of a call is below the
@@ -35,7 +35,7 @@ from urllib.parse import quote as quoted_path
 
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
-from sessiontree.core.blocks import Contents, folded_message, is_handle_of_message
+from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import printable
 from sessiontree.core.entry import HEADER, MARKERS, Entry
 from sessiontree.core.handle import Handle, blob_of
@@ -342,7 +342,7 @@ def speaker(message: Message) -> str:
     return inline(known.get(role, role[:1].upper() + role[1:]) or "Somebody")
 
 
-class Answer:
+class AnswerParts:
     """The parts of an assistant's answer in order, up to the last result of a call in it."""
 
     def __init__(self) -> None:
@@ -390,13 +390,15 @@ def transcript(
     if redaction is not None:
         redaction.know_homes_of(cursor.reader.header)
     before = ""
-    for part in _Transcript(cursor, leaf, redaction, beside, remote_images=remote_images).parts():
+    for part in _MarkdownTranscript(
+        cursor, leaf, redaction, beside, remote_images=remote_images
+    ).parts():
         if part.strip():
             yield f"{before}{part}\n"
             before = "\n"
 
 
-class _Transcript:
+class _MarkdownTranscript:
     def __init__(
         self,
         cursor: Cursor,
@@ -414,11 +416,11 @@ class _Transcript:
         self._rows = list(self._tree.rows_up(reader.row(leaf)))[::-1]
         self._content: bytearray | None = None
         self._warnings: list[str] = []
-        self._contents = Contents(cursor.resolve, False, self._warnings)
+        self._contents = EntryContents(cursor.resolve, False, self._warnings)
         self._labels = reader.names().labels
         self._speaker = ""
         self._pieces: list[Entry] = []
-        self._pending = Answer()
+        self._pending = AnswerParts()
         self._place = 0
         self._prepared = 0
         self._ahead: dict[int, Entry] = {}  # the entries of handles prepared, by their rows
@@ -701,7 +703,7 @@ class _Transcript:
 
     def _close_answer(self) -> Iterator[str]:
         """The answer that waited for results, with those that came."""
-        answer, self._pending = self._pending, Answer()
+        answer, self._pending = self._pending, AnswerParts()
         yield from answer.parts()
 
     def _branches(self, row: int, following: int) -> Iterator[str]:

@@ -21,7 +21,7 @@ from sessiontree.context.fold import custom_message, summary_message
 from sessiontree.core.blocks import (
     Resolution,
     Resolve,
-    Shown,
+    ShownHandle,
     folded_message,
     is_handle_of_message,
     message_uuid,
@@ -50,7 +50,7 @@ _WAITING: Final = 8 * 1024 * 1024
 """The most bytes of entries that wait for the handles among them."""
 
 
-class Messages:
+class ResolvedMessages:
     """What handles resolve to; each is resolved once."""
 
     def __init__(self, resolve: Resolve) -> None:
@@ -67,7 +67,7 @@ class Messages:
         """The message that a `handle` entry resolves to; None where it has none."""
         self.prepare([entry])
         found = self._found.get(entry)
-        return found.message if isinstance(found, Shown) else None
+        return found.message if isinstance(found, ShownHandle) else None
 
     def begins_turn(self, entry: Entry) -> bool:
         """Whether an entry is a prompt.
@@ -165,7 +165,7 @@ def with_messages(
             resolution = next(found) if one else None
             if isinstance(resolution, SessionTreeError):
                 failed.append(resolution)
-            yield entry, resolution.message if isinstance(resolution, Shown) else None
+            yield entry, resolution.message if isinstance(resolution, ShownHandle) else None
 
     for entry in entries:
         if not waiting and not (is_handle_of_message(entry) and is_wanted(entry)):

@@ -21,8 +21,8 @@ from sessiontree.core.message import (
     RESULT_ITEMS,
     THOUGHT_BLOCKS,
     TOOL,
-    Call,
     Message,
+    ToolCall,
     block_text,
     blocks_of,
     call_in,
@@ -59,7 +59,7 @@ class Part(msgspec.Struct, frozen=True, gc=False):
     block: Mapping[str, Any] = {}
     """The block, or the message, that it was made of."""
 
-    call: Call | None = None
+    call: ToolCall | None = None
     id: str = ""
     """Of a result: the id of its call."""
 
@@ -164,7 +164,7 @@ def _result(result: Mapping[str, Any], id: str) -> Part:
     return Part("result", block=result, id=id, pieces=tuple(_pieces(content)), failed=failed)
 
 
-class Note(NamedTuple):
+class Remark(NamedTuple):
     """What an entry that is not a message does: words around a name, and perhaps a summary."""
 
     words: str
@@ -173,28 +173,28 @@ class Note(NamedTuple):
     summary: str | None = None
 
 
-def note_of(kind: str, fields: Mapping[str, Any]) -> Note | None:
+def note_of(kind: str, fields: Mapping[str, Any]) -> Remark | None:
     """Return what an entry does; None if it is a message, an annotation or of an unknown type."""
     if kind == "model_change":
         names = (str(fields[key]) for key in ("provider", "modelId") if fields.get(key))
-        return Note("Model:", "/".join(names))
+        return Remark("Model:", "/".join(names))
     if kind == "thinking_level_change":
-        return Note("Thinking:", str(fields.get("thinkingLevel")))
+        return Remark("Thinking:", str(fields.get("thinkingLevel")))
     if kind == "context_edit":
         done = "taken out of" if fields.get("replacement") is None else "replaced in"
-        return Note("From here on", _short(fields.get("targetUuid")), f"is {done} the context")
+        return Remark("From here on", _short(fields.get("targetUuid")), f"is {done} the context")
     text = fields.get("summary")
     summary = text if isinstance(text, str) else ""
     if kind == "compaction":
         tokens = fields.get("tokensBefore")
         before = f"{tokens:,} tokens before" if isinstance(tokens, int) else ""
-        return Note("Compacted here", before, summary=summary)
+        return Remark("Compacted here", before, summary=summary)
     if kind == "merge":
         merged = _short(fields.get("mergedUuid"))
-        return Note("Merged the branch up to", merged, summary=summary)
+        return Remark("Merged the branch up to", merged, summary=summary)
     if kind in SUMMARIES:
         left = _short(fields.get("fromUuid"))
-        return Note("Summary of the branch left at", left, summary=summary)
+        return Remark("Summary of the branch left at", left, summary=summary)
     return None
 
 

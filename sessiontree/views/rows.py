@@ -21,7 +21,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.text.preview import is_unclear, preview, role, speaker, told
 from sessiontree.views.messages import is_typed, with_messages
 from sessiontree.views.parts import Part, parts_of
-from sessiontree.views.tree import Outline, entries_by_row, path_rows
+from sessiontree.views.tree import EntryTree, entries_by_row, path_rows
 from sessiontree.views.turns import Turn, Turning, entries_of
 from sessiontree.views.work import Uncounted, told_by
 
@@ -72,7 +72,7 @@ class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
 def rows(cursor: Cursor) -> Iterator[TreeRow]:
     """All entries in file order, as they are known now."""
     with cursor.alone():
-        outline = Outline.of(cursor)
+        outline = EntryTree.of(cursor)
         tree = outline.tree
         lines = outline.view.entry_lines()
         on_path = path_rows(tree, outline.leaf)
@@ -80,7 +80,7 @@ def rows(cursor: Cursor) -> Iterator[TreeRow]:
 
 
 def _rows(
-    outline: Outline,
+    outline: EntryTree,
     lines: Iterator[tuple[int, bytes]],
     depths: array[int],
     on_path: bytearray,

@@ -22,11 +22,11 @@ from sessiontree.core.entry import PIECES, Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.engine.cursor import Cursor
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
 from sessiontree.text.preview import preview, role, speaker
-from sessiontree.views.messages import Messages, may_be_prompt
+from sessiontree.views.messages import ResolvedMessages, may_be_prompt
 
 if TYPE_CHECKING:
     from sessiontree.views.layout import Run
@@ -39,16 +39,16 @@ _HERE: Final = "← you are here"
 _DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
 
 
-class Outline(NamedTuple):
+class EntryTree(NamedTuple):
     """What the tree of a session looks like now."""
 
     tree: TreeIndex
     names: Names  # labels and branch names
-    view: View  # reads the lines
+    view: LogTree  # reads the lines
     leaf: int  # the row of the session's leaf
 
     @classmethod
-    def of(cls, cursor: Cursor) -> Outline:
+    def of(cls, cursor: Cursor) -> EntryTree:
         reader = cursor.reader
         view, leaf = reader.whole(), reader.row(cursor.leaf)
         return cls(view.tree(), reader.names(), view, leaf)
@@ -69,7 +69,7 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
     What a subagent did is no branch, but on the lane that the cursor is on.
     """
     with cursor.alone():
-        outline = Outline.of(cursor)
+        outline = EntryTree.of(cursor)
         branching = Branching(outline.tree)
         current = outline.current(branching.content)
         within = None if below is None else set(outline.tree.subtree(cursor.reader.row(below)))
@@ -95,7 +95,7 @@ def draw(
     `recent` is how many rows a folded run shows at its end if it has the leaf.
     """
     with cursor.alone():
-        outline = Outline.of(cursor)
+        outline = EntryTree.of(cursor)
 
     def locked() -> Iterator[str]:
         with cursor.alone():
@@ -113,7 +113,7 @@ def draw(
 
 def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:
     """The messages of a path by turns: each a prompt and what follows it."""
-    messages = Messages(resolve)
+    messages = ResolvedMessages(resolve)
     messages.prepare(filter(may_be_prompt, path))
     turns: list[list[Entry]] = []
     for entry in path:
@@ -178,7 +178,7 @@ def path_rows(tree: TreeIndex, row: int) -> bytearray:
 
 
 def entries_by_row(
-    outline: Outline, lines: Iterator[tuple[int, bytes]], count: int
+    outline: EntryTree, lines: Iterator[tuple[int, bytes]], count: int
 ) -> Iterator[tuple[int, Entry]]:
     """Yield each of the first `count` rows with its entry."""
     row = 0
@@ -192,7 +192,7 @@ def entries_by_row(
         row += 1
 
 
-def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:
+def _names_of_tips(outline: EntryTree, content: bytearray) -> dict[int, str]:
     """The name of each named branch by its last row with content, where it has one."""
     tree, names = outline.tree, outline.names
     tips = names.tips(tree) if names.branches else {}
@@ -208,7 +208,7 @@ def _names_of_tips(outline: Outline, content: bytearray) -> dict[int, str]:
 
 
 def _branch(
-    outline: Outline,
+    outline: EntryTree,
     branching: Branching,
     tip: int,
     name: str | None,
@@ -235,7 +235,7 @@ def _branch(
 class _Callers:
     """The calls that started subagents, whose lanes begin at the header: they see nothing else."""
 
-    def __init__(self, outline: Outline) -> None:
+    def __init__(self, outline: EntryTree) -> None:
         tree = outline.tree
         self._header = tree.uuids[0]
         self._of: dict[str | None, str] = {}  # the uuid of the call by lane
@@ -284,7 +284,7 @@ class _Callers:
 class _Picture:
     """The tree with box characters, a line for each message; the shape that is laid out."""
 
-    def __init__(self, outline: Outline, *, all: bool, width: int | None, recent: int) -> None:
+    def __init__(self, outline: EntryTree, *, all: bool, width: int | None, recent: int) -> None:
         self._width = width
         self._recent = recent
         self._outline = outline
@@ -445,7 +445,7 @@ class Label(msgspec.Struct, frozen=True):
 def labels(cursor: Cursor) -> list[Label]:
     """The labels whose entries are in the file, in the order of these entries."""
     with cursor.alone():
-        outline = Outline.of(cursor)
+        outline = EntryTree.of(cursor)
         tree = outline.tree
         named = ((tree.row(uuid), text) for uuid, text in outline.names.labels.items())
         found = sorted((row, text) for row, text in named if row != NO_ROW)
@@ -453,7 +453,7 @@ def labels(cursor: Cursor) -> list[Label]:
         return [_label(outline, row, text, current=row in on_path) for row, text in found]
 
 
-def _label(outline: Outline, row: int, text: str, *, current: bool) -> Label:
+def _label(outline: EntryTree, row: int, text: str, *, current: bool) -> Label:
     entry = outline.entry(row)
     return Label(
         label=text,

@@ -35,7 +35,7 @@ from sessiontree.errors import RefError, with_step
 from sessiontree.text.preview import preview
 from sessiontree.views.messages import is_shown_as_prompt, is_typed, typed_in
 from sessiontree.views.tree import (
-    Outline,
+    EntryTree,
     agent_of,
     begins_subagent,
     entries_by_row,
@@ -45,12 +45,12 @@ from sessiontree.views.tree import (
 from sessiontree.views.work import (
     TEXT,
     Answers,
-    End,
     Outcome,
-    Tally,
+    TurnEnd,
     TurnEvent,
     Uncounted,
     Work,
+    WorkTally,
     ends_of,
     message_of,
     outcome_of,
@@ -229,7 +229,7 @@ def outline(
     `shown` is called from time to time with how many entries were read, and of how many.
     """
     with cursor.alone(), gc_paused():
-        drawn = Outline.of(cursor)
+        drawn = EntryTree.of(cursor)
         turning = Turning(drawn)
         size = len(drawn.tree)
         for done, _ in enumerate(_taken(turning, drawn)):
@@ -241,7 +241,7 @@ def outline(
 def numbers_of(cursor: Cursor) -> dict[str, int]:
     """The number of the turn of each entry, by its uuid, without what subagents did."""
     with cursor.alone():
-        drawn = Outline.of(cursor)
+        drawn = EntryTree.of(cursor)
         turning = Turning(drawn, Uncounted)
         rows = ((uuid, turning.number_of(row)) for row, uuid in _taken(turning, drawn))
         return {uuid: number for uuid, number in rows if number}
@@ -282,7 +282,7 @@ _OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
 """What the line of a prompt, or of the start of a subagent, has one of."""
 
 
-def _taken(turning: Turning, drawn: Outline) -> Iterator[tuple[int, str]]:
+def _taken(turning: Turning, drawn: EntryTree) -> Iterator[tuple[int, str]]:
     """The row and the uuid of each entry, as the turning takes it."""
     for row, entry in _entries_in_order(drawn):
         turning.take(row, entry)
@@ -361,7 +361,7 @@ def latest(cursor: Cursor, most: int = 600) -> list[Turn]:
 
 
 def _read_alone(entries: list[Entry], answers: Answers) -> Turn:
-    first, tally, events = entries[0], Tally(), []
+    first, tally, events = entries[0], WorkTally(), []
     for entry in entries:
         events += tally.take(entry, answers)
     return Turn(
@@ -393,7 +393,9 @@ class _Node:
         *("prompt", "subagent", "subagents", "tally"),
     )
 
-    def __init__(self, first: int, above: int, fork: int, lane: str | None, tally: Tally) -> None:
+    def __init__(
+        self, first: int, above: int, fork: int, lane: str | None, tally: WorkTally
+    ) -> None:
         self.first = self.last = first
         self.above = above
         self.fork = fork
@@ -407,9 +409,9 @@ class _Node:
         self.subagents: list[Subagent] = []
         self.tally = tally
 
-    def end(self) -> End:
+    def end(self) -> TurnEnd:
         did = self.tally
-        return End(did.ending, self.prompt, did.reached_model, did.started, did.ended)
+        return TurnEnd(did.ending, self.prompt, did.reached_model, did.started, did.ended)
 
 
 class _Agent:
@@ -435,7 +437,7 @@ class Turning:
     `tallying` makes the tally of a turn; with one that does not count, there is no outline.
     """
 
-    def __init__(self, drawn: Outline, tallying: Callable[[], Tally] = Tally) -> None:
+    def __init__(self, drawn: EntryTree, tallying: Callable[[], WorkTally] = WorkTally) -> None:
         self._outline = drawn
         self._tallying = tallying
         tree = self._tree = drawn.tree
@@ -637,7 +639,7 @@ class Turning:
 
     def _outcomes(self) -> list[Outcome | None]:
         ends = [node.end() for node in self._nodes]
-        following: dict[int, End] = {}  # by the last row of the turn above
+        following: dict[int, TurnEnd] = {}  # by the last row of the turn above
         for node, end in zip(self._nodes, ends, strict=True):
             if end.prompt is not None and not node.subagent:
                 following.setdefault(node.fork, end)
@@ -689,7 +691,7 @@ class Turning:
             if caller in callers or caller not in started or node == NO_ROW:
                 continue
             missing = Subagent(
-                *("", name or "subagent", task or "", caller, False, (), Tally().work()),
+                *("", name or "subagent", task or "", caller, False, (), WorkTally().work()),
                 missing=True,
             )
             self._nodes[node].subagents.append(missing)
@@ -779,7 +781,7 @@ def _prompt(entry: Entry) -> str:
     return one_line(ends_of(text), TEXT) if len(text) > TEXT else preview(entry, width=TEXT)
 
 
-def _entries_in_order(drawn: Outline) -> Iterator[tuple[int, Entry]]:
+def _entries_in_order(drawn: EntryTree) -> Iterator[tuple[int, Entry]]:
     """Yield each row with its entry, parents first, else in file order."""
     tree = drawn.tree
     if not tree.has_late_parents:

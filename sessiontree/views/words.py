@@ -18,7 +18,7 @@ from sessiontree.views.turns import Turn
 from sessiontree.views.work import Outcome, Work
 
 
-class Part(NamedTuple):
+class Phrase(NamedTuple):
     """A part of what is said about some work."""
 
     text: str
@@ -67,30 +67,30 @@ _PASTED: Final = re.compile(
 _NAME: Final = 16  # columns of the name of a pasted path
 
 
-def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Part]:
+def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Phrase]:
     """What was done, in parts.
 
     At most so many tools and changed files are named; with `words`, units are written out.
     """
-    parts: list[Part] = []
+    parts: list[Phrase] = []
     if often := work.interruptions - work.stopped:
-        parts.append(Part(_went_on(often, words=words), weight=4))
+        parts.append(Phrase(_went_on(often, words=words), weight=4))
     if count := sum(work.calls.values()):
-        parts.append(Part(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
+        parts.append(Phrase(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
     if work.failed:
-        parts.append(Part(f"{work.failed:,} failed", "failure", 8))
+        parts.append(Phrase(f"{work.failed:,} failed", "failure", 8))
     if work.refused:
-        parts.append(Part(f"{work.refused:,} refused", "failure", 7))
+        parts.append(Phrase(f"{work.refused:,} refused", "failure", 7))
     if work.unanswered and words:
-        parts.append(Part(f"{work.unanswered:,} without a result", weight=2))
+        parts.append(Phrase(f"{work.unanswered:,} without a result", weight=2))
     if work.files:
-        parts.append(Part(_files(work, files, words=words), weight=4))
+        parts.append(Phrase(_files(work, files, words=words), weight=4))
     if work.tokens:
-        parts.append(Part(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
+        parts.append(Phrase(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
     if work.usage.cost:
-        parts.append(Part(dollars(work.usage.cost), weight=2))
+        parts.append(Phrase(dollars(work.usage.cost), weight=2))
     if (seconds := work.seconds) is not None and seconds >= 1:
-        parts.append(Part(lasting(seconds), weight=3))
+        parts.append(Phrase(lasting(seconds), weight=3))
     return parts
 
 
@@ -100,19 +100,19 @@ def _went_on(often: int, *, words: bool) -> str:
     return f"interrupted{times}, went on"
 
 
-def outcome_parts(turn: Turn) -> list[Part]:
+def outcome_parts(turn: Turn) -> list[Phrase]:
     """How a turn ended, where that is not by an answer; a failed answer has a row of its own."""
     if turn.subagent or turn.outcome is None or turn.outcome not in _OUTCOMES:
         return []
     _, role, _ = _OUTCOMES[turn.outcome]
-    return [Part(turn.outcome, role)]
+    return [Phrase(turn.outcome, role)]
 
 
-def outcomes_in(turns: Iterable[Turn]) -> list[Part]:
+def outcomes_in(turns: Iterable[Turn]) -> list[Phrase]:
     """How many turns ended without an answer, and how."""
     counts = Counter(turn.outcome for turn in turns if not turn.subagent)
     return [
-        Part(f"{counts[outcome]:,} {words}", role, weight)
+        Phrase(f"{counts[outcome]:,} {words}", role, weight)
         for outcome, (words, role, weight) in _OUTCOMES.items()
         if counts[outcome]
     ]
@@ -139,9 +139,9 @@ def _files(work: Work, most: int, *, words: bool) -> str:
     return "changed " + ", ".join(names[:most]) + more
 
 
-def work_in(work: Work, width: int, first: Sequence[Part] = ()) -> list[Part]:
+def work_in(work: Work, width: int, first: Sequence[Phrase] = ()) -> list[Phrase]:
     """What was done, in as many parts as fit in so many columns; the first ones at least."""
-    parts: list[Part] = []
+    parts: list[Phrase] = []
     for place, detail in enumerate(_DETAIL):
         parts = [*first, *work_parts(work, **detail)]  # type: ignore[arg-type]
         if columns_of_parts(parts) <= width:
@@ -155,7 +155,7 @@ def work_in(work: Work, width: int, first: Sequence[Part] = ()) -> list[Part]:
     return parts
 
 
-def columns_of_parts(parts: Sequence[Part]) -> int:
+def columns_of_parts(parts: Sequence[Phrase]) -> int:
     """The columns of parts with dots between them."""
     return sum(columns_of(part.text) for part in parts) + 3 * max(0, len(parts) - 1)
 

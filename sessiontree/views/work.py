@@ -70,7 +70,7 @@ _AT_ONCE: Final = timedelta(seconds=5)
 """A prompt this long after a call was typed before, and waited until the call was done."""
 
 
-class End(msgspec.Struct, frozen=True):
+class TurnEnd(msgspec.Struct, frozen=True):
     """What the entries of a turn tell of its end, and of its start.
 
     Attributes:
@@ -87,7 +87,7 @@ class End(msgspec.Struct, frozen=True):
     ended: str | None
 
 
-def outcome_of(turn: End, following: End | None) -> Outcome | None:
+def outcome_of(turn: TurnEnd, following: TurnEnd | None) -> Outcome | None:
     """How a turn ended; `following` is the prompt below its last entry, None without one.
 
     It is None where no answer was due: without a prompt, or after a command of the program.
@@ -109,12 +109,12 @@ def outcome_of(turn: End, following: End | None) -> Outcome | None:
             return ending
 
 
-def _is_command(turn: End) -> bool:
+def _is_command(turn: TurnEnd) -> bool:
     """Whether the prompt is a command, which the program itself may have done: /model, ! ls."""
     return turn.prompt is not None and turn.prompt.startswith(("/", "! "))
 
 
-def _is_within(turn: End, following: End | None, most: timedelta) -> bool:
+def _is_within(turn: TurnEnd, following: TurnEnd | None, most: timedelta) -> bool:
     """Whether a prompt came soon after a turn; also where no times are known."""
     if following is None:
         return False
@@ -236,7 +236,7 @@ def _chosen(choose: Callable[[Any], Any], *times: str | None) -> str | None:
 
 def total(parts: Iterable[Work]) -> Work:
     """The work of several parts together."""
-    whole = Tally()
+    whole = WorkTally()
     for part in parts:
         whole.include(part)
     return whole.work()
@@ -246,9 +246,9 @@ class Answers:
     """Counts the usage of each answer once, however many entries repeat it."""
 
     def __init__(self) -> None:
-        self._counted: dict[str, tuple[Tally, Usage]] = {}
+        self._counted: dict[str, tuple[WorkTally, Usage]] = {}
 
-    def count(self, tally: Tally, id: Any, usage: Usage) -> None:
+    def count(self, tally: WorkTally, id: Any, usage: Usage) -> None:
         if isinstance(id, str) and id:
             before = self._counted.get(id)
             if before is not None:
@@ -305,7 +305,7 @@ class _Said:
         return (self._long if is_remark else "") or self._last or self._to_note
 
 
-class Tally:
+class WorkTally:
     """Counts what entries did."""
 
     __slots__ = (
@@ -517,7 +517,7 @@ class Tally:
         )
 
 
-class Uncounted(Tally):
+class Uncounted(WorkTally):
     """A tally for one who asks only where turns begin: it counts nothing."""
 
     __slots__ = ()
@@ -539,7 +539,7 @@ def _event(entry: Entry) -> TurnEvent:
     return TurnEvent(kind, entry.uuid, one_line(gist, TEXT) or preview(entry, None, TEXT), before)
 
 
-class Told(NamedTuple):
+class Statement(NamedTuple):
     """What one entry tells of the work."""
 
     tools: list[str]
@@ -547,18 +547,18 @@ class Told(NamedTuple):
     model: str | None
 
 
-def told_by(entry: Entry) -> Told:
+def told_by(entry: Entry) -> Statement:
     """Return what an entry itself records of the work."""
     keys = entry.as_stored
     fields = message_of(entry, keys)
     if not fields:
         usage = keys.get("usage")
-        return Told([], usage_of(usage) if isinstance(usage, dict) else None, None)
+        return Statement([], usage_of(usage) if isinstance(usage, dict) else None, None)
     tools = [one_line(call.name, 60) for call in calls_of(fields)]
     if isinstance(answered := fields.get("toolName"), str):
         tools.append(one_line(answered, 60))
     usage, model = fields.get("usage", keys.get("usage")), fields.get("model")
-    return Told(
+    return Statement(
         tools,
         usage_of(usage) if isinstance(usage, dict) else None,
         one_line(model, 100) if isinstance(model, str) and model else None,

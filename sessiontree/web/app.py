@@ -27,8 +27,17 @@ from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy, shell
 from sessiontree.page.templates import Templates
 from sessiontree.storage.place import whole_path, without_secret
-from sessiontree.web.costs import DAYS, Costs
-from sessiontree.web.pages import Pages, asset, branches_of, compared, deflated, html, json, seen_at
+from sessiontree.web.costs import DAYS, ListCosts
+from sessiontree.web.pages import (
+    ViewPages,
+    asset,
+    branches_of,
+    compared,
+    deflated,
+    html,
+    json,
+    seen_at,
+)
 from sessiontree.web.session import AllViewed, News, Viewed
 from sessiontree.web.sessions import Sessions, described, hits_in
 
@@ -75,8 +84,8 @@ class App:
         self._sessions = sessions
         self._viewed = AllViewed()
         self._templates = Templates()
-        self._pages = Pages()
-        self._costs = Costs()
+        self._pages = ViewPages()
+        self._costs = ListCosts()
         self._closing = asyncio.Event()
         self.starlette = Starlette(
             routes=[

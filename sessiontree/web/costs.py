@@ -16,7 +16,7 @@ from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
-from sessiontree.library.spending import By, Row, Source, Spending, spending_of
+from sessiontree.library.spending import By, CountedFile, Spending, SpendingSum, spending_of
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.views.costs import HOW_TO_GET, load
 
@@ -31,7 +31,7 @@ _BAR: Final = 300
 _SPACE: Final = 24  # below the bars, for the names of the first and the last day
 
 
-class Bar(msgspec.Struct, frozen=True):
+class ChartBar(msgspec.Struct, frozen=True):
     """A bar of a chart: where it stands, and how much of it is of each kind."""
 
     x: float
@@ -46,7 +46,9 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
     since = datetime.now(UTC) - timedelta(days=days) if days else None
     prices = load()
     problems: list[str] = []
-    sources = [Source(one.file, one.made_by or OWN, one.cwd) for one in originals_first(sessions)]
+    sources = [
+        CountedFile(one.file, one.made_by or OWN, one.cwd) for one in originals_first(sessions)
+    ]
     made = spending_of(sources, by, prices, problems.append, since=since)
     rows = [_row(by, name, row) for name, row in [*made.rows.items()][-_MOST_ROWS:]]
     if by != "day":
@@ -67,7 +69,7 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
     }
 
 
-def _row(by: By, name: str | None, row: Row) -> dict[str, Any]:
+def _row(by: By, name: str | None, row: SpendingSum) -> dict[str, Any]:
     used = row.usage
     shown = _UNKNOWN.get(by, "(none)") if name is None else name
     home = os.path.expanduser("~")
@@ -89,27 +91,29 @@ def _row(by: By, name: str | None, row: Row) -> dict[str, Any]:
     }
 
 
-def _across(row: dict[str, Any], most: float) -> Bar | None:
+def _across(row: dict[str, Any], most: float) -> ChartBar | None:
     """The bar of a row of the table."""
     if not most:
         return None
     reported, estimated = (part * _BAR / most for part in row["parts"])
-    return Bar(0, reported + estimated, reported, estimated, "")
+    return ChartBar(0, reported + estimated, reported, estimated, "")
 
 
-def _chart(rows: Sequence[dict[str, Any]], most: float) -> list[Bar]:
+def _chart(rows: Sequence[dict[str, Any]], most: float) -> list[ChartBar]:
     """The bars of days, side by side."""
     if not most:
         return []
     step = _WIDTH / len(rows)
-    bars: list[Bar] = []
+    bars: list[ChartBar] = []
     for place, row in enumerate(rows):
         reported, estimated = (part * _HEIGHT / most for part in row["parts"])
         parts = [f"{row['reported']} as reported"] if row["reported"] else []
         parts += [f"{row['estimated']} at list prices"] if row["estimated"] else []
         title = f"{row['name']}: {', '.join(parts) or 'no known cost'}"
         x = round(place * step, 2)
-        bars.append(Bar(x, round(step * 0.8, 2), round(reported, 2), round(estimated, 2), title))
+        bars.append(
+            ChartBar(x, round(step * 0.8, 2), round(reported, 2), round(estimated, 2), title)
+        )
     return bars
 
 
@@ -134,7 +138,7 @@ def _notes(made: Spending, prices: str | None) -> list[str]:
     return notes
 
 
-class Costs:
+class ListCosts:
     """The costs of the last lists, kept as long as no session changes."""
 
     def __init__(self) -> None:

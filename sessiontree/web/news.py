@@ -26,7 +26,7 @@ from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Excerpt
 from sessiontree.views.turns import SessionOutline, outline
-from sessiontree.web.state import State, state_of
+from sessiontree.web.state import PageState, state_of
 
 _START: Final = 96 * 1024
 _END: Final = 256 * 1024
@@ -60,7 +60,7 @@ def ends_of(path: str) -> Excerpt | None:
     return Excerpt(path, first, at + skipped) if skipped else None
 
 
-def with_news(state: State, file: str) -> State | None:
+def with_news(state: PageState, file: str) -> PageState | None:
     """The state with what is new at the end; None where only a whole reading tells.
 
     Raises:
@@ -150,7 +150,7 @@ def _end_of_rows(index: dict[str, Any]) -> int:
     return len(index["kinds"].rstrip(_OVERVIEW))
 
 
-def _joined(state: State, end: State, seam: _Seam) -> State:
+def _joined(state: PageState, end: PageState, seam: _Seam) -> PageState:
     """The page up to the seam, the end from there on, and the overview of the page."""
     old, new = state.index, end.index
     old_last, new_last = _end_of_rows(old), _end_of_rows(new)
@@ -197,7 +197,7 @@ def _turns(old: dict[str, Any], new: dict[str, Any], seam: _Seam) -> Iterator[li
         yield turn
 
 
-def _rows(state: State, first: int, end: int) -> list[list[Any]]:
+def _rows(state: PageState, first: int, end: int) -> list[list[Any]]:
     """Rows of a page, each with its own body, which many rows may share."""
     found: list[list[Any]] = []
     named = list(zip(state.index["chunks"], state.index["names"], strict=True))
@@ -216,8 +216,8 @@ def _rows(state: State, first: int, end: int) -> list[list[Any]]:
 
 
 def _packed(
-    state: State, index: dict[str, Any], row: int, rows: list[list[Any]], last: int
-) -> State:
+    state: PageState, index: dict[str, Any], row: int, rows: list[list[Any]], last: int
+) -> PageState:
     """The state with the chunks of an index: those before a row stay as they are."""
     old = state.index
     ends = [*old["chunks"][1:], len(old["kinds"])]
@@ -241,4 +241,4 @@ def _packed(
             parts[chunks[-1][1]] = data
     index["chunks"] = [at for at, _ in chunks]
     index["names"] = [name for _, name in chunks]
-    return State(index, parts, state.title)
+    return PageState(index, parts, state.title)

@@ -19,7 +19,7 @@ from starlette.responses import Response, StreamingResponse
 
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import CONTENT
-from sessiontree.edits.tools import Told
+from sessiontree.edits.tools import SideFacts
 from sessiontree.page import markup
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy
@@ -39,7 +39,7 @@ def asset(name: str) -> str:
     return resources.files("sessiontree.web").joinpath("assets", name).read_text("utf-8")
 
 
-class Pages:
+class ViewPages:
     """The pages of the view but that of a session. All values are text, and are escaped."""
 
     def __init__(self) -> None:
@@ -130,7 +130,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
         system = context.system
         rows = TurnRows(
             templates,
-            lambda: Told({}),
+            lambda: SideFacts({}),
             cwd if isinstance(cwd, str) else None,
             markup.Colours(),
             is_subagent=False,

@@ -28,7 +28,7 @@ from sessiontree.storage.lines import Excerpt
 from sessiontree.storage.place import is_address
 from sessiontree.storage.places import place_of
 from sessiontree.web.news import start_of, with_news
-from sessiontree.web.state import State, change, state_of
+from sessiontree.web.state import PageState, change, state_of
 
 _KEPT_CHANGES: Final = 64
 _MOST_VIEWED: Final = 8
@@ -68,8 +68,8 @@ class Viewed:
         self.watchers = 0
         self._loop = loop
         self._alone = threading.Lock()
-        self._state: State | None = None
-        self._before: State | None = None
+        self._state: PageState | None = None
+        self._before: PageState | None = None
         self._number = 0
         self._changes: deque[tuple[int, bytes]] = deque(maxlen=_KEPT_CHANGES)
         self._problem = ""
@@ -158,7 +158,7 @@ class Viewed:
             if self._state is not None and (grown := self._grown(self._state)):
                 self._publish(grown)
 
-    def _grown(self, state: State) -> State | None:
+    def _grown(self, state: PageState) -> PageState | None:
         """A state with the entries that are new at the end; None if a whole reading tells them."""
         with suppress(Exception):  # as above
             return with_news(state, self.file)
@@ -209,7 +209,7 @@ class Viewed:
                 self._problem = problem
             self._tell()
 
-    def _publish(self, state: State) -> None:
+    def _publish(self, state: PageState) -> None:
         with self._alone:
             before, number = self._state, self._number + 1
         made = b"" if before is None else change(before, state, number)
@@ -251,7 +251,7 @@ class Viewed:
                 return
 
 
-def read(file: str, fs: FileSystem, part: str = "") -> State:
+def read(file: str, fs: FileSystem, part: str = "") -> PageState:
     """Read a session whole; `part` says what is missing of it in this file system."""
     with Session.open(file, readonly=True, fs=fs) as session:
         return state_of(Document(session.cursor, session.original), part=part)

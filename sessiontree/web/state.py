@@ -37,7 +37,7 @@ _TEXTS: Final = ("gists", "uuids")
 _SUMMED: Final = ("times", "rowOf", "entryOf")
 
 
-class State(msgspec.Struct, frozen=True):
+class PageState(msgspec.Struct, frozen=True):
     """What a page shows.
 
     Attributes:
@@ -59,7 +59,7 @@ class State(msgspec.Struct, frozen=True):
         return zlib.compress(as_json(whole), 1)
 
 
-def state_of(document: Document, *, part: str = "") -> State:
+def state_of(document: Document, *, part: str = "") -> PageState:
     """The state that a document gives; `part` says what is missing of the session."""
     parts: dict[str, bytes] = {}
     names: list[str] = []
@@ -72,10 +72,10 @@ def state_of(document: Document, *, part: str = "") -> State:
         index[name] = list(accumulate(index[name]))
     for name, count in zip(_TEXTS, (len(index["kinds"]), len(index["rowOf"])), strict=True):
         index[name] = index[name].split("\n") if count else []
-    return State({**index, "names": names, "part": part}, parts, document.title())
+    return PageState({**index, "names": names, "part": part}, parts, document.title())
 
 
-def change(old: State, new: State, number: int) -> bytes:
+def change(old: PageState, new: PageState, number: int) -> bytes:
     """What makes the new state of the old one, as JSON.
 
     `lists` has for each list how much stays and what follows; `values` what is replaced; `same` is
@@ -116,7 +116,7 @@ def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
     return low
 
 
-def _changed(old: State, new: State, same: int) -> list[int]:
+def _changed(old: PageState, new: PageState, same: int) -> list[int]:
     """The rows before `same` whose content is another, or was in a chunk that ended before."""
     named = dict(zip(old.index["chunks"], old.index["names"], strict=True))
     found: list[int] = []

@@ -11,7 +11,7 @@ import anyio
 import pytest
 
 from sessiontree import Session, Store
-from sessiontree.adapters.base import Place
+from sessiontree.adapters.base import SessionFiles
 from tests.adapters.test_contracts import ADAPTERS, Adapter, ran
 from tests.places.kinds import empty_store
 
@@ -82,7 +82,7 @@ def test_sessions_of_users_are_listed_and_deleted(root: str) -> None:
 
 
 def test_a_place_lists_its_sessions_and_folders(root: str) -> None:
-    place = Place(root, "sdk")
+    place = SessionFiles(root, "sdk")
     assert not list(place.files())
     assert not list(place.folders())
     files = [place.file_of("one"), place.inside("below").file_of("two")]
@@ -97,12 +97,12 @@ def test_a_place_lists_its_sessions_and_folders(root: str) -> None:
 
 
 def test_one_program_at_a_time_is_alone_in_a_place(root: str) -> None:
-    place, inside, most = Place(root, "sdk"), 0, 0
+    place, inside, most = SessionFiles(root, "sdk"), 0, 0
 
     def go() -> None:
         nonlocal inside, most
         for _ in range(5):
-            with Place(root, "sdk").alone():
+            with SessionFiles(root, "sdk").alone():
                 inside += 1
                 most = max(most, inside)
                 inside -= 1

@@ -15,7 +15,7 @@ import anyio
 import pytest
 
 from sessiontree import Session, SessionTreeError, UsageError
-from sessiontree.adapters.base import Place, UnknownSdkError
+from sessiontree.adapters.base import SessionFiles, UnknownSdkError
 from sessiontree.storage.log import MemoryLog
 from tests.contracts import check_cuts, check_log, check_session
 
@@ -289,7 +289,7 @@ def ran(call: Call[T]) -> Callable[[], T]:
 def test_an_id_that_is_not_text_is_refused(tmp_path: Path) -> None:
     for id in (5, None, b"one"):
         with pytest.raises(UsageError, match="an id is a text, not"):
-            Place(tmp_path, "sdk").file_of(cast(Any, id))
+            SessionFiles(tmp_path, "sdk").file_of(cast(Any, id))
 
 
 NEEDED: Final = {

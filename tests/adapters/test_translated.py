@@ -13,7 +13,7 @@ import pytest
 
 from sessiontree import Store
 from sessiontree.adapters import base as sdks
-from sessiontree.adapters.base import Place, Sdk, UnknownSdkError
+from sessiontree.adapters.base import Sdk, SessionFiles, UnknownSdkError
 from sessiontree.adapters.pydantic_ai import restored, translated
 from tests.adapters.pydantic_translated import EXPECTED, MESSAGES, made
 
@@ -95,7 +95,7 @@ def test_a_package_that_is_not_installed_is_named_with_what_installs_it() -> Non
     ],
 )
 def test_an_id_names_a_file_by_its_words_and_a_hash(tmp_path: Path, id: str, words: str) -> None:
-    place = Place(tmp_path, "folder")
+    place = SessionFiles(tmp_path, "folder")
     folder, name = os.path.split(place.file_of(id))
     assert folder == str(tmp_path / "folder")
     assert name.startswith(f"{words}-")
@@ -106,7 +106,7 @@ def test_an_id_names_a_file_by_its_words_and_a_hash(tmp_path: Path, id: str, wor
 
 
 def test_the_files_of_a_place_are_its_sessions_by_name(tmp_path: Path) -> None:
-    place = Place(Store(tmp_path), "folder")
+    place = SessionFiles(Store(tmp_path), "folder")
     assert list(place.files()) == []
     folder = tmp_path / "folder"
     folder.mkdir()

@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree.library.spending import Source, spending_of
+from sessiontree.library.spending import CountedFile, spending_of
 from sessiontree.views.costs import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
@@ -29,7 +29,7 @@ AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
 
 
 def our_sums(files: Iterable[Path], **how: Any) -> Sums:
-    sources = [Source(os.fspath(file), "an agent", None) for file in files]
+    sources = [CountedFile(os.fspath(file), "an agent", None) for file in files]
     total = spending_of(sources, "model", load(), pytest.fail, **how).total
     tokens = total.usage.input, total.usage.output, total.usage.cache_read, total.usage.cache_write
     assert not total.unpriced

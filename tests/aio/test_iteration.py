@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from anyio.to_thread import run_sync
 
-from sessiontree.aio.iteration import Items
+from sessiontree.aio.iteration import AsyncItems
 from tests.support.loops import in_each_loop
 
 
@@ -19,7 +19,7 @@ async def test_an_error_comes_after_the_items_before_it() -> None:
         yield from range(3)
         raise KeyError
 
-    items = Items(run_sync, failing, piece=2)
+    items = AsyncItems(run_sync, failing, piece=2)
     assert [await anext(items) for _ in range(3)] == [0, 1, 2]
     with pytest.raises(KeyError):
         await anext(items)
@@ -35,7 +35,7 @@ def test_a_task_of_asyncio_that_is_cancelled_leaves_the_item_to_the_next() -> No
         yield 1
 
     async def main() -> None:
-        items = Items(run_sync, slow)
+        items = AsyncItems(run_sync, slow)
         first = asyncio.ensure_future(anext(items))
         await asyncio.sleep(0.01)
         first.cancel()
@@ -58,7 +58,7 @@ async def test_closing_ends_the_iterator() -> None:
         finally:
             closed.append(True)
 
-    items = Items(run_sync, endless)
+    items = AsyncItems(run_sync, endless)
     assert await anext(items) == 1
     await items.aclose()
     assert closed == [True]
@@ -79,7 +79,7 @@ def test_closing_waits_for_a_read_that_a_cancelled_task_of_asyncio_left() -> Non
             closed.append(True)
 
     async def main() -> None:
-        items = Items(run_sync, slow)
+        items = AsyncItems(run_sync, slow)
         first = asyncio.ensure_future(anext(items))
         await run_sync(reads.wait)
         first.cancel()

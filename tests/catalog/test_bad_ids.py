@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
-from sessiontree.core.usage import Counts
+from sessiontree.core.usage import FileCounts
 from sessiontree.engine.cursor import Cursor
 from sessiontree.importing.importer import Batch, Importer
 from sessiontree.library import counts
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import SessionInfo, facts_of, session_infos
 from sessiontree.library.moving import finish
-from sessiontree.library.spending import Source, spending_of
+from sessiontree.library.spending import CountedFile, spending_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import path_in
 from sessiontree.views.costs import Spent, costs
@@ -161,7 +161,7 @@ def test_an_unexpected_error_of_one_session_is_reported_and_the_others_are_count
     problems: list[str] = []
     count = counts._counts_of
 
-    def counted(one: SessionInfo, *others: object) -> Counts | None:
+    def counted(one: SessionInfo, *others: object) -> FileCounts | None:
         _odd(one.file)
         return count(one, *others)  # type: ignore[arg-type]
 
@@ -181,7 +181,7 @@ def test_an_unexpected_error_of_one_session_is_reported_and_the_others_are_added
         return costs(cursor)
 
     monkeypatch.setattr("sessiontree.library.spending.costs", spent)
-    sources = [Source(file, "sessiontree", None) for file in two]
+    sources = [CountedFile(file, "sessiontree", None) for file in two]
     spending_of(sources, "agent", None, problems.append, processes=1)
     assert _is_reported(problems, two[0])
 

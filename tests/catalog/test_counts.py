@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.usage import Counts
+from sessiontree.core.usage import FileCounts
 from sessiontree.library import counts
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import facts_of
@@ -109,7 +109,7 @@ def test_nothing_is_kept_of_a_file_that_changes_while_it_is_counted(
 ) -> None:
     count = counts._counts_of
 
-    def counted(*given: Any) -> Counts | None:
+    def counted(*given: Any) -> FileCounts | None:
         found = count(*given)
         by_hand(settled, "a", "b")
         os.utime(settled, (1_001, 1_001))

@@ -14,10 +14,10 @@ import pytest
 
 from sessiontree import Session, import_session
 from sessiontree.agents import recognise
-from sessiontree.core.usage import Counts, Usage
+from sessiontree.core.usage import FileCounts, Usage
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import SessionInfo, facts_of
-from sessiontree.library.spending import By, Source, Spending, spending_of, totals_of
+from sessiontree.library.spending import By, CountedFile, Spending, spending_of, totals_of
 from sessiontree.views.costs import Prices
 from tests.formats import test_codex
 from tests.library.test_spending import answered, cost_state
@@ -45,12 +45,14 @@ def times_of_utc() -> Iterator[None]:
         yield
 
 
-def source(file: str | os.PathLike[str], agent: str = "one", project: str | None = "/p") -> Source:
-    return Source(os.fspath(file), agent, project)
+def source(
+    file: str | os.PathLike[str], agent: str = "one", project: str | None = "/p"
+) -> CountedFile:
+    return CountedFile(os.fspath(file), agent, project)
 
 
 def spent(
-    *sources: Source,
+    *sources: CountedFile,
     by: By = "model",
     report: Callable[[str], Any] = pytest.fail,
     prices: Prices | None = PRICES,
@@ -59,7 +61,7 @@ def spent(
     return spending_of(sources, by, prices, report, **how)
 
 
-def counts_of(*sources: Source) -> Iterator[tuple[SessionInfo, Counts | None]]:
+def counts_of(*sources: CountedFile) -> Iterator[tuple[SessionInfo, FileCounts | None]]:
     return Counter(None).counted([facts_of(one.file) for one in sources], None)
 
 

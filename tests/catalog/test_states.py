@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from sessiontree.edits.tools import Edit, Seen, Swap
+from sessiontree.edits.tools import Edit, SeenLines, Swap
 from sessiontree.errors import RefError, TooMuchError, UsageError
 from sessiontree.history.edits import FileEvent
-from sessiontree.history.replay import Content
+from sessiontree.history.replay import KnownContent
 from sessiontree.library import file_history
 from sessiontree.library.file_edits import Reason, SessionEdit
 from sessiontree.library.file_history import FileState, state_at, states
@@ -76,37 +76,40 @@ def test_a_commit_after_an_edit_is_no_base_of_it(project: Project) -> None:
 
 
 def state(
-    uuid: str = "12345678", time: str | None = None, content: Content | None = None, **event: Any
+    uuid: str = "12345678",
+    time: str | None = None,
+    content: KnownContent | None = None,
+    **event: Any,
 ) -> FileState:
     edit = event.pop("edit", Edit("a.py", "write"))
     happened = FileEvent(
         uuid, "c", "Write", time, None, None, "/p/a.py", "done", edit=edit, **event
     )
     seen = SessionEdit("/s.jsonl", "id", None, happened, Reason(turn="2"))
-    return FileState(seen, content or Content(text="x\n"), None)
+    return FileState(seen, content or KnownContent(text="x\n"), None)
 
 
 def test_a_state_names_the_path_that_a_move_gave() -> None:
     moved = state(to="/p/b.py", edit=Edit("a.py", "move", to="b.py")).as_dict()
-    looked = state(edit=None, seen=Seen("a.py", "x\n")).as_dict()
+    looked = state(edit=None, seen=SeenLines("a.py", "x\n")).as_dict()
     assert (moved["path"], moved["kind"], moved["turn"]) == ("/p/b.py", "move", "2")
     assert (looked["path"], looked["kind"], looked["commit"]) == ("/p/a.py", "read", None)
 
 
-def gaps_at(count: int) -> Content:
+def gaps_at(count: int) -> KnownContent:
     """A content of which every second line is not known, with so many gaps."""
-    return Content(lines=["a", None] * count, is_end_known=True)
+    return KnownContent(lines=["a", None] * count, is_end_known=True)
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (Content(text=""), ""),
-        (Content(text="a"), "a"),
-        (Content(lines=["a", "b"], is_end_known=True), "a\nb\n"),
+        (KnownContent(text=""), ""),
+        (KnownContent(text="a"), "a"),
+        (KnownContent(lines=["a", "b"], is_end_known=True), "a\nb\n"),
     ],
 )
-def test_a_state_that_is_known_is_given(content: Content, said: str) -> None:
+def test_a_state_that_is_known_is_given(content: KnownContent, said: str) -> None:
     assert state(content=content).text() == state(content=content).text(marked=True) == said
 
 
@@ -114,18 +117,18 @@ def test_a_state_that_is_known_is_given(content: Content, said: str) -> None:
     ("content", "missing", "marked"),
     [
         (
-            Content(lines=["a", None, None, "b"]),
+            KnownContent(lines=["a", None, None, "b"]),
             "lines 2 to 3, lines from 5 on",
             "a\n<<< not known: lines 2 to 3 >>>\nb\n<<< not known: lines from 5 on >>>\n",
         ),
-        (Content(), "lines from 1 on", "<<< not known: lines from 1 on >>>\n"),
+        (KnownContent(), "lines from 1 on", "<<< not known: lines from 1 on >>>\n"),
         (gaps_at(1), "line 2", "a\n<<< not known: line 2 >>>\n"),
         (gaps_at(10), ", ".join(f"line {n}" for n in range(2, 21, 2)), None),
         (gaps_at(11), ", ".join(f"line {n}" for n in range(2, 21, 2)) + " and 1 more", None),
     ],
 )
 def test_a_state_that_is_not_known_is_given_only_with_its_gaps_marked(
-    content: Content, missing: str, marked: str | None
+    content: KnownContent, missing: str, marked: str | None
 ) -> None:
     with pytest.raises(UsageError, match=f"missing: {re.escape(missing)}$") as refused:
         state(content=content).text()
@@ -137,7 +140,7 @@ def test_a_state_that_is_not_known_is_given_only_with_its_gaps_marked(
 @pytest.mark.parametrize("marked", [False, True])
 def test_a_state_without_the_file_has_no_content(marked: bool) -> None:
     with pytest.raises(UsageError, match="the edit 12345678 deleted the file") as refused:
-        state(content=Content(is_there=False)).text(marked=marked)
+        state(content=KnownContent(is_there=False)).text(marked=marked)
     assert refused.value.step == "see states"
 
 
@@ -203,7 +206,7 @@ def test_a_line_of_a_state_counts_as_eight_characters(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     looks = [
-        state(str(n), edit=None, seen=Seen("a.py", "z", first=n, total=n)).edit for n in (3, 5)
+        state(str(n), edit=None, seen=SeenLines("a.py", "z", first=n, total=n)).edit for n in (3, 5)
     ]
     monkeypatch.setattr(file_history, "edits_of", lambda *_: looks)
     monkeypatch.setattr(file_history, "MOST_KEPT", 8 * (3 + 5))
@@ -216,12 +219,12 @@ def test_a_line_of_a_state_counts_as_eight_characters(
 def test_a_write_needs_no_repository_and_a_look_at_the_same_is_no_state(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    events: list[Edit | Seen] = [
+    events: list[Edit | SeenLines] = [
         Edit("a.py", "write", content="a\nb\n"),
-        Seen("a.py", "a\nb\n", is_whole=True),
+        SeenLines("a.py", "a\nb\n", is_whole=True),
         Edit("a.py", "edit", swaps=(Swap("b", "c"),)),
-        Seen("a.py", "z", first=3, total=3),
-        Seen("a.py", "z", first=3, total=3),
+        SeenLines("a.py", "z", first=3, total=3),
+        SeenLines("a.py", "z", first=3, total=3),
     ]
     edits = [
         state(str(number), edit=event if isinstance(event, Edit) else None).edit

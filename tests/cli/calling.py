@@ -268,7 +268,7 @@ def watching(watch: Watch) -> Iterator[None]:
         patch.setattr("sessiontree.storage.lock.SETTLED_SECONDS", 1e9)  # however long it takes
         # The caches lie in a folder of the user, and are there or not.
         patch.setattr("sessiontree.library.counts.Counter.save", lambda counter: None)
-        patch.setattr("sessiontree.importing.backup.Seen.save", lambda seen: None)
+        patch.setattr("sessiontree.importing.backup.BackupStamps.save", lambda seen: None)
         for kind in ("open", *CHANGING, *READING):
             patch.setattr(Disk, kind, _watched(watch, kind, getattr(Disk, kind)))
         yield

@@ -260,7 +260,7 @@ def test_the_schema_is_json_of_one_method_or_of_all() -> None:
 def test_progress_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     shown: list[tuple[Any, ...]] = []
     monkeypatch.setattr(
-        terminal.Progress, "__call__", lambda self, *progress: shown.append(progress)
+        terminal.ProgressBar, "__call__", lambda self, *progress: shown.append(progress)
     )
     steps = Namespace("steps", "For tests.")
 

@@ -6,7 +6,7 @@ import io
 import pytest
 
 from sessiontree.cli import terminal as progress
-from sessiontree.cli.terminal import Progress
+from sessiontree.cli.terminal import ProgressBar
 
 
 class Terminal(io.StringIO):
@@ -16,7 +16,7 @@ class Terminal(io.StringIO):
 
 def shown_on_a_terminal(title: str) -> str:
     """What a terminal gets of a command that is half done."""
-    with contextlib.redirect_stderr(Terminal()) as terminal, Progress("Reading") as shown:
+    with contextlib.redirect_stderr(Terminal()) as terminal, ProgressBar("Reading") as shown:
         shown(1, 2, title)
     return terminal.getvalue()
 

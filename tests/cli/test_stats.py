@@ -15,7 +15,7 @@ from rich.cells import cell_len
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.stats import table
 from sessiontree.core.usage import Usage
-from sessiontree.library.spending import By, Row, Spending
+from sessiontree.library.spending import By, Spending, SpendingSum
 from tests.support.sessions import chat
 from tests.support.terminal import done, printed_json, refused, run
 
@@ -113,7 +113,7 @@ def test_a_reference_that_is_lost_costs_nothing(folder: Path) -> None:
 
 @pytest.mark.parametrize("width", [40, 50, 64, 79])
 def test_the_table_fits_a_narrow_screen(width: int) -> None:
-    row = Row(1234, 12345, Usage(10**7, 10**6, 10**8, 10**6, 12345.6), 2345.6, 12)
+    row = SpendingSum(1234, 12345, Usage(10**7, 10**6, 10**8, 10**6, 12345.6), 2345.6, 12)
     made = Spending({"/a/long/path/to/a/project/of/somebody" * 2: row}, row, Counter())
     lines = list(table(made, "project", Screen(width, False, datetime.now(UTC))))
     assert max(map(cell_len, lines)) <= width
@@ -125,7 +125,7 @@ def test_the_table_fits_a_narrow_screen(width: int) -> None:
     ("by", "shown"), [("project", "…ect/of/somebody"), ("model", "/a/long/path/to…")]
 )
 def test_a_long_name_is_cut_at_its_end_and_a_path_at_its_start(by: By, shown: str) -> None:
-    row = Row(1, 1, Usage(1, 1, 0, 0, 0.0), 0.0, 1)
+    row = SpendingSum(1, 1, Usage(1, 1, 0, 0, 0.0), 0.0, 1)
     made = Spending({"/a/long/path/to/a/project/of/somebody": row}, row, Counter())
     lines = list(table(made, by, Screen(64, False, datetime.now(UTC))))
     assert lines[1].split("  ")[0] == shown

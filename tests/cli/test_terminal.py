@@ -119,7 +119,7 @@ def test_a_bar_appears_after_a_while_and_goes_at_the_end(
 ) -> None:
     shown = both_on_a_terminal(monkeypatch)
     monkeypatch.setattr(terminal, "PATIENCE_SECONDS", 1e9 if silent else 0.0)
-    with terminal.Progress("Reading") as progress:
+    with terminal.ProgressBar("Reading") as progress:
         progress(1, 2)
         progress(2, 2, "More")
     assert bool(shown.getvalue()) is not silent

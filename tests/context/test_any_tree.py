@@ -13,8 +13,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session, SessionTreeError
-from sessiontree.context.providers.reading import Reading
-from sessiontree.context.providers.values import Notes, Request
+from sessiontree.context.providers.reading import MessageReader
+from sessiontree.context.providers.values import Request, RequestNotes
 from sessiontree.core.message import Message
 from tests.conftest import NO_CORPUS
 from tests.support.declared import check_types
@@ -59,7 +59,7 @@ def words_meant(context: Context) -> set[str]:
 
 
 def _says(message: Message) -> bool:
-    return any(Reading(Notes(), MODEL).parts_of(message))
+    return any(MessageReader(RequestNotes(), MODEL).parts_of(message))
 
 
 def _without_thinking(content: Any) -> Any:
@@ -128,7 +128,7 @@ def check_extends(api: str, seed: int) -> int:
 
 def _is_turn_over(later: list[Message]) -> bool:
     """Whether the user's side speaks next, or nobody."""
-    reading = Reading(Notes(), MODEL)
+    reading = MessageReader(RequestNotes(), MODEL)
     spoken = (side for message in later for side, _ in reading.parts_of(message))
     return next(spoken, "user") == "user"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sessiontree.context.compaction import (
     IMAGE_TOKENS,
-    Piece,
+    Slice,
     cut_point,
     estimate_tokens,
     summarize,
@@ -31,9 +31,9 @@ def tokens(message: Message) -> int:
     return int(message.get("tokens", 10))
 
 
-def pieces(*messages: Message) -> list[Piece]:
+def pieces(*messages: Message) -> list[Slice]:
     """A piece for each message, named p0, p1, …"""
-    return [Piece(f"p{place}", [message]) for place, message in enumerate(messages)]
+    return [Slice(f"p{place}", [message]) for place, message in enumerate(messages)]
 
 
 def prompt(tokens: int = 10) -> dict[str, Any]:
@@ -133,26 +133,26 @@ def test_an_interrupted_call_does_not_forbid_cuts_until_its_id_is_used_again() -
 
 
 def test_a_merge_that_answered_its_own_calls_is_over() -> None:
-    inner = Piece("merge", [call("pi", "call_0"), result("pi", "call_0")])
+    inner = Slice("merge", [call("pi", "call_0"), result("pi", "call_0")])
     made, brought = call("pi", "call_0"), result("pi", "call_0")
-    path = [Piece("first", [prompt(50)]), inner, *pieces(prompt(), made, brought)]
+    path = [Slice("first", [prompt(50)]), inner, *pieces(prompt(), made, brought)]
     assert cut_point(path, 30, tokens) == "p0"
 
 
 def test_a_merge_is_one_unit() -> None:
-    merge = Piece("merge", [prompt(), answer(), prompt(), answer()])
-    path = [Piece("p", [prompt(100)]), merge, Piece("last", [answer()])]
+    merge = Slice("merge", [prompt(), answer(), prompt(), answer()])
+    path = [Slice("p", [prompt(100)]), merge, Slice("last", [answer()])]
     assert cut_point(path, 30, tokens) == "merge"
     assert cut_point(path, 10, tokens) == "last"
 
 
 def test_entries_that_say_nothing_are_no_place_to_cut() -> None:
     said = {"header": [], "a": [prompt(50)], "label": [], "b": [answer()]}
-    assert cut_point([Piece(*piece) for piece in said.items()], 10, tokens) == "b"
+    assert cut_point([Slice(*piece) for piece in said.items()], 10, tokens) == "b"
 
 
 def test_where_nothing_could_be_left_out_there_is_nothing_to_cut() -> None:
-    assert cut_point([Piece("header", []), Piece("a", [prompt(90)])], 10, tokens) is None
+    assert cut_point([Slice("header", []), Slice("a", [prompt(90)])], 10, tokens) is None
     assert cut_point(pieces(call("pi", "a"), result("pi", "a")), 5, tokens) is None
 
 
@@ -168,12 +168,12 @@ def test_leaving_out_no_more_than_an_earlier_summary_is_no_compaction() -> None:
 def test_no_cut_separates_a_call_from_its_result_and_something_is_kept(
     history: list[Message], keep: int, sizes: list[int]
 ) -> None:
-    path: list[Piece] = [Piece("header", [])]
+    path: list[Slice] = [Slice("header", [])]
     rest = history
     for size in sizes:  # a piece of several messages, as a merge has, or of none
-        path.append(Piece(f"p{len(path)}", rest[:size]))
+        path.append(Slice(f"p{len(path)}", rest[:size]))
         rest = rest[size:]
-    path += [Piece(f"r{place}", [message]) for place, message in enumerate(rest)]
+    path += [Slice(f"r{place}", [message]) for place, message in enumerate(rest)]
     found = cut_point(path, keep, tokens)
     total = sum(tokens(message) for piece in path for message in piece.messages)
     assert found is None or total > keep

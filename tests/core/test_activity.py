@@ -16,7 +16,7 @@ from sessiontree.core.activity import (
     is_output,
     questions_of,
 )
-from sessiontree.core.message import Call, is_generated, is_typed_command
+from sessiontree.core.message import ToolCall, is_generated, is_typed_command
 from tests.support.conversation import user
 
 PATCH = "*** Begin Patch\n*** Update File: a.py\n@@\n*** Add File: b.py\n*** End Patch"
@@ -35,7 +35,7 @@ def test_the_files_of_a_call_are_found_in_its_arguments() -> None:
         ("Read", None, []),
     ]
     for name, arguments, touched in cases:
-        assert [*map(tuple, files_of(Call("1", name, arguments, "toolCall")))] == touched
+        assert [*map(tuple, files_of(ToolCall("1", name, arguments, "toolCall")))] == touched
 
 
 def result(**keys: Any) -> dict[str, Any]:
@@ -144,7 +144,7 @@ BOTH = [('Which "store"?', "SQLite"), ("How many?", "2, or 3")]
 
 
 def told(name: str, arguments: Any, result: str) -> list[tuple[str, str]]:
-    asked = questions_of(Call("c", name, arguments, "tool_use"))
+    asked = questions_of(ToolCall("c", name, arguments, "tool_use"))
     return [(question, reply) for question, reply in answers_in(result, asked)]
 
 

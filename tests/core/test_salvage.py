@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.codec import encode
 from sessiontree.core.entry import decode_leniently
-from sessiontree.core.salvage import Parts, take_apart
+from sessiontree.core.salvage import LineParts, take_apart
 from tests.support.lines import values
 
 ENTRY = encode({"type": "message", "uuid": "a", "message": {"role": "user", "content": "é"}})
@@ -16,31 +16,34 @@ FOREIGN = b'{ "uuid": "b", "type": "message", "text": "x" }'
 
 
 def test_a_line_comes_apart_into_entries_fragments_and_the_rest() -> None:
-    cases: list[tuple[bytes, Parts]] = [
-        (ENTRY[:9], Parts([], 0, 9)),
-        (ENTRY[:-1], Parts([], 0, len(ENTRY) - 1)),
-        (ENTRY[:-2] + b"#}", Parts([ENTRY[:-2] + b"#}"], 0, 0)),
-        (FOREIGN[:-1], Parts([], 0, len(FOREIGN) - 1)),
-        (ENTRY + FOREIGN, Parts([ENTRY, FOREIGN], 2, 0)),
-        (ENTRY + b" \0\xef\xbb\xbf " + FOREIGN, Parts([ENTRY, FOREIGN], 2, 0)),
-        (ENTRY + b'{"a":"x}', Parts([ENTRY], 1, 8)),
-        (ENTRY + ENTRY[:40], Parts([ENTRY], 1, 40)),
-        (ENTRY[:40] + FOREIGN, Parts([FOREIGN], 1, 40)),
-        (ENTRY[:40] + FOREIGN + ENTRY[:50] + ENTRY, Parts([FOREIGN, ENTRY], 2, 90)),
-        (ENTRY[:40] + ENTRY[:50] + ENTRY, Parts([ENTRY[:40] + ENTRY[:50] + ENTRY], 0, 0)),
-        (b"x" + ENTRY, Parts([b"x", ENTRY], 1, 0)),
-        (b'{"a":1}{"no":"type"}', Parts([b'{"a":1}', b'{"no":"type"}'], 2, 0)),
-        (b"\x80\xff", Parts([b"\x80\xff"], 0, 0)),
-        (ENTRY[:30] + b"\xc3" + FOREIGN, Parts([FOREIGN], 1, 31)),
-        (b'{"type":"m","uuid":"\xc3\xa9\xc3', Parts([], 0, 23)),
-        (b'{"a":NaN}', Parts([b'{"a":NaN}'], 1, 0)),
-        *((deep * 3000, Parts([deep * 3000], 0, 0)) for deep in (b"[", b'{"a":')),
-        (b'{"a":' + FOREIGN, Parts([b'{"a":' + FOREIGN], 0, 0)),
+    cases: list[tuple[bytes, LineParts]] = [
+        (ENTRY[:9], LineParts([], 0, 9)),
+        (ENTRY[:-1], LineParts([], 0, len(ENTRY) - 1)),
+        (ENTRY[:-2] + b"#}", LineParts([ENTRY[:-2] + b"#}"], 0, 0)),
+        (FOREIGN[:-1], LineParts([], 0, len(FOREIGN) - 1)),
+        (ENTRY + FOREIGN, LineParts([ENTRY, FOREIGN], 2, 0)),
+        (ENTRY + b" \0\xef\xbb\xbf " + FOREIGN, LineParts([ENTRY, FOREIGN], 2, 0)),
+        (ENTRY + b'{"a":"x}', LineParts([ENTRY], 1, 8)),
+        (ENTRY + ENTRY[:40], LineParts([ENTRY], 1, 40)),
+        (ENTRY[:40] + FOREIGN, LineParts([FOREIGN], 1, 40)),
+        (ENTRY[:40] + FOREIGN + ENTRY[:50] + ENTRY, LineParts([FOREIGN, ENTRY], 2, 90)),
+        (ENTRY[:40] + ENTRY[:50] + ENTRY, LineParts([ENTRY[:40] + ENTRY[:50] + ENTRY], 0, 0)),
+        (b"x" + ENTRY, LineParts([b"x", ENTRY], 1, 0)),
+        (b'{"a":1}{"no":"type"}', LineParts([b'{"a":1}', b'{"no":"type"}'], 2, 0)),
+        (b"\x80\xff", LineParts([b"\x80\xff"], 0, 0)),
+        (ENTRY[:30] + b"\xc3" + FOREIGN, LineParts([FOREIGN], 1, 31)),
+        (b'{"type":"m","uuid":"\xc3\xa9\xc3', LineParts([], 0, 23)),
+        (b'{"a":NaN}', LineParts([b'{"a":NaN}'], 1, 0)),
+        *((deep * 3000, LineParts([deep * 3000], 0, 0)) for deep in (b"[", b'{"a":')),
+        (b'{"a":' + FOREIGN, LineParts([b'{"a":' + FOREIGN], 0, 0)),
         *(
-            (torn + FOREIGN, Parts([FOREIGN], 1, len(torn)))
+            (torn + FOREIGN, LineParts([FOREIGN], 1, len(torn)))
             for torn in (b'{"a":"', b'{"a":"\\', b'{"a":"\\u12', b'{"a":tru', b'{"a":-', b'{"a":1.')
         ),
-        (b'{"a":{"type":"x","uuid":"y"}} x', Parts([b'{"a":{"type":"x","uuid":"y"}}', b"x"], 1, 0)),
+        (
+            b'{"a":{"type":"x","uuid":"y"}} x',
+            LineParts([b'{"a":{"type":"x","uuid":"y"}}', b"x"], 1, 0),
+        ),
     ]
     for line, parts in cases:
         assert take_apart(line) == parts
@@ -49,19 +52,19 @@ def test_a_line_comes_apart_into_entries_fragments_and_the_rest() -> None:
 def test_an_entry_quoted_by_a_fragment_does_not_come_to_life() -> None:
     """A tool result held a stored entry, checksum and all, and was torn right behind it."""
     line = b'{"type":"custom","uuid":"c","data":[1,' + ENTRY
-    assert take_apart(line) == Parts([line], 0, 0)
+    assert take_apart(line) == LineParts([line], 0, 0)
 
 
 def test_an_entry_with_a_wrong_checksum_is_not_found_behind_a_fragment() -> None:
     """Its start cannot be trusted, so the line stays for somebody to look at."""
     line = ENTRY[:40] + ENTRY.replace(b"user", b"uses")
-    assert take_apart(line) == Parts([line], 0, 0)
+    assert take_apart(line) == LineParts([line], 0, 0)
 
 
 def test_an_object_larger_than_the_first_look_is_found_whole() -> None:
     large = encode({"type": "message", "uuid": "l", "text": "é" * 100_000})
-    assert take_apart(large + ENTRY) == Parts([large, ENTRY], 2, 0)
-    assert take_apart(large[:90_000] + ENTRY) == Parts([ENTRY], 1, 90_000)
+    assert take_apart(large + ENTRY) == LineParts([large, ENTRY], 2, 0)
+    assert take_apart(large[:90_000] + ENTRY) == LineParts([ENTRY], 1, 90_000)
 
 
 @pytest.mark.slow
@@ -70,7 +73,7 @@ def test_an_object_larger_than_the_first_look_is_found_whole() -> None:
 def test_each_beginning_of_an_entry_is_a_fragment(value: object) -> None:
     line = json.dumps({"type": "custom", "uuid": "a", "data": value}).encode()
     for end in range(1, len(line)):
-        assert take_apart(line[:end]) == Parts([], 0, end)
+        assert take_apart(line[:end]) == LineParts([], 0, end)
 
 
 pieces = st.sampled_from(
@@ -102,4 +105,4 @@ def test_pieces_stand_in_the_line_in_order_and_stay_as_they_are(line: bytes) -> 
 def test_whole_objects_are_never_lost(fused: list[bytes]) -> None:
     wanted = [piece for piece in fused if piece.startswith(b"{")]
     for torn in (b"", ENTRY[:30]):
-        assert take_apart(b"".join(fused) + torn) == Parts(wanted, len(wanted), len(torn))
+        assert take_apart(b"".join(fused) + torn) == LineParts(wanted, len(wanted), len(torn))

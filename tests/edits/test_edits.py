@@ -8,7 +8,7 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.core.message import Call
+from sessiontree.core.message import ToolCall
 from sessiontree.edits.patch import Hunk
 from sessiontree.edits.tools import Edit, Swap, after, edits_of, paths_in, undone
 from tests.support.enough import ENOUGH
@@ -88,7 +88,7 @@ TOOLS: Final[dict[str, tuple[str, Any, list[Edit]]]] = {
 
 def test_the_edits_of_a_call_are_found() -> None:
     for name, (tool, arguments, expected) in TOOLS.items():
-        assert edits_of(Call("c", tool, arguments, "tool_use"), {}) == expected, name
+        assert edits_of(ToolCall("c", tool, arguments, "tool_use"), {}) == expected, name
 
 
 def test_the_operations_of_openai_are_edits() -> None:
@@ -98,13 +98,15 @@ def test_the_operations_of_openai_are_edits() -> None:
         ({"type": "delete_file"}, Edit("f", "delete")),
     ]
     for operation, expected in cases:
-        call = Call("c", "apply_patch", {"path": "f", **operation}, "apply_patch_call")
+        call = ToolCall("c", "apply_patch", {"path": "f", **operation}, "apply_patch_call")
         assert edits_of(call, {}) == [expected]
 
 
 def test_what_an_agent_keeps_of_an_edit_comes_before_the_arguments() -> None:
     """The user may have changed the edit before allowing it."""
-    call = Call("c", "Edit", {"file_path": "f", "old_string": "a", "new_string": "b"}, "tool_use")
+    call = ToolCall(
+        "c", "Edit", {"file_path": "f", "old_string": "a", "new_string": "b"}, "tool_use"
+    )
     told = {"originalFile": "a\n", "oldString": "a", "newString": "by the user"}
     (edit,) = edits_of(call, told)
     assert edit.before == "a\n"
@@ -126,8 +128,8 @@ def test_an_edit_that_multiplies_a_text_is_not_applied() -> None:
 def test_arguments_that_are_nested_too_deep_are_no_edit_that_is_told() -> None:
     for deep in ('{"edits":' + "[" * 200_000, "[" * 200_000 + "]" * 200_000):
         for arguments in (deep, {"file_path": "a", "edits": deep}):
-            assert edits_of(Call("1", "multiedit", arguments, "chat"), {}) == [], deep
-        assert list(paths_in(Call("1", "multiedit", deep, "chat"))) == [deep]
+            assert edits_of(ToolCall("1", "multiedit", arguments, "chat"), {}) == [], deep
+        assert list(paths_in(ToolCall("1", "multiedit", deep, "chat"))) == [deep]
 
 
 LONG: Final = "a long line"

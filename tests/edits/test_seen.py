@@ -8,31 +8,36 @@ from typing import Any, Final
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sessiontree.core.message import Call
+from sessiontree.core.message import ToolCall
 from sessiontree.edits.patch import Hunk
-from sessiontree.edits.tools import Edit, Seen, Swap, Told, edits_of, paths_in, seen_in
+from sessiontree.edits.tools import Edit, SeenLines, SideFacts, Swap, edits_of, paths_in, seen_in
 
 Fields = dict[str, Any]
 
-WHOLE: Final = Seen("f", "a\nb\n", is_whole=True)
-BOTH_LINES: Final = Seen("f", "a\nb", total=2)
-NUMBERED: Final = Seen("f", "a\nb", 3)
+WHOLE: Final = SeenLines("f", "a\nb\n", is_whole=True)
+BOTH_LINES: Final = SeenLines("f", "a\nb", total=2)
+NUMBERED: Final = SeenLines("f", "a\nb", 3)
 FILE: Final = {"path": "f"}
 READ_FILE: Final = {"file_path": "f"}
 CAT: Final = {"command": "cat f"}
 OF_CODEX: Final = "Chunk ID: 1\nWall time: 0.1 seconds\nProcess exited with code 0\nOutput:\n"
 
-READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
+READ: Final[dict[str, tuple[str, Fields, str, list[SeenLines]]]] = {
     "a whole file": ("read", FILE, "a\nb\n", [WHOLE]),
     "by the path of Gemini CLI": ("read_file", {"absolute_path": "f"}, "a\nb\n", [WHOLE]),
     "from its first line on": ("read", {"path": "f", "offset": 1}, "a\nb\n", [WHOLE]),
     "from line 0 on": ("read", {"path": "f", "offset": 0}, "a\nb\n", [WHOLE]),
-    "from a later line on": ("read", {"path": "f", "offset": 3}, "a\nb\n", [Seen("f", "a\nb", 3)]),
+    "from a later line on": (
+        "read",
+        {"path": "f", "offset": 3},
+        "a\nb\n",
+        [SeenLines("f", "a\nb", 3)],
+    ),
     "from a line named otherwise": (
         "view",
         {"path": "f", "start_line": 3},
         "a",
-        [Seen("f", "a", 3)],
+        [SeenLines("f", "a", 3)],
     ),
     "an empty line at the end": ("read", {"path": "f", "offset": 3}, "\n", []),
     "a part": ("read", {"path": "f", "limit": 2}, "a\nb\n", []),
@@ -51,14 +56,14 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
         "Read",
         READ_FILE,
         "3→a\n5→b",
-        [Seen("f", "3→a\n5→b", is_whole=True)],
+        [SeenLines("f", "3→a\n5→b", is_whole=True)],
     ),
-    "numbers from 0 on": ("Read", READ_FILE, "0→a", [Seen("f", "0→a", is_whole=True)]),
+    "numbers from 0 on": ("Read", READ_FILE, "0→a", [SeenLines("f", "0→a", is_whole=True)]),
     "numbers that the file itself has": (
         "read",
         FILE,
         "1\ta\n2\tb\n",
-        [Seen("f", "1\ta\n2\tb\n", is_whole=True)],
+        [SeenLines("f", "1\ta\n2\tb\n", is_whole=True)],
     ),
     "from the end": ("read", {"path": "f", "offset": -3}, "a", []),
     "what pi cut by lines": ("read", FILE, "a\n\n[Showing lines 1-1 of 9. Use offset=2]", []),
@@ -84,7 +89,7 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
         [BOTH_LINES],
     ),
     "JSON without an output": ("shell", CAT, '{"metadata":{}}', []),
-    "a file that is JSON": ("shell", CAT, "{1}", [Seen("f", "{1}", total=1)]),
+    "a file that is JSON": ("shell", CAT, "{1}", [SeenLines("f", "{1}", total=1)]),
     "cat in Gemini CLI": (
         "run_shell_command",
         CAT,
@@ -102,7 +107,7 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
         "bash",
         {"command": "sed -n 3,9p f"},
         "a\nb\n",
-        [Seen("f", "a\nb", 3, total=4)],
+        [SeenLines("f", "a\nb", 3, total=4)],
     ),
     "cat of nothing": ("bash", CAT, "", []),
     "what a shell left out": ("bash", CAT, "a\n[9 lines left out]\nb", []),
@@ -115,7 +120,7 @@ READ: Final[dict[str, tuple[str, Fields, str, list[Seen]]]] = {
 
 def test_a_result_shows_what_is_certain_of_a_file() -> None:
     for name, (tool, arguments, result, expected) in READ.items():
-        assert seen_in(Call("c", tool, arguments, "tool_use"), {}, result) == expected, name
+        assert seen_in(ToolCall("c", tool, arguments, "tool_use"), {}, result) == expected, name
 
 
 def kept(content: Any, first: Any, count: Any, total: Any, path: Any = "f") -> Fields:
@@ -124,16 +129,16 @@ def kept(content: Any, first: Any, count: Any, total: Any, path: Any = "f") -> F
     return {"file": {**told, "numLines": count, "totalLines": total}}
 
 
-KEPT: Final[dict[str, tuple[Fields, list[Seen]]]] = {
-    "a whole file": (kept("a\nb\n", 1, 3, 3), [Seen("f", "a\nb\n", is_whole=True, total=3)]),
-    "from line 0 on": (kept("a\n", 0, 2, 2), [Seen("f", "a\n", is_whole=True, total=2)]),
-    "an empty file": (kept("", 1, 1, 1), [Seen("f", "", is_whole=True, total=1)]),
-    "no numbers": (kept("a", 1, None, None), [Seen("f", "a", is_whole=True)]),
-    "the first lines": (kept("a\nb", 1, 2, 9), [Seen("f", "a\nb")]),
-    "lines within": (kept("a\nb", 3, 2, 9), [Seen("f", "a\nb", 3)]),
-    "the last lines": (kept("a\nb", 3, 2, 4), [Seen("f", "a\nb", 3, total=4)]),
-    "the last lines with the end": (kept("a\n", 3, 2, 4), [Seen("f", "a", 3, total=3)]),
-    "no total": (kept("a", 3, 1, None), [Seen("f", "a", 3)]),
+KEPT: Final[dict[str, tuple[Fields, list[SeenLines]]]] = {
+    "a whole file": (kept("a\nb\n", 1, 3, 3), [SeenLines("f", "a\nb\n", is_whole=True, total=3)]),
+    "from line 0 on": (kept("a\n", 0, 2, 2), [SeenLines("f", "a\n", is_whole=True, total=2)]),
+    "an empty file": (kept("", 1, 1, 1), [SeenLines("f", "", is_whole=True, total=1)]),
+    "no numbers": (kept("a", 1, None, None), [SeenLines("f", "a", is_whole=True)]),
+    "the first lines": (kept("a\nb", 1, 2, 9), [SeenLines("f", "a\nb")]),
+    "lines within": (kept("a\nb", 3, 2, 9), [SeenLines("f", "a\nb", 3)]),
+    "the last lines": (kept("a\nb", 3, 2, 4), [SeenLines("f", "a\nb", 3, total=4)]),
+    "the last lines with the end": (kept("a\n", 3, 2, 4), [SeenLines("f", "a", 3, total=3)]),
+    "no total": (kept("a", 3, 1, None), [SeenLines("f", "a", 3)]),
     "nothing of a file": (kept("", 3, 0, 9), []),
     "an image": ({"file": {"filePath": "f", "base64": "x"}}, []),
     "a path of another type": (kept("a", 1, 1, 1, path=5), []),
@@ -143,17 +148,17 @@ KEPT: Final[dict[str, tuple[Fields, list[Seen]]]] = {
 
 def test_what_claude_code_keeps_of_a_read_comes_before_the_text() -> None:
     for name, (told, expected) in KEPT.items():
-        call = Call("c", "Read", {"file_path": "f"}, "tool_use")
+        call = ToolCall("c", "Read", {"file_path": "f"}, "tool_use")
         assert seen_in(call, told, "1→other") == expected, name
 
 
 def test_all_lines_are_shown_if_the_number_of_lines_says_so() -> None:
-    cases: list[tuple[Seen, bool]] = [
-        (Seen("f", "a\nb", total=2), True),
-        (Seen("f", "a\nb\n", total=2), True),
-        (Seen("f", "a\nb", 2, total=3), False),
-        (Seen("f", "a\nb", total=3), False),
-        (Seen("f", "a\nb"), False),
+    cases: list[tuple[SeenLines, bool]] = [
+        (SeenLines("f", "a\nb", total=2), True),
+        (SeenLines("f", "a\nb\n", total=2), True),
+        (SeenLines("f", "a\nb", 2, total=3), False),
+        (SeenLines("f", "a\nb", total=3), False),
+        (SeenLines("f", "a\nb"), False),
     ]
     for seen, has_all in cases:
         assert seen.has_all_lines is has_all
@@ -215,7 +220,7 @@ def test_an_edit_has_what_its_agent_keeps_beside_the_result() -> None:
         arguments = {"file_path": "f", "old_string": "a", "new_string": "b"}
         if tool == "Write":
             arguments = {"file_path": "f", "content": "a"}
-        assert edits_of(Call("c", tool, arguments, "tool_use"), told) == [expected], name
+        assert edits_of(ToolCall("c", tool, arguments, "tool_use"), told) == [expected], name
 
 
 DISPLAYS: Final = {"toolCalls": [{"id": "c", "resultDisplay": {"fileDiff": "x"}}, {"id": "d"}]}
@@ -235,15 +240,15 @@ LINES: Final[dict[str, tuple[Fields, Fields, Fields]]] = {
 
 def test_what_is_kept_beside_a_result_is_found_in_each_agents_lines() -> None:
     for name, (line, keys, expected) in LINES.items():
-        told = Told(line)
+        told = SideFacts(line)
         assert told.of(keys, "c") == expected, name
         assert told.of(keys, "c") == expected, name  # from what was found the first time
 
 
 def test_what_is_kept_of_one_call_is_not_told_of_another() -> None:
-    assert Told(DISPLAYS).of({}, "d") == {}
-    assert Told({}).of({"original": DISPLAYS}, "e") == {}
-    told = Told({})
+    assert SideFacts(DISPLAYS).of({}, "d") == {}
+    assert SideFacts({}).of({"original": DISPLAYS}, "e") == {}
+    told = SideFacts({})
     other = {"toolCalls": [{"id": "c", "resultDisplay": {"fileDiff": "y"}}]}
     assert told.of({"original": DISPLAYS}, "c") == {"fileDiff": "x"}
     assert told.of({"original": other}, "c") == {"fileDiff": "y"}
@@ -270,7 +275,7 @@ VALUES: Final = st.recursive(
     shape=st.sampled_from(["tool_use", "apply_patch_call", "local_shell_call"]),
 )
 def test_a_call_of_any_form_is_read(name: str, arguments: Any, told: Fields, shape: str) -> None:
-    call = Call("c", name, arguments, shape)
+    call = ToolCall("c", name, arguments, shape)
     for edit in edits_of(call, told):
         assert isinstance(edit.path, str)
     for seen in seen_in(call, told, "a\n"):

@@ -96,7 +96,7 @@ def facts(found: refs.Names) -> tuple[Any, ...]:
     return found.labels, found.branches, found.lanes, found.uuids, found.name, found.metadata
 
 
-def told(given: TreeReader) -> naming.Told:
+def told(given: TreeReader) -> naming.ToldNames:
     return given.naming().told(lambda _: True)
 
 

@@ -15,12 +15,12 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import RefError, Session
-from sessiontree.context.fold import Part
+from sessiontree.context.fold import Contribution
 from sessiontree.core.codec import Chain, encode, seal
 from sessiontree.core.entry import Entry
 from sessiontree.core.index import NO_ROW
 from sessiontree.engine import walk
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
@@ -165,8 +165,8 @@ Blocks = tuple[int, int]
 BLOCKS = st.sampled_from([(8, 8), (16, 64), (40, 50), (100, 400), (65536, 1048576)])
 
 
-def opened(content: bytes) -> View:
-    return View(FileLog(in_memory(content), FILE, readonly=True))
+def opened(content: bytes) -> LogTree:
+    return LogTree(FileLog(in_memory(content), FILE, readonly=True))
 
 
 @pytest.mark.slow
@@ -284,7 +284,7 @@ def test_lines_decoded_together_are_those_decoded_one_by_one(
             assert found == [facts(above) for above in singly.walk().up(start)]
             let_go = list(together.walk().parts_up(start))
             for part in let_go:
-                Part(part).let_go()
+                Contribution(part).let_go()
             assert found == [facts(above) for part in let_go for above in reversed(part)]
             assert [above[6] for above in found] == [
                 entries[at].offset for at in oracle_up(parents, row)[1:]
@@ -412,7 +412,7 @@ def offset_of(entry: Entry | None) -> int | None:
     return None if entry is None else entry.offset
 
 
-def offset_of_row(view: View, lane: str | None) -> int | None:
+def offset_of_row(view: LogTree, lane: str | None) -> int | None:
     tree = view.tree()
     row = tree.last_on(lane)
     return None if row == NO_ROW else tree.offsets[row]

@@ -9,7 +9,7 @@ from typing import Final
 import pytest
 
 from sessiontree.agents import recognise
-from sessiontree.agents.base import Facts
+from sessiontree.agents.base import AgentFacts
 
 AGENTS: Final = Path(__file__).parents[2] / "fixtures" / "agents"
 FILES: Final = sorted(
@@ -37,7 +37,7 @@ def content_of(name: str) -> bytes:
     return (AGENTS / name).read_bytes()
 
 
-def facts(head: bytes, tail: bytes) -> Facts:
+def facts(head: bytes, tail: bytes) -> AgentFacts:
     format = recognise(head)
     assert format is not None
     return format.reader.facts(head, tail)
@@ -65,4 +65,4 @@ def test_a_broken_line_costs_no_more_than_its_own_facts(name: str, spoiled: byte
         found = facts(content, changed)
         assert found.id == facts(content, content).id
         if recognise(changed) is not None:
-            assert isinstance(facts(changed, changed), Facts)
+            assert isinstance(facts(changed, changed), AgentFacts)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session
-from sessiontree.agents.pi.writer import OWN, Ids
+from sessiontree.agents.pi.writer import OWN, PiIds
 from sessiontree.errors import ResolveError
 from sessiontree.handles.registry import Registry
 from tests.formats.conftest import CLAUDE_CODE, NO_CORPUS, texts_of
@@ -188,7 +188,7 @@ def test_the_same_session_gives_the_same_bytes(tmp_path: Path) -> None:
 
 def test_pi_ids_start_the_uuid_and_are_unique() -> None:
     uuid = "1bde50fb-2508-46e1-9c31-cb1aad14ee24"
-    ids = Ids()
+    ids = PiIds()
     given = [ids.new(each) for each in (uuid, uuid, "1bde50fb-other", "\ud800é")]
     assert given[0] == "1bde50fb"
     assert len(set(given)) == 4

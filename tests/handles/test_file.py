@@ -20,7 +20,7 @@ from sessiontree.errors import (
     TargetRefusedError,
 )
 from sessiontree.handles.builtin import FileResolver
-from sessiontree.handles.registry import Registry, Scope
+from sessiontree.handles.registry import Registry, ResolverScope
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc")
 
@@ -41,7 +41,7 @@ def root(tmp_path: Path) -> Path:
 
 def read(root: Path | str | None, handle: Handle | str, **limits: int) -> ResolvedHandle:
     registry = Registry([FileResolver(**limits)])
-    with Scope(registry, root=None if root is None else str(root)) as scope:
+    with ResolverScope(registry, root=None if root is None else str(root)) as scope:
         return scope.resolve(handle)
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from sessiontree import AsyncSession, Session
 from sessiontree.errors import SessionTreeError, UnknownHandleError
-from sessiontree.handles.registry import Registry, Scope
+from sessiontree.handles.registry import Registry, ResolverScope
 from tests.support.conversation import said as said_in_context
 from tests.support.plugins import Plugin, install_plugins, said
 
@@ -63,7 +63,7 @@ def at_once(count: int, ask: Callable[[int], Any]) -> list[Any]:
 
 
 def content(registry: Registry, handle: str) -> Any:
-    with Scope(registry) as scope:
+    with ResolverScope(registry) as scope:
         return scope.resolve(handle).data
 
 
@@ -139,7 +139,7 @@ def test_a_plugin_that_fails_is_loaded_once_for_a_batch(
     counted = "from tests.handles import test_installed\ntest_installed.tried.append(1)\n1 / 0\n"
     (installed / "slow_plugin.py").write_text(counted)
     tried.clear()
-    with Scope(Registry(plugins=True)) as scope:
+    with ResolverScope(Registry(plugins=True)) as scope:
         found = scope.resolve_many([f"slow@1.0.0::a:{number}" for number in range(100)])
     assert all(isinstance(one, UnknownHandleError) for one in found)
     assert len(tried) == 1

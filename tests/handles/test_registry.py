@@ -25,19 +25,19 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.handles.builtin import SessionResolver
-from sessiontree.handles.registry import DEEPEST, HandleSchema, MetaField, Registry, Scope
+from sessiontree.handles.registry import DEEPEST, HandleSchema, MetaField, Registry, ResolverScope
 from tests.support.conversation import in_memory, line
 from tests.support.conversation import said as said_in_context
 from tests.support.plugins import Batching, Plugin, handle, install_plugins, said
 
 
 def resolve(registry: Registry, wanted: Handle | str) -> ResolvedHandle:
-    with Scope(registry) as scope:
+    with ResolverScope(registry) as scope:
         return scope.resolve(wanted)
 
 
 def resolve_many(registry: Registry, *wanted: Handle | str) -> list[Any]:
-    with Scope(registry) as scope:
+    with ResolverScope(registry) as scope:
         return scope.resolve_many(wanted)
 
 
@@ -134,7 +134,7 @@ def test_what_is_not_known_here_may_be_stored_all_the_same() -> None:
 class Notes:
     schemas = (HandleSchema("notes", "line", "1.x", [MetaField("number")], "document"),)
 
-    def resolve(self, handle: Handle, scope: Scope) -> Any:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> Any:
         return ["first", "second"][int(handle.meta[0])]
 
 
@@ -179,7 +179,7 @@ def test_many_are_resolved_once_each_and_given_in_order() -> None:
 def test_what_fails_is_told_by_its_own_error_and_hides_no_other() -> None:
     own = TargetRefusedError("no", "h")
 
-    def pick(wanted: Handle, scope: Scope) -> Any:
+    def pick(wanted: Handle, scope: ResolverScope) -> Any:
         if wanted.method == "b":
             raise own if wanted.meta else KeyError("no such row")
         return said("found")
@@ -254,7 +254,7 @@ def test_a_cycle_is_found_and_told() -> None:
 
 
 def test_handles_without_end_are_ended() -> None:
-    def further(wanted: Handle, scope: Scope) -> Any:
+    def further(wanted: Handle, scope: ResolverScope) -> Any:
         return scope.resolve(handle(int(wanted.meta[0]) + 1))
 
     plugin = Plugin("p", resolve=further)
@@ -264,7 +264,7 @@ def test_handles_without_end_are_ended() -> None:
 
 
 def test_batches_without_end_are_ended() -> None:
-    def further(handles: list[Handle], scope: Scope) -> Any:
+    def further(handles: list[Handle], scope: ResolverScope) -> Any:
         keys = [int(each.meta[0]) + 2 for each in handles]
         return scope.resolve_many([handle(key) for key in keys])
 
@@ -385,7 +385,7 @@ def test_every_error_of_handles_is_one_of_the_package() -> None:
         assert issubclass(error, SessionTreeError)
 
 
-def hinted(wanted: Handle, scope: Scope) -> Any:
+def hinted(wanted: Handle, scope: ResolverScope) -> Any:
     return said(str(dict(scope.metadata(wanted))))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sessiontree import Entry, Session
 from sessiontree.context.resolved import LONGEST_TEXT, ResolvedHandle
-from sessiontree.core.blocks import Shown
+from sessiontree.core.blocks import ShownHandle
 from sessiontree.core.handle import Handle
 from sessiontree.errors import BlobMissingError, HandleError, SessionTreeError, UnknownHandleError
 from sessiontree.handles.registry import Registry
@@ -103,7 +103,7 @@ def test_a_context_gets_a_message_for_each_handle(session: Session) -> None:
     entries = [pointing(session, handle(1), role="assistant")]
     entries += [pointing(session, other) for other in others]
     found = HandleScope(session, registry).messages(entries)
-    assert [each.message for each in found[:4] if isinstance(each, Shown)] == [
+    assert [each.message for each in found[:4] if isinstance(each, ShownHandle)] == [
         {"role": "assistant", "content": str(handle(1))},
         user("```\ndone\n```"),
         user('{"a":1}'),
@@ -123,9 +123,9 @@ def test_a_blob_that_is_only_named_is_not_read(session: Session) -> None:
     session.blobs.remove(small.sha256)
     video, log, note = HandleScope(session).messages(entries)
     named = f"blob@1.0.0::sha256:{large.sha256}:262145:video/mp4"
-    assert isinstance(video, Shown)
+    assert isinstance(video, ShownHandle)
     assert video.message == {"role": "assistant", "content": f"[video/mp4, 262,145 bytes: {named}]"}
-    assert isinstance(log, Shown)
+    assert isinstance(log, ShownHandle)
     assert "only named to a model" in video.lack
     assert "only named to a model" in log.lack
     assert log.message["content"].startswith("[text/plain, 262,145 bytes: ")

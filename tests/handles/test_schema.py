@@ -9,7 +9,7 @@ import pytest
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleError, HandleSchemaError, ResolveError, UsageError
-from sessiontree.handles.registry import HandleSchema, MetaField, Registry, Scope
+from sessiontree.handles.registry import HandleSchema, MetaField, Registry, ResolverScope
 from tests.support.plugins import Plugin, said
 
 META = [
@@ -113,7 +113,7 @@ NOTE = {
 def resolved(schema: dict[str, Any], data: Any, kind: Kind = "document") -> ResolvedHandle:
     plugin = Plugin("p", resolve=lambda handle, scope: data)
     plugin.schemas = [HandleSchema("p", "a", "*", [], kind, schema)]
-    with Scope(Registry([plugin])) as scope:
+    with ResolverScope(Registry([plugin])) as scope:
         return scope.resolve("p@1.0.0::a")
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.history.replay import Content
+from sessiontree.history.replay import KnownContent
 from tests.formats.conftest import CORPUS, NO_CORPUS
 from tests.support.enough import ENOUGH
 
@@ -71,7 +71,7 @@ def test_every_edit_that_was_done_is_listed(name: str) -> None:
 @needs_corpus
 @pytest.mark.parametrize("name", SESSIONS)
 def test_a_file_is_as_later_looks_show_it_or_was_changed_from_outside(name: str) -> None:
-    contents: dict[str, Content] = {}
+    contents: dict[str, KnownContent] = {}
     compared = 0
     outside: dict[str, str | None] = {}
     with Session.open(CORPUS / name, readonly=True) as session:
@@ -79,7 +79,7 @@ def test_a_file_is_as_later_looks_show_it_or_was_changed_from_outside(name: str)
             change = event.edit or event.seen
             if event.ending != "done" or change is None:
                 continue
-            content = contents.setdefault(event.path, Content())
+            content = contents.setdefault(event.path, KnownContent())
             before = content.text
             content.take(change, ENOUGH)
             if event.seen is not None and event.seen.is_whole and before is not None:

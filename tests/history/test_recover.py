@@ -7,11 +7,11 @@ from typing import Any, Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.core.message import Call
+from sessiontree.core.message import ToolCall
 from sessiontree.edits.diff import lines_of
 from sessiontree.edits.patch import Hunk, parse_unified
-from sessiontree.edits.tools import Edit, Seen, Swap, after, seen_in
-from sessiontree.history.replay import Content, Gap
+from sessiontree.edits.tools import Edit, SeenLines, Swap, after, seen_in
+from sessiontree.history.replay import Gap, KnownContent
 from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
 
@@ -23,7 +23,7 @@ files = st.builds(
 )
 
 
-def told_truly(content: Content, text: str) -> None:
+def told_truly(content: KnownContent, text: str) -> None:
     """Each line that is given is that of the file, and so is each end."""
     if content.text is not None:
         assert content.text == text
@@ -42,14 +42,14 @@ class Play:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.content = Content()
+        self.content = KnownContent()
 
-    def take(self, event: Edit | Seen) -> None:
+    def take(self, event: Edit | SeenLines) -> None:
         self.content.take(event, ENOUGH)
         told_truly(self.content, self.text)
 
     def see(self, given: dict[str, int], told: dict[str, Any], result: str) -> None:
-        for seen in seen_in(Call("c", "read", {"path": "f", **given}, ""), told, result):
+        for seen in seen_in(ToolCall("c", "read", {"path": "f", **given}, ""), told, result):
             self.take(seen)
 
     def read(self, first: int, count: int) -> None:
@@ -141,10 +141,10 @@ def test_no_line_is_given_that_the_file_does_not_have(
 
 
 def test_lines_that_are_not_known_are_named() -> None:
-    content = Content()
+    content = KnownContent()
     assert content.gaps() == [Gap(1, None)]
-    content.take(Seen("f", "three\nfour", 3), ENOUGH)
-    content.take(Seen("f", "seven", 7, total=7), ENOUGH)
+    content.take(SeenLines("f", "three\nfour", 3), ENOUGH)
+    content.take(SeenLines("f", "seven", 7, total=7), ENOUGH)
     assert content.gaps() == [Gap(1, 2), Gap(5, 6)]
     assert [gap.as_text() for gap in content.gaps()] == ["lines 1 to 2", "lines 5 to 6"]
     content.take(Edit("f", "edit", swaps=(Swap("three\n", "3\n3a\n"),)), ENOUGH)
@@ -155,43 +155,43 @@ def test_lines_that_are_not_known_are_named() -> None:
 
 
 def test_a_look_at_what_was_changed_elsewhere_leaves_only_what_it_shows() -> None:
-    content = Content()
+    content = KnownContent()
     content.take(Edit("f", "write", content="one\ntwo\n"), ENOUGH)
-    content.take(Seen("f", "zwei", 2), ENOUGH)
+    content.take(SeenLines("f", "zwei", 2), ENOUGH)
     assert (content.lines, content.contradicted) == ([None, "zwei"], True)
-    content.take(Seen("f", "vier", 4, total=4), ENOUGH)
-    content.take(Seen("f", "fünf", 5), ENOUGH)
+    content.take(SeenLines("f", "vier", 4, total=4), ENOUGH)
+    content.take(SeenLines("f", "fünf", 5), ENOUGH)
     assert content.gaps() == [Gap(1, 4), Gap(6, None)]
 
 
 def test_the_hunks_of_a_file_that_is_known_keep_its_line_ends() -> None:
     for end in ("\n", "\r\n"):
-        content = Content()
+        content = KnownContent()
         content.take(Edit("f", "write", content=f"one{end}two{end}"), ENOUGH)
         content.take(Edit("f", "edit", hunks=(Hunk(("two",), ("2", "3"), 2),)), ENOUGH)
         assert content.text == f"one{end}2{end}3{end}"
 
 
 def test_a_file_that_was_deleted_is_not_there_until_it_is_written() -> None:
-    content = Content()
+    content = KnownContent()
     content.take(Edit("f", "delete"), ENOUGH)
     assert (content.is_there, content.gaps(), content.known()) == (False, [], 0)
     content.take(Edit("f", "write", content="x"), ENOUGH)
     assert (content.is_there, content.text) == (True, "x")
 
 
-Event = Edit | Seen
+Event = Edit | SeenLines
 
 _: Final = None
 """A line that is not known."""
 
 
-def whole(text: str) -> Seen:
-    return Seen("f", text, is_whole=True)
+def whole(text: str) -> SeenLines:
+    return SeenLines("f", text, is_whole=True)
 
 
-def part(first: int, *lines: str, total: int | None = None) -> Seen:
-    return Seen("f", "\n".join(lines), first, total=total)
+def part(first: int, *lines: str, total: int | None = None) -> SeenLines:
+    return SeenLines("f", "\n".join(lines), first, total=total)
 
 
 def write(text: str) -> Edit:
@@ -252,8 +252,8 @@ WHOLE: Final[dict[str, tuple[list[Event], str, bool]]] = {
 }
 
 
-def after_all(events: list[Event]) -> Content:
-    content = Content()
+def after_all(events: list[Event]) -> KnownContent:
+    content = KnownContent()
     for event in events:
         content.take(event, ENOUGH)
     return content
@@ -395,6 +395,6 @@ GAPS: Final[list[tuple[list[str | None], bool, list[Gap], list[str]]]] = [
 
 def test_lines_that_are_not_known_are_named_by_their_numbers() -> None:
     for lines, is_end_known, gaps, words in GAPS:
-        found = Content(lines=lines, is_end_known=is_end_known).gaps()
+        found = KnownContent(lines=lines, is_end_known=is_end_known).gaps()
         assert found == gaps
         assert [gap.as_text() for gap in found] == words

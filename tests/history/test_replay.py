@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sessiontree.edits.diff import lines_of
 from sessiontree.edits.patch import parse_unified
 from sessiontree.edits.tools import Edit, Swap
-from sessiontree.history.replay import Replay, Writer
+from sessiontree.history.replay import LineWriter, Replay
 from tests.edits.test_patch import unified
 from tests.support.enough import ENOUGH
 
@@ -56,7 +56,7 @@ class Play:
     def is_true(self) -> None:
         told = self.replay.writers
         assert lines_of(self.replay.text or "") == [text for text, _ in self.lines]
-        truth = [None if who is None else Writer(who, "exact") for _, who in self.lines]
+        truth = [None if who is None else LineWriter(who, "exact") for _, who in self.lines]
         assert told == truth
 
 

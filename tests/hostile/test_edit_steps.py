@@ -18,8 +18,8 @@ from sessiontree.core.steps import Steps
 from sessiontree.edits.diff import counted_diff_of, counts_of, runs
 from sessiontree.edits.patch import Hunk, applied, parse_numbered
 from sessiontree.edits.shell import effects
-from sessiontree.edits.tools import Edit, Seen, Swap, after
-from sessiontree.history.replay import Content, Replay
+from sessiontree.edits.tools import Edit, SeenLines, Swap, after
+from sessiontree.history.replay import KnownContent, Replay
 from sessiontree.library import file_edits
 from sessiontree.library.file_edits import Target, reasons_of
 from tests.hostile import corpus
@@ -195,14 +195,14 @@ def test_a_replay_keeps_no_text_of_the_states_that_are_gone() -> None:
 @pytest.mark.parametrize(
     "events",
     [
-        [Seen("f", "line", 999_999)],
-        [Seen("f", "line", 999_999), Seen("f", "other", 999_999)],
-        [Seen("f", "a\n" * 400_000, 1, is_whole=True), Seen("f", "a", 9, total=10**9)],
+        [SeenLines("f", "line", 999_999)],
+        [SeenLines("f", "line", 999_999), SeenLines("f", "other", 999_999)],
+        [SeenLines("f", "a\n" * 400_000, 1, is_whole=True), SeenLines("f", "a", 9, total=10**9)],
     ],
     ids=["the same again", "another each time", "of what is known"],
 )
-def test_looks_at_a_part_end_with_the_steps_of_the_command(events: list[Seen]) -> None:
-    content, steps = Content(), Steps.of_command(5_000_000, "too large")
+def test_looks_at_a_part_end_with_the_steps_of_the_command(events: list[SeenLines]) -> None:
+    content, steps = KnownContent(), Steps.of_command(5_000_000, "too large")
 
     def look() -> None:
         for event in events * 1_000:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from sessiontree.agents import base, recognise
-from sessiontree.importing.source import Source, entries_of
+from sessiontree.importing.source import ImportSource, entries_of
 from sessiontree.storage.fs import DISK
 
 AGENTS: Final = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -29,7 +29,7 @@ def test_a_line_is_decoded_once(file: Path) -> None:
             decoded[frame.f_locals["line"]] += 1
         encoded += event == "call" and frame.f_code is base.encoded.__code__
 
-    with Source(DISK, str(file)) as source:
+    with ImportSource(DISK, str(file)) as source:
         assert source.reader is not None
         most = 2 if source.reader.reads_twice else 1  # for its structure, then as an entry
         sys.setprofile(note)

@@ -322,7 +322,7 @@ def test_a_text_with_its_own_hash_gets_another_mark(monkeypatch: pytest.MonkeyPa
 
 def test_what_stands_beside_a_text_stands_between_the_marks() -> None:
     value = {"text": "said", "offset": 3, "next": 7, "cut": [{"part": "/x"}], "at": "go\non"}
-    _, inside, behind = re.split("<.*>\n?", answers.Answer(value, ["Left out: b"]).text)
+    _, inside, behind = re.split("<.*>\n?", answers.ToolAnswer(value, ["Left out: b"]).text)
     assert inside == 'cut: [{"part":"/x"}]\nat: go\non\n\nsaid\n'
     assert behind == "offset: 3\nnext: 7\nLeft out: b"
 

@@ -23,7 +23,7 @@ from sessiontree.errors import (
     UnknownHandleError,
 )
 from sessiontree.handles.builtin import built_in
-from sessiontree.handles.registry import HandleSchema, Registry, Scope
+from sessiontree.handles.registry import HandleSchema, Registry, ResolverScope
 from sessiontree.storage.fs import Disk
 from tests.support.conversation import user
 
@@ -38,7 +38,7 @@ class Notes:
     def __init__(self) -> None:
         self.asked: list[str] = []
 
-    def resolve(self, handle: Handle, scope: Scope) -> Any:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> Any:
         self.asked.append(str(handle))
         return user("a note")
 
@@ -494,7 +494,7 @@ def test_an_inline_export_has_the_bytes_of_every_attachment_in_it(
 
 def test_a_plugin_that_breaks_is_told_to_people_and_not_to_the_model() -> None:
     class Broken(Notes):
-        def resolve(self, handle: Handle, scope: Scope) -> Any:
+        def resolve(self, handle: Handle, scope: ResolverScope) -> Any:
             return [][7]
 
     with Session.create(registry=Registry([Broken()])) as session:

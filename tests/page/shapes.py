@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree.edits.tools import Told
+from sessiontree.edits.tools import SideFacts
 from sessiontree.page.markup import Colours
-from sessiontree.page.rows import Row, TurnRows
+from sessiontree.page.rows import PageRow, TurnRows
 from sessiontree.page.templates import Templates
 
 EXPECTED: Final = Path(__file__).parent / "expected-rows.txt"
@@ -354,7 +354,7 @@ def _said() -> Iterator[str]:
 
 
 def _rows_of(taken: list[Taken], cwd: str | None, *, is_subagent: bool) -> Iterator[str]:
-    rows = TurnRows(_TEMPLATES, lambda: Told({}), cwd, Colours(), is_subagent=is_subagent)
+    rows = TurnRows(_TEMPLATES, lambda: SideFacts({}), cwd, Colours(), is_subagent=is_subagent)
     for take in taken:
         take(rows)
     for row in rows.rows:
@@ -367,7 +367,7 @@ def _rows_of(taken: list[Taken], cwd: str | None, *, is_subagent: bool) -> Itera
         yield _squeezed(f"models: {rows.models}")
 
 
-def _line(row: Row) -> str:
+def _line(row: PageRow) -> str:
     parts: Mapping[str, str | None] = {"gist": row.gist, "time": row.time}
     told = " ".join(f"{key}={value!r}" for key, value in parts.items())
     return f"{row.kind} {told}\n  {_on_one_line(row.head)}\n  {_on_one_line(row.body)}"

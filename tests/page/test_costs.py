@@ -8,8 +8,8 @@ import pytest
 
 from sessiontree.core.usage import Usage
 from sessiontree.page.index import Chunks
-from sessiontree.page.panels import Cost, Costs
-from sessiontree.page.rows import Row
+from sessiontree.page.panels import Cost, CostsPanel
+from sessiontree.page.rows import PageRow
 from sessiontree.views.costs import Prices, Spent
 from tests.page.reading import _unpacked
 
@@ -19,11 +19,11 @@ def spent(key: str, cost: float = 0.0, tokens: int = 0, **more: Any) -> tuple[st
     return key, Spent(key, None, None, "own", usage, is_reported=bool(cost), **more)
 
 
-def costs() -> Costs:
+def costs() -> CostsPanel:
     def load() -> Prices | None:
         return None
 
-    return Costs(load)
+    return CostsPanel(load)
 
 
 def test_an_answer_counts_once_in_its_first_turn() -> None:
@@ -66,8 +66,8 @@ def test_answers_without_a_price_are_counted(
     assert found.of(3) == found.total() == cost
 
 
-def row(head: str, body: str = "") -> Row:
-    return Row("u", "", head, body)
+def row(head: str, body: str = "") -> PageRow:
+    return PageRow("u", "", head, body)
 
 
 def test_chunks_end_behind_the_row_that_fills_them() -> None:

@@ -35,7 +35,7 @@ from sessiontree.storage import places
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.names import SUFFIX
-from sessiontree.storage.place import Address, Found, Place
+from sessiontree.storage.place import Address, Place, StoredSession
 from tests.places import looks
 from tests.places.kinds import opened
 from tests.places.looks import Looks, is_foreign
@@ -336,7 +336,7 @@ class Moved:
         self._check(fs, file)
         self._real["create_log"](fs, file, blocks)
 
-    def _listed(self, prefix: str = "") -> Iterator[Found]:
+    def _listed(self, prefix: str = "") -> Iterator[StoredSession]:
         self._put("/" + prefix)
         return self._noted(self._list(prefix))
 

@@ -1151,7 +1151,7 @@ def test_a_log_that_others_merge_again_and_again_is_read(monkeypatch: pytest.Mon
 
     def list_blocks() -> None:
         if listed.end < 30 or not is_whole:
-            raise generation._Gone
+            raise generation._MergedAway
 
     monkeypatch.setattr(listed, "_list_blocks", list_blocks)
     is_whole = True

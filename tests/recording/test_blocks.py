@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Session
-from sessiontree.recording.recorder import Lines
+from sessiontree.recording.recorder import StreamLines
 from tests.support.saying import text
 from tests.support.streams import Agent, as_bytes, contents, recorded
 
@@ -100,7 +100,7 @@ def test_blocks_in_deltas_are_the_blocks_told_whole(
     cuts=st.lists(st.integers(0, 60), max_size=6),
 )
 def test_lines_are_the_same_however_they_are_cut(data: bytes, cuts: list[int]) -> None:
-    lines, found = Lines(), list[bytes]()
+    lines, found = StreamLines(), list[bytes]()
     at = 0
     for cut in [*sorted(cuts), len(data)]:
         found += lines.add(data[at:cut])

@@ -14,7 +14,7 @@ from openai.types.chat import ChatCompletionMessage
 from openai.types.responses import ResponseFunctionToolCall
 
 from sessiontree import EntryError, Session
-from sessiontree.core.message import Call, calls_of
+from sessiontree.core.message import ToolCall, calls_of
 from tests.support.conversation import line, opened, said, user
 from tests.support.terminal import refused
 
@@ -196,7 +196,7 @@ def test_an_object_without_plain_data_is_refused_with_a_hint(session: Session) -
     assert session.leaf == session.header
 
 
-def calls_in(session: Session) -> list[Call]:
+def calls_in(session: Session) -> list[ToolCall]:
     return [call for message in session.context().messages for call in calls_of(message)]
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from sessiontree import Entry, Handle, HandleError, InvalidNameError, Session, UsageError
 from sessiontree.core.index import TreeIndex
-from sessiontree.engine.logtree import View
+from sessiontree.engine.logtree import LogTree
 from sessiontree.storage.fs import Disk, Stat
 from sessiontree.views.costs import costs
 from sessiontree.views.turns import numbers_of
@@ -39,7 +39,7 @@ class Counted:
 
 
 WATCHED: Final[dict[type, tuple[str, ...]]] = {
-    View: ("tree", "walk", "read", "holds", "grow", "appended", "entry_lines"),
+    LogTree: ("tree", "walk", "read", "holds", "grow", "appended", "entry_lines"),
     TreeIndex: tuple(
         name for name in vars(TreeIndex) if name[0] != "_" and callable(vars(TreeIndex)[name])
     ),

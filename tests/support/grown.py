@@ -11,8 +11,8 @@ from typing import Any
 
 from sessiontree import Session, UsageError
 from sessiontree.context.providers import reading as parts
-from sessiontree.context.providers.reading import Reading
-from sessiontree.context.providers.values import Notes
+from sessiontree.context.providers.reading import MessageReader
+from sessiontree.context.providers.values import RequestNotes
 
 Flat = list[tuple[str, str]]
 Message = dict[str, Any]
@@ -30,7 +30,7 @@ _FRAMES = (
 
 def flat(messages: Iterable[Any]) -> Flat:
     """What messages of any shape say, line by line, without thinking and frames."""
-    reading = Reading(Notes(), None)
+    reading = MessageReader(RequestNotes(), None)
     found: Flat = []
     for message in messages:
         if message.get("role") != "system":
@@ -40,11 +40,11 @@ def flat(messages: Iterable[Any]) -> Flat:
 
 
 def _flat(side: str, part: parts.Part) -> Iterator[tuple[str, str]]:
-    if isinstance(part, parts.Text):
+    if isinstance(part, parts.TextPart):
         yield from _lines(side, part.text)
     elif isinstance(part, parts.Media) and part.data:
         yield "image", part.data[-20:]
-    elif isinstance(part, parts.Call):
+    elif isinstance(part, parts.SentCall):
         given = part.arguments
         asked = json.loads(given) if isinstance(given, str) and given[:1] == "{" else given
         yield "call", json.dumps(asked, sort_keys=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from sessiontree.core.handle import Handle, Kind
-from sessiontree.handles.registry import HandleSchema, MetaField, Scope
+from sessiontree.handles.registry import HandleSchema, MetaField, ResolverScope
 
-Resolve = Callable[[Handle, Scope], Any]
+Resolve = Callable[[Handle, ResolverScope], Any]
 
 
 def said(text: str) -> dict[str, str]:
@@ -31,7 +31,7 @@ class Plugin:
         self._resolve = resolve
         self.asked: list[Handle] = []
 
-    def resolve(self, handle: Handle, scope: Scope) -> Any:
+    def resolve(self, handle: Handle, scope: ResolverScope) -> Any:
         self.asked.append(handle)
         return self._resolve(handle, scope)
 
@@ -44,7 +44,7 @@ class Batching(Plugin):
         self._resolve_many = resolve_many
         self.batches: list[list[Handle]] = []
 
-    def resolve_many(self, handles: Sequence[Handle], scope: Scope) -> Any:
+    def resolve_many(self, handles: Sequence[Handle], scope: ResolverScope) -> Any:
         self.batches.append(list(handles))
         return self._resolve_many(handles, scope)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sessiontree import Session
-from sessiontree.recording.events import Event
+from sessiontree.recording.events import StreamEvent
 from sessiontree.recording.recorder import StreamAccumulator
 from tests.support.saying import text
 
@@ -130,9 +130,9 @@ def as_bytes(events: Sequence[Mapping[str, Any]]) -> bytes:
     return "".join(line + "\n" for line in lines).encode()
 
 
-def recorded(session: Session, *streams: bytes, granularity: Any = "block") -> list[Event]:
+def recorded(session: Session, *streams: bytes, granularity: Any = "block") -> list[StreamEvent]:
     """Feed streams, each to an accumulator of its own; all that they yield."""
-    found: list[Event] = []
+    found: list[StreamEvent] = []
     for stream in streams:
         with StreamAccumulator(session, granularity=granularity) as accumulator:
             found += accumulator.feed(stream)

@@ -14,15 +14,15 @@ from rich.cells import cell_len
 
 from sessiontree.library.listing import SessionInfo
 from sessiontree.text.columns import CODES, wrapped
-from sessiontree.tui.drawing import Piece, beside, fitted, row, session_line, text_of
+from sessiontree.tui.drawing import Span, beside, fitted, row, session_line, text_of
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
 
 @settings(max_examples=30)
-@given(st.lists(st.builds(Piece, TEXTS, st.sampled_from(["", "dim"]))), st.integers(-1, 30))
+@given(st.lists(st.builds(Span, TEXTS, st.sampled_from(["", "dim"]))), st.integers(-1, 30))
 def test_a_fitted_line_is_never_wider_and_its_pieces_keep_their_roles(
-    line: list[Piece], width: int
+    line: list[Span], width: int
 ) -> None:
     found = fitted(line, width)
     assert cell_len(text_of(found)) <= max(0, width)
@@ -46,7 +46,7 @@ def test_a_fitted_line_is_never_wider_and_its_pieces_keep_their_roles(
     ],
 )
 def test_pieces_are_shown_as_far_as_there_is_room(width: int, shown: list[str]) -> None:
-    line = [Piece("one\n"), Piece(""), Piece("計画"), Piece("x")]
+    line = [Span("one\n"), Span(""), Span("計画"), Span("x")]
     assert [piece.text for piece in fitted(line, width)] == shown
 
 
@@ -68,7 +68,7 @@ def test_pieces_are_shown_as_far_as_there_is_room(width: int, shown: list[str]) 
 def test_the_right_part_ends_at_the_width_and_the_left_one_gets_the_rest(
     left: str, right: str, width: int, shown: str
 ) -> None:
-    assert text_of(beside([Piece(left)], [Piece(right)], width)) == shown
+    assert text_of(beside([Span(left)], [Span(right)], width)) == shown
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_without_colour_only_the_bar_keeps_its_code(
     colourless: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("NO_COLOR", colourless)
-    line = [Piece("a"), Piece("b", "label"), Piece("c", "bar")]
+    line = [Span("a"), Span("b", "label"), Span("c", "bar")]
     label = "b" if colourless else f"\x1b[{CODES['label']}mb\x1b[0m"
     assert row(7, line) == f"\x1b[7;1H\x1b[2Ka{label}\x1b[{CODES['bar']}mc\x1b[0m"
 

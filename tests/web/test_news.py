@@ -17,14 +17,14 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Excerpt
 from sessiontree.web.news import ends_of, start_of, with_news
 from sessiontree.web.session import read
-from sessiontree.web.state import State, change
+from sessiontree.web.state import PageState, change
 from tests.support.conversation import assistant, user
 
 SAME = ("gists", "times", "uuids", "rowOf", "above", "tokens", "here")
 """What a whole reading does not change any more."""
 
 
-def rows_of(state: State) -> list[list[Any]]:
+def rows_of(state: PageState) -> list[list[Any]]:
     """The rows but heads of turns and what is below all, with bodies in the place of numbers."""
     found: list[list[Any]] = []
     for name in state.index["names"]:
@@ -37,7 +37,7 @@ def rows_of(state: State) -> list[list[Any]]:
     return [row for row, kind in zip(found, kinds, strict=True) if kind not in "TFO"]
 
 
-def without_heads(state: State, name: str) -> Any:
+def without_heads(state: PageState, name: str) -> Any:
     found = state.index[name]
     least = len(state.index["kinds"].rstrip("FO"))
     if name not in ("gists", "times"):
@@ -45,7 +45,7 @@ def without_heads(state: State, name: str) -> Any:
     return [found[n] for n, kind in enumerate(state.index["kinds"][:least]) if kind != "T"]
 
 
-def check(file: Path, before: State) -> State:
+def check(file: Path, before: PageState) -> PageState:
     """Compare the state of the news with that of a whole reading, which is given back."""
     quick, whole = with_news(before, str(file)), read(str(file), DISK)
     assert quick is not None

@@ -11,14 +11,14 @@ import orjson
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.web.state import _LISTS, _VALUES, State, change
+from sessiontree.web.state import _LISTS, _VALUES, PageState, change
 
 ROW = st.sampled_from(["a", "b", "c"])
 CHUNKS = st.lists(st.lists(ROW, min_size=1, max_size=3), min_size=1, max_size=4)
 NUMBERS = st.lists(st.integers(0, 2), max_size=4)
 
 
-def state(chunks: list[list[str]], lists: dict[str, list[int]], values: list[int]) -> State:
+def state(chunks: list[list[str]], lists: dict[str, list[int]], values: list[int]) -> PageState:
     """A state with some rows, each a head."""
     rows = [row for chunk in chunks for row in chunk]
     names = ["".join(chunk) for chunk in chunks]
@@ -29,17 +29,17 @@ def state(chunks: list[list[str]], lists: dict[str, list[int]], values: list[int
     firsts = [0, *accumulate(len(chunk) for chunk in chunks)][:-1]
     index: dict[str, Any] = {**lists, **dict(zip(_VALUES, values, strict=True))}
     index |= {"kinds": "u" * len(rows), "gists": [""] * len(rows)}
-    return State({**index, "chunks": firsts, "names": names}, parts, f"title {values[0]}")
+    return PageState({**index, "chunks": firsts, "names": names}, parts, f"title {values[0]}")
 
 
 @st.composite
-def states(draw: st.DrawFn) -> State:
+def states(draw: st.DrawFn) -> PageState:
     lists = {name: draw(NUMBERS) for name in _LISTS}
     values = draw(st.lists(st.integers(0, 1), min_size=len(_VALUES), max_size=len(_VALUES)))
     return state(draw(CHUNKS), lists, values)
 
 
-def rows_of(one: State) -> list[Any]:
+def rows_of(one: PageState) -> list[Any]:
     return [
         row for name in one.index["names"] for row in orjson.loads(zlib.decompress(one.parts[name]))
     ]
@@ -47,7 +47,7 @@ def rows_of(one: State) -> list[Any]:
 
 @settings(max_examples=30)
 @given(states(), states())
-def test_a_change_makes_the_new_state_of_the_old_one(old: State, new: State) -> None:
+def test_a_change_makes_the_new_state_of_the_old_one(old: PageState, new: PageState) -> None:
     made = json.loads(change(old, new, 7))
     assert (made["number"], made["title"]) == (7, new.title)
     index = dict(old.index)
@@ -63,7 +63,9 @@ def test_a_change_makes_the_new_state_of_the_old_one(old: State, new: State) -> 
 
 @settings(max_examples=30)
 @given(states(), states())
-def test_a_change_names_the_rows_that_are_shown_in_another_way(old: State, new: State) -> None:
+def test_a_change_names_the_rows_that_are_shown_in_another_way(
+    old: PageState, new: PageState
+) -> None:
     made = json.loads(change(old, new, 7))
     was, now = rows_of(old), rows_of(new)
     assert made["same"] == min(len(was), len(now))
@@ -75,7 +77,7 @@ def test_a_change_names_the_rows_that_are_shown_in_another_way(old: State, new: 
     assert all(row < made["same"] for row in made["changed"])
 
 
-def are_compared(old: State, new: State, row: int) -> bool:
+def are_compared(old: PageState, new: PageState, row: int) -> bool:
     """Whether a row is in a chunk of both states that begins at the same row."""
     first = max(first for first in new.index["chunks"] if first <= row)
     names = dict(zip(old.index["chunks"], old.index["names"], strict=True))

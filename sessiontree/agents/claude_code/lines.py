@@ -23,11 +23,11 @@ import orjson
 from msgspec.structs import replace
 
 from sessiontree.agents.base import Values
-from sessiontree.agents.claude_code.threads import SYNTHETIC, Node
+from sessiontree.agents.claude_code.threads import SYNTHETIC, ThreadNode
 from sessiontree.core.activity import as_typed
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import is_prompt, is_typed_command, kind_of, text_of
-from sessiontree.core.usage import Counts, Sums, Usage, cost_in
+from sessiontree.core.usage import FileCounts, Sums, Usage, cost_in
 
 LINE: Final = "line"
 """The key of the metadata that has the kind of line."""
@@ -80,7 +80,7 @@ def _start(message: Mapping[str, Any]) -> str:
     return text_of(message).lstrip()
 
 
-def message_of(node: Node, line: Values) -> orjson.Fragment:
+def message_of(node: ThreadNode, line: Values) -> orjson.Fragment:
     """The message of a line, as Claude Code sends it."""
     if node.says == "message":
         return line.fragment("message")
@@ -89,7 +89,7 @@ def message_of(node: Node, line: Values) -> orjson.Fragment:
     return orjson.Fragment(b'{"role":"user","content":%b}' % content)
 
 
-def metadata_of(node: Node, line: Values) -> dict[str, Any]:
+def metadata_of(node: ThreadNode, line: Values) -> dict[str, Any]:
     """The metadata of a message of the user: whether the program wrote it, and in what line."""
     if node.type == "assistant" or node.has_result:
         return {}
@@ -102,7 +102,7 @@ def metadata_of(node: Node, line: Values) -> dict[str, Any]:
     return {"isMeta": True, **({LINE: META} if node.meta else {})}
 
 
-def _is_meta(node: Node, line: Values) -> bool:
+def _is_meta(node: ThreadNode, line: Values) -> bool:
     """Whether the program wrote a message in a line of the user."""
     if node.meta or node.summary or line.text("promptSource") == "system":
         return True
@@ -269,7 +269,7 @@ class ClaudeTally:
         for _, new in new_costs(models, self._costs):
             self._sums.spend(Usage(cost=new), None)
 
-    def counts(self) -> Counts:
+    def counts(self) -> FileCounts:
         """What the lines so far add up to."""
         counts = self._sums.counts()
         return replace(counts, turns=counts.turns + sum(1 for _ in self._queue.lost()))

@@ -50,8 +50,8 @@ from sessiontree.agents.claude_code.lines import (
 )
 from sessiontree.agents.claude_code.threads import (
     CHAIN,
-    Node,
     Responses,
+    ThreadNode,
     by_uuid,
     main_leaf,
     node_of,
@@ -112,7 +112,7 @@ class ClaudeCodeReader(base.Reader):
         is_list = "display" in first and "project" in first
         return "the list of prompts of Claude Code" if is_list else None
 
-    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+    def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         collected = _CollectedFacts()
         for line in base.first_values(head):
             collected.note(line)
@@ -138,11 +138,11 @@ class ClaudeCodeReader(base.Reader):
     def tally(self) -> Tally:
         return ClaudeTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
+    def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         collected = _CollectedFacts()
         main = _Transcript(source, 0, collected)
         facts = collected.facts()
-        lines = base.Lines(self.name, report, facts.id or "")
+        lines = base.LineMaker(self.name, report, facts.id or "")
         about = {"agentVersion": collected.version, "gitBranch": collected.branch}
         yield lines.header(main.first, facts, **about, **collected.relations)
         yield from main.translated(lines)
@@ -152,13 +152,13 @@ class ClaudeCodeReader(base.Reader):
 
 
 def _subagent(
-    source: base.Source, number: int, main: _Transcript, lines: base.Lines
+    source: base.AgentSource, number: int, main: _Transcript, lines: base.LineMaker
 ) -> Iterator[base.EntryDraft]:
     agent = source.name.removeprefix("agent-").removesuffix(".jsonl")
     lane = base.lane_name(agent)
     transcript = _Transcript(source, number, _CollectedFacts(), lane)
     transcript.folder = main.folder
-    line = base.SourceLine(base.Place(number, 1, 0), b"lane " + lane.encode())
+    line = base.SourceLine(base.LinePlace(number, 1, 0), b"lane " + lane.encode())
     sidecar = decode_leniently(source.sidecar) if source.sidecar is not None else None
     known = sidecar if isinstance(sidecar, dict) else {}
     caller = main.callers.get(known.get("toolUseId", ""), main.agents.get(agent))
@@ -171,7 +171,9 @@ def _subagent(
     yield from transcript.end(lines)
 
 
-def _history_of_fork(transcript: _Transcript, main: _Transcript, lines: base.Lines) -> str | None:
+def _history_of_fork(
+    transcript: _Transcript, main: _Transcript, lines: base.LineMaker
+) -> str | None:
     """The entry at which a forked agent's history ends; None for another agent.
 
     A fork does not copy its history: its file names the last line of it.
@@ -195,12 +197,16 @@ class _Transcript:
     """One file, with the number `Place.source`: its structure, and then its lines."""
 
     def __init__(
-        self, source: base.Source, number: int, collected: _CollectedFacts, lane: str | None = None
+        self,
+        source: base.AgentSource,
+        number: int,
+        collected: _CollectedFacts,
+        lane: str | None = None,
     ) -> None:
         self._source = source
         self.folder = source.name.removesuffix(".jsonl")
         self.name = source.name
-        self.fork: tuple[base.Place, base.Values] | None = None
+        self.fork: tuple[base.LinePlace, base.Values] | None = None
         self._number = number
         self._lane = lane
         self._costs: dict[str, float] = {}  # by model, as reported so far
@@ -208,12 +214,12 @@ class _Transcript:
         self._lane_leaf: str | None = None
         self._top: str | None = None  # the entry above those without a parent; None: the header
         self.first = base.SourceLine(base.START, b"")
-        self._last = base.Place(number, 1, 0)
+        self._last = base.LinePlace(number, 1, 0)
         self.callers: dict[str, str] = {}
         self.agents: dict[str, str] = {}
         self._tokens: dict[str, int] = {}
         self._first_kept: dict[str, str] = {}  # by the mark of its compaction
-        self._nodes: list[Node | None] = []
+        self._nodes: list[ThreadNode | None] = []
         self._queue = Queue()
         for line in base.numbered(source, number):
             if not self._nodes and not line.place.offset:
@@ -258,7 +264,7 @@ class _Transcript:
         if found is not None and found.text("type") == "fork-context-ref":
             self.fork = line.place, found
 
-    def _node(self, line: base.SourceLine, collected: _CollectedFacts) -> Node | None:
+    def _node(self, line: base.SourceLine, collected: _CollectedFacts) -> ThreadNode | None:
         node = node_of(line.text, len(self._nodes))
         if node is None or collected.prompt is None:
             facts = line.values
@@ -276,7 +282,7 @@ class _Transcript:
             self._note_mark(node, mark.inside("compactMetadata"))
         return node
 
-    def _note_mark(self, mark: Node, about: base.Values) -> None:
+    def _note_mark(self, mark: ThreadNode, about: base.Values) -> None:
         """Note the tokens before a compaction, and the first message that it kept."""
         tokens = about.value("preTokens")
         if isinstance(tokens, int):
@@ -296,12 +302,12 @@ class _Transcript:
             current = None if node is None else self._parents.get(current, node.parent)
         return current == uuid
 
-    def _conversation(self, nodes: list[Node]) -> list[Node]:
+    def _conversation(self, nodes: list[ThreadNode]) -> list[ThreadNode]:
         """The conversation in order, compacted parts included; notes each changed parent."""
         leaf = None if self._is_subagents else main_leaf(nodes, self._by_uuid)
         leaf = leaf or next((node for node in reversed(nodes) if node.is_message), None)
         responses = Responses(self._by_uuid.values())
-        paths: list[list[Node]] = []
+        paths: list[list[ThreadNode]] = []
         visited: set[str] = set()
         while leaf is not None and leaf.uuid not in visited:
             path = path_to(leaf, self._by_uuid, visited)
@@ -321,7 +327,7 @@ class _Transcript:
                 self._chain(responses.completed(path, visited))
         return whole
 
-    def _ends_of_compacted(self, nodes: list[Node]) -> dict[str, str]:
+    def _ends_of_compacted(self, nodes: list[ThreadNode]) -> dict[str, str]:
         """The last entry before each compaction, by its mark.
 
         A mark may name an entry that was never written; then it is the message before the mark.
@@ -336,7 +342,7 @@ class _Transcript:
                 ends[node.uuid] = node.logical_parent if is_there else last
         return ends
 
-    def _note_queued(self, line: base.SourceLine, node: Node | None) -> None:
+    def _note_queued(self, line: base.SourceLine, node: ThreadNode | None) -> None:
         """Note a line of the queue, or the text of a message that may carry a queued prompt."""
         if node is None:
             if b'"queue-operation"' in line.text and (found := line.values) is not None:
@@ -345,7 +351,7 @@ class _Transcript:
         elif not (self._queue.is_empty or node.summary or node.sidechain):
             self._queue.carry(_text_said(node, line))
 
-    def _place_queued(self, path: list[Node]) -> None:
+    def _place_queued(self, path: list[ThreadNode]) -> None:
         """Put the prompts that only the queue has on the path, where they were sent.
 
         Claude Code sends such a prompt with the results of tools, so the first answer that
@@ -372,15 +378,15 @@ class _Transcript:
         self._nodes[place] = self._by_uuid[node.uuid] = node
         return node.uuid
 
-    def _chain(self, path: list[Node]) -> None:
+    def _chain(self, path: list[ThreadNode]) -> None:
         """Note the parents of the entries of a path, where they are not the stored ones."""
         for above, node in pairwise(path):
             if node.parent != above.uuid:
                 self._parents[node.uuid] = above.uuid
 
-    def translated(self, lines: base.Lines) -> Iterator[base.EntryDraft]:
+    def translated(self, lines: base.LineMaker) -> Iterator[base.EntryDraft]:
         """The version 2 lines; an entry waits until its parent is there."""
-        waiting: dict[str, list[tuple[base.SourceLine, Node]]] = {}
+        waiting: dict[str, list[tuple[base.SourceLine, ThreadNode]]] = {}
         numbered = base.numbered(self._source, self._number)
         for line, node in zip(numbered, self._nodes, strict=False):
             if node is None:
@@ -403,14 +409,14 @@ class _Transcript:
         for line, node in sorted(rest, key=lambda held: held[0].place):
             yield from self._entries(line, node, lines)
 
-    def end(self, lines: base.Lines) -> Iterator[base.EntryDraft]:
+    def end(self, lines: base.LineMaker) -> Iterator[base.EntryDraft]:
         """A branch to the end of the conversation, if another entry is the lane's leaf."""
         leaf = None if self._leaf is None else self._given.get(self._leaf, self._leaf)
         current = lines.leaf if self._lane is None else self._lane_leaf
         if leaf is not None and current != leaf:
             yield lines.branch(leaf, self._last, self._lane)
 
-    def _side_line(self, line: base.SourceLine, lines: base.Lines) -> Iterator[base.EntryDraft]:
+    def _side_line(self, line: base.SourceLine, lines: base.LineMaker) -> Iterator[base.EntryDraft]:
         """A line without a place in the tree, below the entry before it."""
         found = line.values
         more = {"parent": self._lane_leaf, "lane": self._lane}
@@ -429,7 +435,7 @@ class _Transcript:
             yield from self._new_costs(line, found, lines)
 
     def _new_costs(
-        self, line: base.SourceLine, state: base.Values, lines: base.Lines
+        self, line: base.SourceLine, state: base.Values, lines: base.LineMaker
     ) -> Iterator[base.EntryDraft]:
         """What each model cost since the line before; a line has the sums of the session."""
         for model, cost in new_costs(state.value("modelUsage"), self._costs):
@@ -440,7 +446,7 @@ class _Transcript:
             yield lines.entry("usage", line, uuid, fields, timestamp=state.text("timestamp"))
 
     def _entries(
-        self, line: base.SourceLine, node: Node, lines: base.Lines
+        self, line: base.SourceLine, node: ThreadNode, lines: base.LineMaker
     ) -> Iterator[base.EntryDraft]:
         """The entry of a line, and what the answer in it cost, as old versions wrote it."""
         yield self._entry(line, node, lines)
@@ -457,7 +463,9 @@ class _Transcript:
             at = node.timestamp or None
             yield lines.entry("usage", line, uuid, told, parent=above, lane=lane, timestamp=at)
 
-    def _entry(self, line: base.SourceLine, node: Node, lines: base.Lines) -> base.EntryDraft:
+    def _entry(
+        self, line: base.SourceLine, node: ThreadNode, lines: base.LineMaker
+    ) -> base.EntryDraft:
         is_queued = node.type == QUEUE_OPERATION
         uuid = self._given[node.uuid] = lines.uuid(None if is_queued else node.uuid, line)
         parent = self._parent_of(node, lines)
@@ -500,7 +508,7 @@ class _Transcript:
             fields["metadata"] = {"toolResults": files}
         return lines.entry("message", line, uuid, fields, **more)
 
-    def _parent_of(self, node: Node, lines: base.Lines) -> str:
+    def _parent_of(self, node: ThreadNode, lines: base.LineMaker) -> str:
         parent = self._parents.get(node.uuid, node.parent)
         if parent is not None:
             return self._given.get(parent, parent)
@@ -509,7 +517,7 @@ class _Transcript:
             return self._given.get(last, lines.root)
         return self._top or lines.root
 
-    def _lane_of(self, node: Node) -> str | None:
+    def _lane_of(self, node: ThreadNode) -> str | None:
         if self._lane is not None or not node.sidechain:
             return self._lane
         if self._is_subagents or node.uuid in self._on_path:
@@ -526,14 +534,14 @@ class _Transcript:
         self._sidechains.setdefault(lane, set()).add(node.uuid)
         return lane
 
-    def _is_in_conversation(self, node: Node, lane: str | None) -> bool:
+    def _is_in_conversation(self, node: ThreadNode, lane: str | None) -> bool:
         if not node.is_message:
             return False
         if self._is_subagents or lane is not None or self._is_teams:
             return True
         return not (node.sidechain or node.team)
 
-    def _mark_of(self, summary: Node) -> str | None:
+    def _mark_of(self, summary: ThreadNode) -> str | None:
         """The uuid of a summary's compaction mark, or its own uuid if nothing is above it.
 
         None if a message is above it: then it is an ordinary message.
@@ -553,7 +561,7 @@ class _Transcript:
         return [f"{self.folder}/tool-results/{name}" for name in names]
 
 
-def _text_said(node: Node, line: base.SourceLine) -> str:
+def _text_said(node: ThreadNode, line: base.SourceLine) -> str:
     """The text of a message of the user; empty for another line."""
     if node.type == "assistant" or not node.is_message:
         return ""
@@ -630,7 +638,7 @@ class _CollectedFacts:
         elif self._command is None:
             self._command = as_typed(text) if slash_command(text) else None
 
-    def facts(self) -> base.Facts:
+    def facts(self) -> base.AgentFacts:
         name = next((self._titles[key] for key in TITLES if key in self._titles), None)
         prompt = self.prompt or self._command
-        return base.Facts(self._id, self._cwd, name, prompt, self._created)
+        return base.AgentFacts(self._id, self._cwd, name, prompt, self._created)

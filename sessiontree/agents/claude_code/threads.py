@@ -37,7 +37,7 @@ CHAIN: Final = frozenset({"user", "assistant", "progress", "system", "attachment
 """The types of lines with a place in the tree."""
 
 
-class Node(msgspec.Struct, gc=False):
+class ThreadNode(msgspec.Struct, gc=False):
     """The place of a line in the conversation; a value of a wrong type counts as absent."""
 
     place: int  # the index of its line in the file, from 0
@@ -92,7 +92,7 @@ class _Attachment(msgspec.Struct, rename="camel", gc=False):
     origin: _Origin | None = None
 
 
-class _Line(msgspec.Struct, rename="camel", gc=False):
+class _ThreadLine(msgspec.Struct, rename="camel", gc=False):
     type: str | None = None
     uuid: str | None = None
     parent_uuid: str | None = None
@@ -118,10 +118,10 @@ class _Line(msgspec.Struct, rename="camel", gc=False):
 SYNTHETIC: Final = "<synthetic>"
 """The model of messages that Claude Code wrote in the name of the assistant."""
 
-_decode_line: Final = msgspec.json.Decoder(_Line).decode
+_decode_line: Final = msgspec.json.Decoder(_ThreadLine).decode
 
 
-def node_of(line: bytes, place: int) -> Node | None:
+def node_of(line: bytes, place: int) -> ThreadNode | None:
     """The node of a line; None for a side line, and for a line that cannot be read."""
     try:
         found = _decode_line(line)
@@ -134,7 +134,7 @@ def node_of(line: bytes, place: int) -> Node | None:
         return None
     message = found.message or _Message()
     blocks = message.content if isinstance(message.content, list) else []
-    return Node(
+    return ThreadNode(
         place=place,
         type=kind,
         uuid=uuid,
@@ -158,8 +158,8 @@ def node_of(line: bytes, place: int) -> Node | None:
     )
 
 
-def _said_by(line: _Line, message: _Message) -> str | None:
-    """The value of `Node.says`."""
+def _said_by(line: _ThreadLine, message: _Message) -> str | None:
+    """The value of `ThreadNode.says`."""
     if line.type == "system":
         is_output = line.subtype == "local_command" and not line.is_display_only
         return "content" if is_output else None
@@ -180,13 +180,13 @@ def _is_typed(queued: _Attachment | None) -> bool:
 
 _FLAGS: Final = {
     found.encode_name: found.name
-    for found in msgspec.structs.fields(_Line)
+    for found in msgspec.structs.fields(_ThreadLine)
     if found.name.startswith(("is_", "retired_"))
 }
-"""The names of the fields of `_Line` that are true or false, by their keys."""
+"""The names of the fields of `_ThreadLine` that are true or false, by their keys."""
 
 
-def _decode_leniently(line: bytes) -> _Line | None:
+def _decode_leniently(line: bytes) -> _ThreadLine | None:
     """Decode a line that the fast decoder refuses; a value of a wrong type is absent."""
     whole = decode_leniently(line.strip(b"\0").removeprefix(b"\xef\xbb\xbf").strip())
     if not isinstance(whole, dict):
@@ -199,7 +199,7 @@ def _decode_leniently(line: bytes) -> _Line | None:
     blocks = [_Block(**_texts(b, _Block)) for b in content] if isinstance(content, list) else None
     made = _Message(**_texts(message, _Message))
     made.content = blocks
-    return _Line(**{**_texts(whole, _Line), **flags, "message": made})
+    return _ThreadLine(**{**_texts(whole, _ThreadLine), **flags, "message": made})
 
 
 def _attachment(given: Any) -> _Attachment | None:
@@ -222,15 +222,17 @@ def _texts(value: Any, kind: type[msgspec.Struct]) -> dict[str, str]:
     }
 
 
-def by_uuid(nodes: Iterable[Node]) -> dict[str, Node]:
+def by_uuid(nodes: Iterable[ThreadNode]) -> dict[str, ThreadNode]:
     """The nodes by uuid; for a repeated uuid the last node, at the place of the first."""
     return {node.uuid: node for node in nodes}
 
 
-def main_leaf(nodes: Sequence[Node], nodes_by_uuid: Mapping[str, Node]) -> Node | None:
+def main_leaf(
+    nodes: Sequence[ThreadNode], nodes_by_uuid: Mapping[str, ThreadNode]
+) -> ThreadNode | None:
     """The last message of the main conversation; None if there is no message."""
     parents = {node.parent for node in nodes}
-    best: Node | None = None
+    best: ThreadNode | None = None
     seen: set[str] = set()
     for node in nodes:
         if node.uuid in parents:
@@ -241,9 +243,11 @@ def main_leaf(nodes: Sequence[Node], nodes_by_uuid: Mapping[str, Node]) -> Node 
     return best
 
 
-def _nearest_message(node: Node, nodes_by_uuid: Mapping[str, Node], seen: set[str]) -> Node | None:
+def _nearest_message(
+    node: ThreadNode, nodes_by_uuid: Mapping[str, ThreadNode], seen: set[str]
+) -> ThreadNode | None:
     """The first message upwards; None if a walk from another tip passed here before."""
-    current: Node | None = node
+    current: ThreadNode | None = node
     while current is not None and current.uuid not in seen:
         seen.add(current.uuid)
         if current.is_message:
@@ -252,10 +256,12 @@ def _nearest_message(node: Node, nodes_by_uuid: Mapping[str, Node], seen: set[st
     return None
 
 
-def path_to(leaf: Node, nodes_by_uuid: Mapping[str, Node], visited: set[str]) -> list[Node]:
+def path_to(
+    leaf: ThreadNode, nodes_by_uuid: Mapping[str, ThreadNode], visited: set[str]
+) -> list[ThreadNode]:
     """A node and those above it, the topmost first, up to a visited one; they become visited."""
-    path: list[Node] = []
-    current: Node | None = leaf
+    path: list[ThreadNode] = []
+    current: ThreadNode | None = leaf
     while current is not None and current.uuid not in visited:
         visited.add(current.uuid)
         path.append(current)
@@ -267,11 +273,11 @@ def path_to(leaf: Node, nodes_by_uuid: Mapping[str, Node], visited: set[str]) ->
 class Responses:
     """The responses of a file by id, and the results by the entries that they may answer."""
 
-    def __init__(self, nodes: Iterable[Node]) -> None:
-        self._members: dict[str, list[Node]] = {}
-        self._owners: dict[str, Node | None] = {}
+    def __init__(self, nodes: Iterable[ThreadNode]) -> None:
+        self._members: dict[str, list[ThreadNode]] = {}
+        self._owners: dict[str, ThreadNode | None] = {}
         self._order: dict[str, int] = {}
-        results: list[Node] = []
+        results: list[ThreadNode] = []
         for number, node in enumerate(nodes):
             self._order[node.uuid] = number
             if node.response is not None:
@@ -283,12 +289,12 @@ class Responses:
             elif node.type == "user" and node.has_result and node.parent:
                 results.append(node)
         assistants = {node.uuid: node for members in self._members.values() for node in members}
-        self._results: dict[str, list[Node]] = {}
+        self._results: dict[str, list[ThreadNode]] = {}
         for result in results:
             for uuid in self._answered(result, assistants):
                 self._results.setdefault(uuid, []).append(result)
 
-    def _answered(self, result: Node, assistants: Mapping[str, Node]) -> Iterator[str]:
+    def _answered(self, result: ThreadNode, assistants: Mapping[str, ThreadNode]) -> Iterator[str]:
         """The uuids of the entries that a result may answer."""
         if result.parent is not None:
             yield result.parent
@@ -298,17 +304,19 @@ class Responses:
             if node is not None and (node.sidechain, node.agent) == writer:
                 yield node.uuid
 
-    def completed(self, path: list[Node], visited: set[str]) -> list[Node]:
+    def completed(self, path: list[ThreadNode], visited: set[str]) -> list[ThreadNode]:
         """A path with the parallel calls and results that it misses, which become visited."""
         anchors = {node.response: node for node in path if node.response is not None}
-        missed: dict[str, list[Node]] = {}
+        missed: dict[str, list[ThreadNode]] = {}
         for response in dict.fromkeys(node.response for node in path if node.response is not None):
             added = self._missed(response, path, visited)
             visited.update(node.uuid for node in added)
             missed[anchors[response].uuid] = added
         return [found for node in path for found in (node, *missed.get(node.uuid, ()))]
 
-    def _missed(self, response: str, path: Sequence[Node], visited: set[str]) -> list[Node]:
+    def _missed(
+        self, response: str, path: Sequence[ThreadNode], visited: set[str]
+    ) -> list[ThreadNode]:
         members = self._members[response]
         uuids = {member.uuid for member in members}
         candidates = {
@@ -327,11 +335,15 @@ class Responses:
         return siblings + results
 
     def _wanted(
-        self, strays: list[Node], results: list[Node], path: Sequence[Node], members: set[str]
-    ) -> list[Node]:
+        self,
+        strays: list[ThreadNode],
+        results: list[ThreadNode],
+        path: Sequence[ThreadNode],
+        members: set[str],
+    ) -> list[ThreadNode]:
         """The results from elsewhere that answer a call that is still open."""
         answered = {call for node in (*path, *results) for call in node.results}
-        wanted: list[Node] = []
+        wanted: list[ThreadNode] = []
         for stray in sorted(strays, key=lambda node: self._order[node.uuid]):
             owners = (self._owners.get(call) for call in stray.results if call not in answered)
             if any(owner is not None and owner.uuid in members for owner in owners):

@@ -44,7 +44,7 @@ from sessiontree.agents import writing
 from sessiontree.agents.claude_code.lines import as_line, is_carried
 from sessiontree.context.providers import reading
 from sessiontree.context.providers.anthropic import source_of
-from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import may_make_system, model_of
 from sessiontree.core.blocks import message_uuid
 from sessiontree.core.display import one_line
@@ -85,7 +85,7 @@ _UNSIGNED: Final = "thinking without a signature of Anthropic is left out"
 class AnthropicMessages:
     def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
-        self._reading = Reading(losses, None)
+        self._reading = MessageReader(losses, None)
 
     def of(self, message: Message, model: str | None) -> list[dict[str, Any]]:
         """The messages made from one; none if it has no content."""
@@ -128,7 +128,7 @@ class AnthropicMessages:
         return made
 
     def _block(self, part: reading.Part, side: reading.Side) -> dict[str, Any]:
-        if isinstance(part, reading.Text):
+        if isinstance(part, reading.TextPart):
             return {"type": "text", "text": part.text}
         if isinstance(part, reading.Media):
             return self._media(part, side)
@@ -136,7 +136,7 @@ class AnthropicMessages:
             if part.redacted:
                 return {"type": "redacted_thinking", "data": part.seal}
             return {"type": "thinking", "thinking": part.text, "signature": part.seal}
-        if isinstance(part, reading.Call):
+        if isinstance(part, reading.SentCall):
             called = {"id": part.id, "name": part.name}
             return {"type": "tool_use", **called, "input": writing.arguments_of(part)}
         if isinstance(part, reading.Hosted):
@@ -150,7 +150,7 @@ class AnthropicMessages:
 
     def _content(self, pieces: Sequence[reading.Part]) -> Any:
         """The content of a user message or a result: the text, if that is all of it."""
-        if len(pieces) == 1 and isinstance(text := pieces[0], reading.Text):
+        if len(pieces) == 1 and isinstance(text := pieces[0], reading.TextPart):
             return text.text
         return [self._block(part, "user") for part in pieces]
 
@@ -218,14 +218,14 @@ _NEEDS_PATH: Final = frozenset(("compaction", "context_edit", "merge", *writing.
 
 
 @dataclass(eq=False, slots=True)
-class Node:
+class WrittenNode:
     """A message in a conversation."""
 
     row: int  # its entry's row in the index
     place: int  # the row of the entry below which the next message belongs
     kept: tuple[Message, Entry] | None  # None if the entry can give the message again
-    parent: Node | None = None  # the node before it, or None
-    written: Node | None = None  # the nearest node at or above it that has lines
+    parent: WrittenNode | None = None  # the node before it, or None
+    written: WrittenNode | None = None  # the nearest node at or above it that has lines
     replaces: int = NO_ROW  # for the summary of a compaction, the row of the leaf that it replaced
     model: str | None = None  # the id of the current model there, or None
     lines: int = 0  # how many messages of Claude Code it is
@@ -234,8 +234,8 @@ class Node:
     lanes: int = 0  # how many lanes have it
     rendered: tuple[tuple[bytes, bytes], ...] | None = None  # see `writer._Transcript`
 
-    def up(self) -> Iterator[Node]:
-        node: Node | None = self
+    def up(self) -> Iterator[WrittenNode]:
+        node: WrittenNode | None = self
         while node is not None:
             yield node
             node = node.parent
@@ -248,14 +248,14 @@ class Conversations:
         self._source = source
         self._whole = _whole_messages(source)
         self._model = source.model_id()
-        self._ends: dict[int, Node | None] = {}  # by row: the last node of its conversation
-        self._after: dict[tuple[int, str, int], list[Node]] = {}  # see `_add`
+        self._ends: dict[int, WrittenNode | None] = {}  # by row: the last node of its conversation
+        self._after: dict[tuple[int, str, int], list[WrittenNode]] = {}  # see `_add`
         # By row, the nodes of its conversation that another gave another place.
-        self._places: dict[int, list[tuple[Node, int]]] = {}
+        self._places: dict[int, list[tuple[WrittenNode, int]]] = {}
         self._losses = writing.Losses()
         self._messages = AnthropicMessages(self._losses)
 
-    def end(self, leaf: int) -> Node | None:
+    def end(self, leaf: int) -> WrittenNode | None:
         """The last node of the conversation that ends at a row; None for an empty one."""
         above, rows = self._known_above(leaf)
         if above != NO_ROW and above not in self._ends:
@@ -263,9 +263,9 @@ class Conversations:
         self._go_on(above, rows)
         return self._ends[leaf]
 
-    def places(self, leaf: int) -> dict[Node, int]:
+    def places(self, leaf: int) -> dict[WrittenNode, int]:
         """The places that nodes have in the conversation at a row, where they are not `place`."""
-        found: dict[Node, int] = {}
+        found: dict[WrittenNode, int] = {}
         if not self._places:
             return found
         tree = self._source.tree
@@ -275,7 +275,7 @@ class Conversations:
                 break
         return found
 
-    def read(self, node: Node) -> tuple[Message, Entry]:
+    def read(self, node: WrittenNode) -> tuple[Message, Entry]:
         """The message of a node, and its entry."""
         if node.kept is not None:
             return node.kept
@@ -318,26 +318,28 @@ class Conversations:
                 self._ends[end] = last
             if message.get("role") != "system":
                 kept = None if _is_own(message, entry) else (message, entry)
-                last = self._add(last, Node(row, place, kept), message, entry, place)
+                last = self._add(last, WrittenNode(row, place, kept), message, entry, place)
             self._ends[place] = last
         self._ends.update(dict.fromkeys(ended, last))
 
-    def _add_path(self, row: int) -> Node | None:
+    def _add_path(self, row: int) -> WrittenNode | None:
         """Add the whole conversation of a row; its last node, or None for an empty one."""
         leaf = self._source.stored(row)
         contributed = self._source.context(leaf)
-        last: Node | None = None
+        last: WrittenNode | None = None
         for message, entry, place in contributed:
             if message.get("role") == "system":
                 continue
             kept = None if _is_own(message, entry) else (message, entry)
-            node = Node(self._source.row(entry), place, kept)
+            node = WrittenNode(self._source.row(entry), place, kept)
             if last is None and entry.type == "compaction":
                 node.replaces = self._source.row(self._source.parent(entry))
             last = self._add(last, node, message, entry, row)
         return last
 
-    def _add(self, last: Node | None, node: Node, message: Message, entry: Entry, by: int) -> Node:
+    def _add(
+        self, last: WrittenNode | None, node: WrittenNode, message: Message, entry: Entry, by: int
+    ) -> WrittenNode:
         """Add a node below another, unless the same is there; gives the one that is there."""
         key = id(last), entry.uuid, hash(entry.line)
         alike = self._after.setdefault(key, [])
@@ -356,7 +358,7 @@ class Conversations:
         node.written = node if node.lines else None if last is None else last.written
         return node
 
-    def _is_same(self, one: Node, other: Node) -> bool:
+    def _is_same(self, one: WrittenNode, other: WrittenNode) -> bool:
         uuids = self._source.tree.uuids
         if uuids[one.row] != uuids[other.row]:
             return False
@@ -365,7 +367,7 @@ class Conversations:
         (message, entry), (other_message, other_entry) = self.read(one), self.read(other)
         return bool(entry == other_entry and message == other_message)
 
-    def _translate(self, node: Node, message: Message) -> None:
+    def _translate(self, node: WrittenNode, message: Message) -> None:
         """Note how many lines a node has, and what they lose."""
         made = translated(node, message, self._messages)
         node.lines = len(made)
@@ -377,14 +379,16 @@ class Conversations:
             self._messages = AnthropicMessages(self._losses)
 
 
-def translated(node: Node, message: Message, messages: AnthropicMessages) -> list[dict[str, Any]]:
+def translated(
+    node: WrittenNode, message: Message, messages: AnthropicMessages
+) -> list[dict[str, Any]]:
     """The messages of Claude Code that a node is."""
     if is_summary(node, message):
         return [{"role": "user", "content": text_of(message)}]
     return messages.of(message, node.model)
 
 
-def is_summary(node: Node, message: Message) -> bool:
+def is_summary(node: WrittenNode, message: Message) -> bool:
     """Whether a node is the summary at the top of a conversation."""
     is_first = node.parent is None and message.get("role") == "compactionSummary"
     return is_first and bool(text_of(message))
@@ -446,7 +450,7 @@ class ClaudeCodeWriter:
         self.conversations = Conversations(source)
         self._note_losses()
         tips = [row for row in source.tips() if source.tree.lane_of(row) == source.lane]
-        self._main = _Transcript(self, [*tips, source.leaf], None)
+        self._main = _LaneTranscript(self, [*tips, source.leaf], None)
         if not self._main.has_messages:
             raise writing.no_message(source, "transcript")
         self._main.prepare()
@@ -572,14 +576,14 @@ class ClaudeCodeWriter:
         self._names[wanted] = number
         return name
 
-    def _subagents(self) -> dict[str, tuple[_Transcript, dict[str, Any]]]:
+    def _subagents(self) -> dict[str, tuple[_LaneTranscript, dict[str, Any]]]:
         source = self.source
         known = writing.subagents(source)
         room = writing.Room.of_lanes(source.title)
-        found: dict[str, tuple[_Transcript, dict[str, Any]]] = {}
+        found: dict[str, tuple[_LaneTranscript, dict[str, Any]]] = {}
         for lane, tips in writing.durable_lanes(source):
             room.take()
-            transcript = _Transcript(self, tips, lane)
+            transcript = _LaneTranscript(self, tips, lane)
             transcript.survey()
             if not transcript.has_messages:
                 continue
@@ -593,15 +597,15 @@ class ClaudeCodeWriter:
 class _SharedIds:
     """Finds the response ids in the current conversation that other branches go on from."""
 
-    def __init__(self, current: Iterable[Node]) -> None:
+    def __init__(self, current: Iterable[WrittenNode]) -> None:
         self._current = set(current)
         self._here: dict[str, str] = {}
         self._elsewhere: set[str] = set()
         self._answered: set[str] = set()
         self._owners: dict[str, list[str]] = {}
-        self._ids: dict[Node, list[str]] = {}
+        self._ids: dict[WrittenNode, list[str]] = {}
 
-    def note(self, node: Node, messages: Sequence[Message], uuid: str) -> None:
+    def note(self, node: WrittenNode, messages: Sequence[Message], uuid: str) -> None:
         ids = [id for m in messages if isinstance(id := m.get("id"), str) and id]
         if ids:
             self._ids[node] = ids
@@ -628,7 +632,7 @@ class _SharedIds:
         return {id: uuid for id, uuid in self._here.items() if id in elsewhere}
 
 
-class _Transcript:
+class _LaneTranscript:
     """The conversations of one lane, which end at the rows `tips`, the current one last.
 
     `_runs` has its nodes: each run goes from a node, whose parent is in an earlier run or nowhere,
@@ -644,9 +648,9 @@ class _Transcript:
         self._agent = ""
         last = self._conversations.end(tips[-1])
         self._last = None if last is None else last.written
-        self._runs: list[list[Node]] = []
-        self._places: dict[Node, int] = {}
-        self._uuids: dict[Node, tuple[str, ...]] = {}
+        self._runs: list[list[WrittenNode]] = []
+        self._places: dict[WrittenNode, int] = {}
+        self._uuids: dict[WrittenNode, tuple[str, ...]] = {}
         self._shared: dict[str, str] = {}
 
     @property
@@ -726,11 +730,11 @@ class _Transcript:
         yield b"".join(block)
 
     def _find_runs(self) -> None:
-        found: set[Node] = set()
+        found: set[WrittenNode] = set()
         conversations = self._conversations
         for tip in self._tips:
             leaf, waiting = tip, []
-            tops: set[Node] = set()
+            tops: set[WrittenNode] = set()
             while (end := conversations.end(leaf)) is not None:
                 run = [*takewhile(lambda node: node not in found, end.up())]
                 run.reverse()
@@ -756,13 +760,13 @@ class _Transcript:
     def _release(self) -> None:
         self._runs, self._places, self._uuids, self._shared = [], {}, {}, {}
 
-    def _nodes(self) -> Iterator[Node]:
+    def _nodes(self) -> Iterator[WrittenNode]:
         """All nodes, each parent before its children."""
         if len(self._runs) == 1:
             yield from self._runs[0]
             return
-        roots: list[list[Node]] = []
-        beside: dict[Node, list[list[Node]]] = {}  # further runs below a node
+        roots: list[list[WrittenNode]] = []
+        beside: dict[WrittenNode, list[list[WrittenNode]]] = {}  # further runs below a node
         for run in self._runs:
             above = run[0].parent
             (roots if above is None else beside.setdefault(above, [])).append(run)
@@ -772,14 +776,14 @@ class _Transcript:
                 yield node
                 waiting.extend(reversed(beside.get(node, ())))
 
-    def _order(self) -> Iterator[Node]:
+    def _order(self) -> Iterator[WrittenNode]:
         """All nodes, each parent before its children, but the current end after all others."""
         last = self._last
         if last is None or self._is_one_branch:
             yield from self._nodes()
             return
-        below: set[Node] = set()
-        late: list[Node] = []
+        below: set[WrittenNode] = set()
+        late: list[WrittenNode] = []
         for node in self._nodes():
             if node.parent is last or node.parent in below:
                 below.add(node)
@@ -807,7 +811,7 @@ class _Transcript:
         }
         self._shared = self._shared_ids()
 
-    def _has_more_below(self, last: Node) -> bool:
+    def _has_more_below(self, last: WrittenNode) -> bool:
         return any(node.parent is last for node in self._nodes())
 
     def _shared_ids(self) -> dict[str, str]:
@@ -823,12 +827,12 @@ class _Transcript:
             shared.note(node, translated(node, message, messages), entry.uuid)
         return shared.found()
 
-    def _uuid_of(self, node: Node | None) -> str | None:
+    def _uuid_of(self, node: WrittenNode | None) -> str | None:
         """The uuid of the last line at or above a node."""
         written = None if node is None else node.written
         return None if written is None else self._uuids[written][-1]
 
-    def _lines_of(self, node: Node, messages: AnthropicMessages) -> list[bytes]:
+    def _lines_of(self, node: WrittenNode, messages: AnthropicMessages) -> list[bytes]:
         parent = self._uuid_of(node.parent)
         message, entry = self._conversations.read(node)
         found: list[bytes] = []
@@ -850,7 +854,7 @@ class _Transcript:
             parent = uuid
         return found
 
-    def _keep(self, node: Node, lines: list[bytes]) -> None:
+    def _keep(self, node: WrittenNode, lines: list[bytes]) -> None:
         """Keep the parts of a node's lines for further lanes, where they are all that differs."""
         size = sum(map(len, lines))
         if node.lanes < 2 or node.rendered is not None or size > self._writer.room_to_keep:
@@ -873,14 +877,14 @@ class _Transcript:
         node.rendered = tuple(parts)
         self._writer.room_to_keep -= size
 
-    def _end(self, last: Node) -> bytes:
+    def _end(self, last: WrittenNode) -> bytes:
         """An empty line below the last message, so that it is above a line of no branch."""
         _, entry = self._conversations.read(last)
         uuid = self._source.derived_uuid(entry.uuid, -1)
         fields = {"uuid": uuid, "subtype": "informational", "content": "", "isMeta": True}
         return self._line(last, entry, "system", self._uuid_of(last), fields)
 
-    def _mark(self, node: Node, entry: Entry, uuid: str) -> dict[str, Any]:
+    def _mark(self, node: WrittenNode, entry: Entry, uuid: str) -> dict[str, Any]:
         tokens = entry.get("tokensBefore")
         before = tokens if isinstance(tokens, int) else 0
         replaced = node.replaces
@@ -906,7 +910,7 @@ class _Transcript:
         return place
 
     def _line(
-        self, node: Node, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
+        self, node: WrittenNode, entry: Entry, kind: str, parent: str | None, fields: dict[str, Any]
     ) -> bytes:
         place = self._places.get(node, node.place)
         origin = origin_at(self._source.tree.uuids[place], {"type": kind, **fields})

@@ -17,9 +17,9 @@ from typing import Any, Final
 
 from sessiontree.agents import writing
 from sessiontree.context.providers import reading
-from sessiontree.context.providers.openai import RESPONSES_ID_LIMIT, Items
-from sessiontree.context.providers.reading import Reading
-from sessiontree.context.providers.values import Ids
+from sessiontree.context.providers.openai import RESPONSES_ID_LIMIT, ItemMaker
+from sessiontree.context.providers.reading import MessageReader
+from sessiontree.context.providers.values import GivenIds
 from sessiontree.core.entry import decode_object
 from sessiontree.core.message import RESULT_ITEMS, Message, kind_of, text_of
 from sessiontree.core.usage import Sums, usage_of
@@ -80,9 +80,9 @@ def _is_fragment(block: Any) -> bool:
 class CodexMessages:
     def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
-        self._reading = Reading(losses, None)
-        self._items = Items(losses)
-        self._ids = Ids(RESPONSES_ID_LIMIT)
+        self._reading = MessageReader(losses, None)
+        self._items = ItemMaker(losses)
+        self._ids = GivenIds(RESPONSES_ID_LIMIT)
         self._calls: dict[tuple[str, str], str] = {}  # by entry and stored id
         self._last: dict[str, str] = {}  # by stored id
         self._open: dict[str, list[str]] = {}  # by stored id, those without a result
@@ -138,13 +138,15 @@ class CodexMessages:
         if any(isinstance(part, reading.Thinking) for part in kept):
             return kept
         return [
-            replace(part, item_id=None) if isinstance(part, reading.Text | reading.Call) else part
+            replace(part, item_id=None)
+            if isinstance(part, reading.TextPart | reading.SentCall)
+            else part
             for part in kept
         ]
 
     def _fit(self, part: reading.Part) -> reading.Part:
         """A part with an id that OpenAI takes, and without media that Codex does not send."""
-        if isinstance(part, reading.Call):
+        if isinstance(part, reading.SentCall):
             return replace(part, id=self._id(part.id))
         if isinstance(part, reading.Result):
             shown = tuple(map(self._without_media, part.parts))
@@ -163,10 +165,12 @@ class CodexMessages:
         waiting = self._open.get(stored)
         return waiting.pop() if waiting else self._last.get(stored) or self._id(stored)
 
-    def _without_media(self, part: reading.Text | reading.Media) -> reading.Text | reading.Media:
-        if isinstance(part, reading.Text) or (part.kind == "image" and part.data):
+    def _without_media(
+        self, part: reading.TextPart | reading.Media
+    ) -> reading.TextPart | reading.Media:
+        if isinstance(part, reading.TextPart) or (part.kind == "image" and part.data):
             return part
-        return reading.Text(
+        return reading.TextPart(
             self._losses.replaced(part, ": Codex sends only images, by their bytes")
         )
 

@@ -43,7 +43,7 @@ from sessiontree.core.usage import Tally, mode_of
 from sessiontree.errors import SessionTreeError, TooMuchError
 
 
-class End(NamedTuple):
+class HistoryEnd(NamedTuple):
     """Where an inherited history ends: at the ordinal; in lines without ordinals at the byte."""
 
     segment: str
@@ -71,26 +71,26 @@ class Segment(msgspec.Struct, eq=False):
 
     id: str
     number: int
-    source: base.Source
+    source: base.AgentSource
     first: base.SourceLine | None
     meta: base.Values
     is_own: bool
-    continues: End | None
-    ends: list[End]
+    continues: HistoryEnd | None
+    ends: list[HistoryEnd]
 
     @property
-    def place(self) -> base.Place:
+    def place(self) -> base.LinePlace:
         """The place of the first line."""
         return base.START if self.first is None else self.first.place
 
 
-def planned(source: base.Source, report: base.Report) -> list[Segment]:
+def planned(source: base.AgentSource, report: base.Report) -> list[Segment]:
     """The segments of the session of a file; `report` is told which of them is missing."""
-    return _Plan(source, report).segments
+    return _ReadPlan(source, report).segments
 
 
-class _Plan:
-    def __init__(self, source: base.Source, report: base.Report) -> None:
+class _ReadPlan:
+    def __init__(self, source: base.AgentSource, report: base.Report) -> None:
         self.segments: list[Segment] = []
         self._source = source
         self._report = report
@@ -123,7 +123,7 @@ class _Plan:
             self._chain.add(above.id)
         self.segments += [each for each in reversed(chain) if each not in self.segments]
 
-    def _above(self, segment: Segment, end: End) -> Segment | None:
+    def _above(self, segment: Segment, end: HistoryEnd) -> Segment | None:
         """The segment that another one continues; None, and a report, if it cannot be read."""
         if end.segment in self._chain:
             cause = f"the history leads back to segment {end.segment}, which continues this one"
@@ -156,7 +156,7 @@ class _Plan:
         return None
 
 
-def _segment(id: str, number: int, source: base.Source) -> Segment:
+def _segment(id: str, number: int, source: base.AgentSource) -> Segment:
     first = next(base.numbered(source, number), None)
     line = None if first is None else first.values
     meta = base.Values({})
@@ -165,10 +165,10 @@ def _segment(id: str, number: int, source: base.Source) -> Segment:
     return Segment(id, number, source, first, meta, False, _base_of(meta.value("history_base")), [])
 
 
-def _base_of(named: Any) -> End | None:
+def _base_of(named: Any) -> HistoryEnd | None:
     if not isinstance(named, dict) or not isinstance(named.get("thread_id"), str):
         return None
-    return End(
+    return HistoryEnd(
         named["thread_id"],
         _count(named, "end_ordinal_exclusive"),
         _count(named, "end_byte_offset"),
@@ -219,8 +219,8 @@ class CodexReader(base.Reader):
             return "the list of prompts of Codex"
         return "the list of names of Codex" if {"id", "thread_name"} <= keys else None
 
-    def facts(self, head: bytes, tail: bytes) -> base.Facts:
-        facts = base.Facts()
+    def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
+        facts = base.AgentFacts()
         first: str | None = None
         for line in head.split(b"\n"):
             found = base.values(line)
@@ -254,10 +254,10 @@ class CodexReader(base.Reader):
         )
         return body.get("type") == "compacted" and is_old
 
-    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+    def with_sidecar(self, facts: base.AgentFacts, sidecar: bytes | None) -> base.AgentFacts:
         return replace(facts, name=name_in(sidecar))
 
-    def inherited(self, source: base.Source) -> Iterator[bytes]:
+    def inherited(self, source: base.AgentSource) -> Iterator[bytes]:
         for segment in planned(source, lambda kind, place, cause: None)[:-1]:
             end = None if segment.is_own else max(segment.ends, key=_place, default=None)
             for line in base.numbered(segment.source, segment.number):
@@ -270,7 +270,7 @@ class CodexReader(base.Reader):
     def tally(self) -> Tally:
         return CodexTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
+    def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         segments = planned(source, report)
         opened = segments[-1]
         oldest = next(segment for segment in segments if segment.is_own)
@@ -278,16 +278,16 @@ class CodexReader(base.Reader):
             return
         found = oldest.first.values or base.Values({})
         is_meta = found.text("type") == "session_meta"
-        lines = base.Lines(self.name, report, opened.meta.text("id") or "")
+        lines = base.LineMaker(self.name, report, opened.meta.text("id") or "")
         rollout = _Rollout(lines, opened.meta, source.name)
-        facts = _facts(found, oldest.meta) if is_meta else base.Facts()
+        facts = _facts(found, oldest.meta) if is_meta else base.AgentFacts()
         facts = replace(facts, name=name_in(source.sidecar))
         yield rollout.header(oldest.first, facts)
         for segment in segments:
             yield from rollout.of_segment(segment, is_header=is_meta and segment is oldest)
 
 
-class _Item(NamedTuple):
+class _HistoryItem(NamedTuple):
     """An item of the current history."""
 
     parent: str  # the uuid of the entry before it
@@ -295,11 +295,11 @@ class _Item(NamedTuple):
     is_turn: bool  # whether Codex counts it when it takes turns back
 
 
-class _State(NamedTuple):
+class _HistoryState(NamedTuple):
     """What the entries so far add up to, at the end of a history."""
 
     leaf: str
-    history: list[_Item]
+    history: list[_HistoryItem]
     provider: str | None
     model: str | None
     effort: str | None
@@ -308,18 +308,18 @@ class _State(NamedTuple):
 
 
 class _Rollout:
-    def __init__(self, lines: base.Lines, meta: base.Values, name: str) -> None:
+    def __init__(self, lines: base.LineMaker, meta: base.Values, name: str) -> None:
         self.lines = lines
         self._meta = meta
         self._name = name
         self._segment = lines.session_id
         self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
-        self._states: dict[End, _State] = {}
+        self._states: dict[HistoryEnd, _HistoryState] = {}
         self._repeated = 0
         self._provider = meta.text("model_provider")
-        self._restore(_State(lines.root, [], self._provider, None, None, None, None))
+        self._restore(_HistoryState(lines.root, [], self._provider, None, None, None, None))
 
-    def header(self, line: base.SourceLine, facts: base.Facts) -> base.EntryDraft:
+    def header(self, line: base.SourceLine, facts: base.AgentFacts) -> base.EntryDraft:
         meta = self._meta
         given = meta.value("base_instructions")
         text = given.get("text") if isinstance(given, dict) else given
@@ -339,7 +339,7 @@ class _Rollout:
         `is_header` is whether its first line is the header already.
         """
         provider = segment.meta.text("model_provider")
-        start = _State(self.lines.root, [], provider, None, None, None, None)
+        start = _HistoryState(self.lines.root, [], provider, None, None, None, None)
         self._restore(start if segment.continues is None else self._states[segment.continues])
         self._segment = segment.id
         waiting = sorted(set(segment.ends), key=_place)
@@ -361,7 +361,7 @@ class _Rollout:
             if end.ordinal > last + 1 if isinstance(last, int) else end.offset > after:
                 self._report_past_end(segment, end, last)
 
-    def _report_past_end(self, segment: Segment, end: End, last: int | None) -> None:
+    def _report_past_end(self, segment: Segment, end: HistoryEnd, last: int | None) -> None:
         ends = "it ends before" if last is None else f"its last ordinal is {last}, before"
         cause = (
             f"the history of segment {segment.id} is continued from ordinal {end.ordinal}, but "
@@ -369,11 +369,11 @@ class _Rollout:
         )
         self.lines.report("history", segment.place, cause)
 
-    def _state(self) -> _State:
+    def _state(self) -> _HistoryState:
         at = self.lines.leaf, list(self._history), self._provider
-        return _State(*at, self._model, self._effort, self._tier, self._usage)
+        return _HistoryState(*at, self._model, self._effort, self._tier, self._usage)
 
-    def _restore(self, state: _State) -> None:
+    def _restore(self, state: _HistoryState) -> None:
         self.lines.leaf = state.leaf
         self._history = list(state.history)
         self._provider = state.provider
@@ -401,7 +401,7 @@ class _Rollout:
         at = found.text("timestamp")
         if kind == "response_item" and payload.text("type") not in (*_SILENT_ITEMS, None):
             prompt = _prompt_item(payload, found)
-            self._history.append(_Item(lines.leaf, prompt, _is_turn(payload, found)))
+            self._history.append(_HistoryItem(lines.leaf, prompt, _is_turn(payload, found)))
             fields: dict[str, Any] = {"message": found.fragment("payload")}
             if prompt is None and payload.text("role") == "user":
                 fields |= _META
@@ -491,13 +491,13 @@ class _Rollout:
                 continue
             begins_turn = is_prompt(item)
             prompt = item if begins_turn else None
-            self._history.append(_Item(lines.leaf, prompt, is_turn(item)))
+            self._history.append(_HistoryItem(lines.leaf, prompt, is_turn(item)))
             is_meta = item.get("role") == "user" and not begins_turn
             fields = {"message": item, **(_META if is_meta else {})}
             yield self._extra("message", line, b" %d" % number, fields, at)
 
 
-def _place(end: End) -> tuple[int, int]:
+def _place(end: HistoryEnd) -> tuple[int, int]:
     return end.ordinal, end.offset
 
 
@@ -507,12 +507,12 @@ def name_in(index_line: bytes | None) -> str | None:
     return None if found is None else found.text("thread_name")
 
 
-def _facts(line: base.Values, meta: base.Values) -> base.Facts:
+def _facts(line: base.Values, meta: base.Values) -> base.AgentFacts:
     created = meta.text("timestamp") or line.text("timestamp")
-    return base.Facts(id=meta.text("id"), cwd=meta.text("cwd"), created=created)
+    return base.AgentFacts(id=meta.text("id"), cwd=meta.text("cwd"), created=created)
 
 
-def _facts_of_cut_line(head: bytes) -> base.Facts:
+def _facts_of_cut_line(head: bytes) -> base.AgentFacts:
     """The facts in a first line that is longer than the head."""
     start = head.find(b'"payload"')
     brace = head.find(b"{", start)

@@ -20,13 +20,13 @@ from typing import Any, Final, NamedTuple
 from sessiontree.agents import writing
 from sessiontree.agents.codex.items import ABOUT, CodexMessages, Item, Line, events, is_turn
 from sessiontree.agents.writing import (
-    Branch,
     Branches,
-    Compacted,
-    Log,
-    Noted,
-    Said,
     Step,
+    WriterLog,
+    WrittenBranch,
+    WrittenCompaction,
+    WrittenMessage,
+    WrittenNote,
     note_losses,
     paired,
 )
@@ -83,7 +83,7 @@ class CodexWriter:
         self._is_codex = self._facts.get("agent") == "codex"
         self._messages = CodexMessages(self._losses)
         self._branches = Branches(source)
-        self._log: Log[_Unit] = Log()
+        self._log: WriterLog[_Unit] = WriterLog()
         self._fixed = 0  # how many of the log cannot be taken back by turns
         self._settings: Settings = (None, None)
         self._has_merges = bool(source.tree.rows_of_type("merge"))
@@ -156,7 +156,7 @@ class CodexWriter:
             meta["git"] = {"branch": branch}
         return meta
 
-    def _branch(self, branch: Branch) -> Iterator[bytes]:
+    def _branch(self, branch: WrittenBranch) -> Iterator[bytes]:
         steps = branch.steps
         common = self._log.up_to(branch.above)
         if branch.is_whole or common is None:
@@ -255,9 +255,9 @@ class CodexWriter:
         items: list[Item] = []
         shown: list[Line] = []
         counted: list[Line] = []
-        if isinstance(step, Noted):
+        if isinstance(step, WrittenNote):
             counted = [*self._noted(step.entry), *self._context(before)]
-        elif isinstance(step, Compacted):
+        elif isinstance(step, WrittenCompaction):
             items = [item for said in step.kept for item in self._items(said)[0]]
             shown = [_compacted(writing.text_in(step.entry.get("summary")), items)]
         else:
@@ -274,12 +274,12 @@ class CodexWriter:
         depth = self._branches.depths[step.row]
         made = depth, key, place, self._time, items, shown, counted, self._settings
         above = self._log.units[-1] if self._log.units else None
-        is_compaction = isinstance(step, Compacted)
+        is_compaction = isinstance(step, WrittenCompaction)
         turn = None if is_compaction else self._turn_at(items, above)
         last = items[-1] if items else above and above.last
         return _Unit(*made, is_compaction, turn, last, self._shown_above())
 
-    def _items(self, said: Said) -> tuple[list[Item], bool]:
+    def _items(self, said: WrittenMessage) -> tuple[list[Item], bool]:
         """The items of a message, and whether those of the user's side are by the user."""
         found = self._messages.items(said.message, said.entry.uuid)
         is_users = any(item.get("role") == "user" for item in found) and _is_users(said)
@@ -392,7 +392,7 @@ class CodexWriter:
             return b""
 
 
-def _is_users(said: Said) -> bool:
+def _is_users(said: WrittenMessage) -> bool:
     if said.entry.type == "message":
         return begins_turn(said.entry.body) and not is_generated(said.entry.body)
     return said.entry.type == "handle" and is_prompt(said.message)
@@ -416,10 +416,10 @@ def _in_force(log: list[_Unit]) -> list[Item]:
 def _key(step: Step) -> bytes:
     """A digest of what a step says."""
     digest = blake2b(step.entry.uuid.encode("utf-8", "surrogatepass"), digest_size=16)
-    if isinstance(step, Compacted):
+    if isinstance(step, WrittenCompaction):
         for said in step.kept:
             digest.update(_key(said))
-    elif isinstance(step, Said):
+    elif isinstance(step, WrittenMessage):
         try:
             digest.update(writing.json_of(step.message))
         except RecursionError:

@@ -141,12 +141,12 @@ class GeminiReader(base.Reader):
         first = _first(head)
         return "sessionId" in first and "projectHash" in first and "uuid" not in first
 
-    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+    def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         first = _first(head)
         name = first.text("summary")
         for start, end in lines_with(b'"summary"', tail, len(tail)):
             name = _summary_in(tail[start:end]) or name
-        return base.Facts(
+        return base.AgentFacts(
             first.text("sessionId"),
             _cwd(first),
             name,
@@ -155,7 +155,7 @@ class GeminiReader(base.Reader):
             first.text("lastUpdated") if _is_document(head) else None,
         )
 
-    def with_sidecar(self, facts: base.Facts, sidecar: bytes | None) -> base.Facts:
+    def with_sidecar(self, facts: base.AgentFacts, sidecar: bytes | None) -> base.AgentFacts:
         if sidecar is None:
             return facts
         return replace(facts, cwd=sidecar.decode("utf-8", "replace"))
@@ -166,14 +166,14 @@ class GeminiReader(base.Reader):
     def tally(self) -> Tally:
         return GeminiTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
+    def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         lines = base.numbered(source)
         first = next(lines, base.SourceLine(base.START, b""))
         opening = first.values
         if opening is None:
             yield from self._document(source, report)
             return
-        made = base.Lines(self.name, report, opening.text("sessionId") or "")
+        made = base.LineMaker(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(made, source)
         yield chat.header(first, opening, _project_in(source))
         messages = opening.value("messages")
@@ -184,31 +184,33 @@ class GeminiReader(base.Reader):
         yield from chat.finish()
         yield from _subagents(source, made, chat)
 
-    def _document(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
+    def _document(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         text = b"\n".join(line for _, line in source.lines())
         opening = base.values(text) or base.leading_values(text) or base.Values({})
-        lines = base.Lines(self.name, report, opening.text("sessionId") or "")
+        lines = base.LineMaker(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(lines, source)
         yield chat.header(base.SourceLine(base.START, text), opening, _project_in(source))
         end = 0
         for offset, message in _messages_of(text):
             end = offset + len(message)
-            place = base.Place(0, text.count(b"\n", 0, offset) + 1, offset)
+            place = base.LinePlace(0, text.count(b"\n", 0, offset) + 1, offset)
             yield from chat.take(base.SourceLine(place, message))
         if decode_leniently(text) is None:
             start = text.rfind(b"\n", 0, end) + 1
-            place = base.Place(0, text.count(b"\n", 0, end) + 1, start)
+            place = base.LinePlace(0, text.count(b"\n", 0, end) + 1, start)
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
         yield from _subagents(source, lines, chat)
 
 
-def _project_in(source: base.Source) -> str | None:
+def _project_in(source: base.AgentSource) -> str | None:
     """The working directory in the file that names the folder of the chats."""
     return source.sidecar.decode("utf-8", "replace").strip() or None if source.sidecar else None
 
 
-def _subagents(source: base.Source, lines: base.Lines, main: _Chat) -> Iterator[base.EntryDraft]:
+def _subagents(
+    source: base.AgentSource, lines: base.LineMaker, main: _Chat
+) -> Iterator[base.EntryDraft]:
     """The chats of subagents, each on a lane of its own below its call."""
     for number, beside in enumerate(source.beside(), 1):
         agent = beside.name.removesuffix(".jsonl")
@@ -238,7 +240,7 @@ class _Chat:
     """The state of one chat. The last message waits, because a later line may replace it."""
 
     def __init__(
-        self, lines: base.Lines, source: base.Source | None, lane: str | None = None
+        self, lines: base.LineMaker, source: base.AgentSource | None, lane: str | None = None
     ) -> None:
         self._lines = lines
         self._short = None if source is None else base.ShortTexts(source, "messages or calls")
@@ -256,7 +258,7 @@ class _Chat:
         self, line: base.SourceLine, opening: base.Values, cwd: str | None = None
     ) -> base.EntryDraft:
         id, name, created = map(opening.text, ("sessionId", "summary", "startTime"))
-        facts = base.Facts(id, cwd or _cwd(opening), name, created=created)
+        facts = base.AgentFacts(id, cwd or _cwd(opening), name, created=created)
         return self._lines.header(
             line, facts, projectHash=opening.text("projectHash"), kind=opening.text("kind")
         )

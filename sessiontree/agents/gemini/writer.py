@@ -25,10 +25,18 @@ import msgspec
 
 from sessiontree.agents import writing
 from sessiontree.agents.gemini.messages import SNAPSHOT, is_ignored
-from sessiontree.agents.writing import Branch, Branches, Compacted, Log, Said, Step, note_losses
+from sessiontree.agents.writing import (
+    Branches,
+    Step,
+    WriterLog,
+    WrittenBranch,
+    WrittenCompaction,
+    WrittenMessage,
+    note_losses,
+)
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers import reading
-from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import header_settings
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
@@ -48,7 +56,7 @@ _UNSEALED: Final = "the signature of thinking is left out"
 Line = dict[str, Any]
 
 
-class _Unit(msgspec.Struct, eq=False):
+class _ChatUnit(msgspec.Struct, eq=False):
     """One message of the chat, or a compaction.
 
     Attributes:
@@ -91,11 +99,11 @@ class GeminiWriter:
         self._time = source.header.timestamp or writing.LONG_AGO
         self._place = source.header.uuid  # of the last line
         self._digest = b""  # of the message that is taken apart
-        self._reading = Reading(self._losses, None)
+        self._reading = MessageReader(self._losses, None)
         self._branches = Branches(source)
-        self._log: Log[_Unit] = Log()
-        self._units: list[_Unit] = []  # those that are made together
-        self._callers: dict[str, _Unit] = {}
+        self._log: WriterLog[_ChatUnit] = WriterLog()
+        self._units: list[_ChatUnit] = []  # those that are made together
+        self._callers: dict[str, _ChatUnit] = {}
         self._ids = _Ids(source)
         self._counted: set[str] = set()
         note_losses(source, "Gemini CLI")
@@ -137,7 +145,7 @@ class GeminiWriter:
             note = {"id": self._source.derived_uuid(leaf, -1), "timestamp": self._time}
             yield self._line({**note, "type": "info", "content": ""}, leaf)
 
-    def _branch(self, branch: Branch) -> Iterator[bytes]:
+    def _branch(self, branch: WrittenBranch) -> Iterator[bytes]:
         common = self._log.up_to(branch.above)
         steps = iter(branch.steps)
         opening = list(_up_to_said(steps))
@@ -158,7 +166,7 @@ class GeminiWriter:
             if not branch.is_last:
                 self._log.add([unit])
 
-    def _cuts(self, count: int, branch: Branch, opening: list[Step]) -> bool:
+    def _cuts(self, count: int, branch: WrittenBranch, opening: list[Step]) -> bool:
         """Whether a branch goes on inside of a message of the chat."""
         units = self._log.units
         if count < len(units) and units[count].top <= branch.above:
@@ -186,19 +194,19 @@ class GeminiWriter:
         else:
             self._ids.give_back(unit.line["id"] for unit in after)
 
-    def _made(self, steps: Iterable[Step]) -> Iterator[_Unit]:
+    def _made(self, steps: Iterable[Step]) -> Iterator[_ChatUnit]:
         """The units of steps; those before a prompt are given when no call is open there."""
-        run: list[Said] = []
-        compaction: Compacted | None = None
+        run: list[WrittenMessage] = []
+        compaction: WrittenCompaction | None = None
         calls = _OpenCalls()
         for step in steps:
-            if isinstance(step, Said):
+            if isinstance(step, WrittenMessage):
                 if run and not calls.open and is_prompt(step.message):
                     yield from self._take(compaction, run)
                     compaction, run = None, []
                 run.append(step)
                 calls.take(step)
-            elif isinstance(step, Compacted):
+            elif isinstance(step, WrittenCompaction):
                 yield from self._take(compaction, run)
                 compaction, run = step, []
                 calls = _OpenCalls()
@@ -206,10 +214,12 @@ class GeminiWriter:
                     calls.take(said)
         yield from self._take(compaction, run)
 
-    def _take(self, compaction: Compacted | None, run: list[Said]) -> list[_Unit]:
+    def _take(
+        self, compaction: WrittenCompaction | None, run: list[WrittenMessage]
+    ) -> list[_ChatUnit]:
         """The units of a compaction and of what follows it; `run` is empty then."""
         kept = [] if compaction is None else compaction.kept
-        pairing: Pairing[tuple[Said, bool]] = Pairing()
+        pairing: Pairing[tuple[WrittenMessage, bool]] = Pairing()
         for said, is_kept in [*((each, True) for each in kept), *((each, False) for each in run)]:
             if said.message.get("role") != "system":
                 pairing.take(said.message, (said, is_kept))
@@ -219,7 +229,7 @@ class GeminiWriter:
         waiting = deque(zip(messages, sources, strict=True))
         del pairing, messages, sources
         run.clear()  # so that each message goes when its unit is made
-        made: list[_Unit] = []
+        made: list[_ChatUnit] = []
         self._units, self._callers = [], {}
         if compaction is not None:
             self._ids.keep(())
@@ -234,16 +244,16 @@ class GeminiWriter:
                 self._message(message, said)
         return made + self._units
 
-    def _compaction(self, compaction: Compacted, kept: list[_Unit]) -> _Unit:
+    def _compaction(self, compaction: WrittenCompaction, kept: list[_ChatUnit]) -> _ChatUnit:
         sent = [unit.line for unit in kept]
         depth = self._branches.depths[compaction.row]
         digest = blake2b(compaction.entry.uuid.encode("utf-8", "surrogatepass"), digest_size=16)
         for unit in kept:
             digest.update(unit.key)
         place = self._source.tree.uuids[compaction.row]
-        return _Unit(depth, depth, digest.digest(), place, {"$set": {"messages": sent}}, sent)
+        return _ChatUnit(depth, depth, digest.digest(), place, {"$set": {"messages": sent}}, sent)
 
-    def _message(self, message: Message, said: Said) -> None:
+    def _message(self, message: Message, said: WrittenMessage) -> None:
         self._digest = _digest(message, said)
         self._losses.uuid = said.entry.uuid
         self._time = said.entry.timestamp or self._time
@@ -263,22 +273,24 @@ class GeminiWriter:
             elif rest:
                 self._answer(rest, said, message)
 
-    def _unit(self, said: Said, fields: Line) -> _Unit:
+    def _unit(self, said: WrittenMessage, fields: Line) -> _ChatUnit:
         id = self._ids.take(said.entry.uuid)
         line = {"id": id, "timestamp": self._time, **fields}
         depth = self._branches.depths[said.row]
         place = self._source.tree.uuids[said.row]
-        unit = _Unit(depth, depth, self._digest, place, line, [line])
+        unit = _ChatUnit(depth, depth, self._digest, place, line, [line])
         self._units.append(unit)
         return unit
 
-    def _extend(self, unit: _Unit, said: Said) -> None:
+    def _extend(self, unit: _ChatUnit, said: WrittenMessage) -> None:
         """Note that a unit has one more message."""
         unit.depth = max(unit.depth, self._branches.depths[said.row])
         unit.key = blake2b(unit.key + self._digest, digest_size=16).digest()
         unit.place = self._source.tree.uuids[said.row]
 
-    def _prompt(self, given: Sequence[reading.Part], said: Said, message: Message) -> None:
+    def _prompt(
+        self, given: Sequence[reading.Part], said: WrittenMessage, message: Message
+    ) -> None:
         content = [made for part in given if (made := self._part(part)) is not None]
         if message.get("role") == "compactionSummary" and SNAPSHOT not in str(content):
             text = "".join(part.get("text", "") for part in content)
@@ -289,7 +301,9 @@ class GeminiWriter:
         if content:
             self._unit(said, {"type": "user", "content": content})
 
-    def _answer(self, given: Sequence[reading.Part], said: Said, message: Message) -> None:
+    def _answer(
+        self, given: Sequence[reading.Part], said: WrittenMessage, message: Message
+    ) -> None:
         content = [made for part in given if (made := self._part(part)) is not None]
         calls = [_call(part) for part in content if "functionCall" in part]
         id = message.get("id") if isinstance(message.get("id"), str) else None
@@ -309,7 +323,7 @@ class GeminiWriter:
         _add(unit, content, calls)
         self._callers |= {call["id"]: unit for call in calls}
 
-    def _open_answer(self, id: str | None, calls: list[Line]) -> _Unit | None:
+    def _open_answer(self, id: str | None, calls: list[Line]) -> _ChatUnit | None:
         """The answer that a message belongs to, or None."""
         last = self._units[-1] if self._units else None
         if last is None or last.line.get("type") != "gemini":
@@ -322,10 +336,10 @@ class GeminiWriter:
         is_call_behind_text = bool(calls) and "toolCalls" not in last.line
         return None if is_apart and not is_call_behind_text else last
 
-    def _result(self, result: reading.Result, said: Said) -> None:
+    def _result(self, result: reading.Result, said: WrittenMessage) -> None:
         unit = self._callers.get(result.id)
         call = None if unit is None else unit.calls.get(result.id)
-        text = "\n".join(part.text for part in result.parts if isinstance(part, reading.Text))
+        text = "\n".join(part.text for part in result.parts if isinstance(part, reading.TextPart))
         name = result.name if call is None else call["name"]
         key = "error" if result.failed else "output"
         response = {"id": result.id, "name": name or "tool", "response": {key: text}}
@@ -341,13 +355,13 @@ class GeminiWriter:
         self._extend(unit, said)
 
     def _part(self, part: reading.Part) -> Line | None:
-        if isinstance(part, reading.Text):
+        if isinstance(part, reading.TextPart):
             return {"text": part.text}
         if isinstance(part, reading.Media):
             if part.data and part.media_type:
                 return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
             return {"text": self._losses.replaced(part, ": Gemini CLI needs the bytes")}
-        if isinstance(part, reading.Call):
+        if isinstance(part, reading.SentCall):
             name = reading.sent_name(part, self._losses)
             called = {"id": part.id, "name": name, "args": writing.arguments_of(part)}
             return {"functionCall": called}
@@ -403,7 +417,7 @@ def _is_meta(entry: Entry) -> bool:
     return b"isMeta" in entry.line and entry.get("metadata") == {"isMeta": True}
 
 
-def _again(unit: _Unit, made: _Unit) -> _Unit | None:
+def _again(unit: _ChatUnit, made: _ChatUnit) -> _ChatUnit | None:
     return made if made.key == unit.key else None
 
 
@@ -444,7 +458,7 @@ class _OpenCalls:
     def __init__(self) -> None:
         self.open: set[str] = set()
 
-    def take(self, said: Said) -> None:
+    def take(self, said: WrittenMessage) -> None:
         self.open.update(call.id for call in calls_of(said.message))
         self.open.difference_update(result_ids(said.message))
 
@@ -453,11 +467,11 @@ def _up_to_said(steps: Iterator[Step]) -> Iterator[Step]:
     """Steps up to the first message, which is one of them."""
     for step in steps:
         yield step
-        if isinstance(step, Said):
+        if isinstance(step, WrittenMessage):
             return
 
 
-def _add(unit: _Unit, content: list[Line], calls: list[Line]) -> None:
+def _add(unit: _ChatUnit, content: list[Line], calls: list[Line]) -> None:
     """Add parts to an answer: thoughts, texts and calls apart where they are in this order."""
     line = unit.line
     unit.parts += content
@@ -487,22 +501,22 @@ def _call(part: Line) -> Line:
     return {**part["functionCall"], "status": "cancelled"}
 
 
-def _goes_on(last: _Unit | None, steps: list[Step]) -> bool:
+def _goes_on(last: _ChatUnit | None, steps: list[Step]) -> bool:
     """Whether steps may belong to the answer that stands before them."""
-    first = next((step for step in steps if isinstance(step, Said)), None)
+    first = next((step for step in steps if isinstance(step, WrittenMessage)), None)
     if first is None or last is None or last.line.get("type") != "gemini":
         return False
-    given = Reading(writing.Losses(), None).parts_of(first.message)
+    given = MessageReader(writing.Losses(), None).parts_of(first.message)
     return any(side == "assistant" or isinstance(part, reading.Result) for side, part in given)
 
 
-def _in_force(log: list[_Unit]) -> list[Line]:
+def _in_force(log: list[_ChatUnit]) -> list[Line]:
     """The messages in force at the end of a log."""
     last = next((n for n in reversed(range(len(log))) if log[n].is_compaction), 0)
     return [line for unit in log[last:] for line in unit.sent]
 
 
-def _digest(message: Message, said: Said) -> bytes:
+def _digest(message: Message, said: WrittenMessage) -> bytes:
     digest = blake2b(digest_size=16)
     digest.update(said.entry.uuid.encode("utf-8", "surrogatepass"))
     try:

@@ -71,14 +71,14 @@ class PiReader(base.Reader):
             and "format" not in first
         )
 
-    def facts(self, head: bytes, tail: bytes) -> base.Facts:
+    def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
         lines = base.first_values(head)
         header = next(lines, base.Values({}))
         first = next((text for entry in lines if (text := _prompt_in(entry))), None)
         name = next(
             (entry.text("name") for part in (tail, head) for entry in _named_in(part)), None
         )
-        return base.Facts(
+        return base.AgentFacts(
             header.text("id"), header.text("cwd"), name or None, first, header.text("timestamp")
         )
 
@@ -93,7 +93,7 @@ class PiReader(base.Reader):
     def tally(self) -> Tally:
         return EntryTally()
 
-    def translate(self, source: base.Source, report: base.Report) -> Iterator[base.EntryDraft]:
+    def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
         entries: _Entries | None = None
         for line in base.numbered(source):
             if entries is not None:
@@ -101,7 +101,7 @@ class PiReader(base.Reader):
                 continue
             header = line.values
             if header is not None and header.text("type") == "session":
-                entries = _Entries(base.Lines(self.name, report, header.text("id") or ""))
+                entries = _Entries(base.LineMaker(self.name, report, header.text("id") or ""))
                 yield entries.header(line, header)
 
 
@@ -121,13 +121,15 @@ def _prompt_in(entry: base.Values) -> str | None:
 
 
 class _Entries:
-    def __init__(self, lines: base.Lines) -> None:
+    def __init__(self, lines: base.LineMaker) -> None:
         self.lines = lines
         self._roles: dict[str, str] = {}
         self._prompts: dict[str, _Prompt] = {}
 
     def header(self, line: base.SourceLine, header: base.Values) -> base.EntryDraft:
-        facts = base.Facts(header.text("id"), header.text("cwd"), created=header.text("timestamp"))
+        facts = base.AgentFacts(
+            header.text("id"), header.text("cwd"), created=header.text("timestamp")
+        )
         rest = {
             key: header.fragment(key)
             for key in header

@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 from sessiontree.agents import writing
 from sessiontree.context.fold import replaced
 from sessiontree.context.providers import reading
-from sessiontree.context.providers.reading import Reading
+from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.settings import header_settings, model_of
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.entry import HEADER, Entry
@@ -57,7 +57,7 @@ Model = tuple[str | None, str]
 class PiMessages:
     def __init__(self, losses: writing.Losses) -> None:
         self._losses = losses
-        self._reading = Reading(losses, None)
+        self._reading = MessageReader(losses, None)
         self._tools: dict[str, str] = {}
         self._counted: set[str] = set()
 
@@ -106,13 +106,13 @@ class PiMessages:
         }
 
     def _block(self, part: reading.Part, side: reading.Side) -> dict[str, Any] | None:
-        if isinstance(part, reading.Text):
+        if isinstance(part, reading.TextPart):
             return {"type": "text", "text": part.text}
         if isinstance(part, reading.Media):
             return self._media(part, side)
         if isinstance(part, reading.Thinking):
             return _thinking(part)
-        if isinstance(part, reading.Call):
+        if isinstance(part, reading.SentCall):
             called = {"id": part.id, "name": part.name}
             return {"type": "toolCall", **called, "arguments": writing.arguments_of(part)}
         if isinstance(part, reading.Hosted):
@@ -299,7 +299,7 @@ class PiWriter:
         self._losses = source.losses
         self._tree = source.tree
         count = len(self._tree)
-        self._ids = Ids()
+        self._ids = PiIds()
         self._ancestry: Ancestry | None = None
         self._steps = 0
         self._messages = PiMessages(self._losses)
@@ -366,28 +366,28 @@ class PiWriter:
             **origin_at(header.uuid, {"type": HEADER}),
         }
 
-    def _opening(self, header: Entry) -> list[_Line]:
+    def _opening(self, header: Entry) -> list[_PiLine]:
         """The lines for what pi's header does not hold."""
-        made: list[_Line] = []
+        made: list[_PiLine] = []
         facts = {key: header[key] for key in ("metadata", "parentSession") if key in header}
         if facts:
-            made.append(_Line("custom", {"customType": OWN + HEADER, "data": facts}))
+            made.append(_PiLine("custom", {"customType": OWN + HEADER, "data": facts}))
         if isinstance(name := header.get("name"), str):
-            made.append(_Line("session_info", {"name": name}))
+            made.append(_PiLine("session_info", {"name": name}))
         settings = header_settings(header.body)
         model = settings.get("model")
         if isinstance(model, dict) and isinstance(model.get("modelId"), str):
-            made.append(_Line("model_change", self._model(0, model)))
+            made.append(_PiLine("model_change", self._model(0, model)))
         if "thinkingLevel" in settings:
             level = {"thinkingLevel": settings["thinkingLevel"]}
-            made.append(_Line("thinking_level_change", level))
+            made.append(_PiLine("thinking_level_change", level))
         if "system" in settings:
             self._systems[0] = settings["system"]
-            made.append(_Line("message", {"message": self._prompt(0, header, {})}))
+            made.append(_PiLine("message", {"message": self._prompt(0, header, {})}))
         return made
 
     def _placed(
-        self, row: int, entry: Entry, made: list[_Line], parent: int | None
+        self, row: int, entry: Entry, made: list[_PiLine], parent: int | None
     ) -> Iterator[bytes]:
         tip = None if parent is None else self._tips[parent]
         self._time = entry.timestamp or self._time
@@ -432,7 +432,7 @@ class PiWriter:
             role = role_of(fields["message"])
         self._written.setdefault(uuid, {}).setdefault(row, []).append((id, role))
 
-    def _converted(self, entry: Entry, row: int) -> list[_Line]:
+    def _converted(self, entry: Entry, row: int) -> list[_PiLine]:
         """The lines of an entry; none for a piece whose message is written elsewhere."""
         kind = entry.type
         if kind in _WRITTEN_KEYS:
@@ -443,25 +443,25 @@ class PiWriter:
         if convert is not None:
             return convert(self, entry, row)
         if kind in _UNCHANGED:
-            return [_Line(kind, _fields_of(entry))]
+            return [_PiLine(kind, _fields_of(entry))]
         if kind == "branch" and entry.get("name") is not None:
             self._losses.add("the name of a branch")
         elif kind != "branch":
             self._losses.add(f"a {kind} is a custom entry, which pi does not show")
         return [_as_custom(entry)]
 
-    def _message(self, entry: Entry, row: int) -> list[_Line]:
+    def _message(self, entry: Entry, row: int) -> list[_PiLine]:
         message = entry.get("message")
         if not isinstance(message, dict):
             self._losses.add("an entry without a message is a custom entry")
             return [_as_custom(entry)]
         return self._of_message(message, entry, row) or [_as_custom(entry)]
 
-    def _of_message(self, message: Message, entry: Entry, row: int) -> list[_Line]:
+    def _of_message(self, message: Message, entry: Entry, row: int) -> list[_PiLine]:
         if message.get("role") == "system":
             self._systems[row] = system_text(message)
             kept = {key: message[key] for key in ("toolsAdded", "toolsRemoved") if key in message}
-            return [_Line("message", {"message": self._prompt(row, entry, kept)})]
+            return [_PiLine("message", {"message": self._prompt(row, entry, kept)})]
         if message.get("partial") and message.get("stopReason") != ABORTED:
             self._losses.add("a partial message is marked as aborted")
         made = self._messages.of(message, self._models[row], writing.milliseconds(entry.timestamp))
@@ -473,7 +473,7 @@ class PiWriter:
             made = self._messages.of({"role": role, "content": []}, self._models[row], 0)
         elif not made:
             self._losses.add("a message without content for a model is a custom entry")
-        return [_Line("message", {"message": each}) for each in made]
+        return [_PiLine("message", {"message": each}) for each in made]
 
     def _prompt(self, row: int, entry: Entry, more: Mapping[str, Any]) -> dict[str, Any]:
         """The current system text, as a section that a later one of the same name replaces."""
@@ -488,16 +488,16 @@ class PiWriter:
         self._models[row] = (provider if isinstance(provider, str) else None, id)
         return {"provider": provider_of(id, model), "modelId": id}
 
-    def _model_change(self, entry: Entry, row: int) -> list[_Line]:
+    def _model_change(self, entry: Entry, row: int) -> list[_PiLine]:
         if not isinstance(entry.get("modelId"), str):
             return [_as_custom(entry)]
-        return [_Line("model_change", self._model(row, entry.body))]
+        return [_PiLine("model_change", self._model(row, entry.body))]
 
-    def _handle(self, entry: Entry, row: int) -> list[_Line]:
+    def _handle(self, entry: Entry, row: int) -> list[_PiLine]:
         self._losses.add("a handle is replaced by its current content")
         return self._of_message(self._source.resolved(entry), entry, row) or [_as_custom(entry)]
 
-    def _piece(self, entry: Entry, row: int) -> list[_Line]:
+    def _piece(self, entry: Entry, row: int) -> list[_PiLine]:
         members = self._pieces.get(row)
         if members is None:
             self._losses.add("a piece of a streamed message that another branch has is left out")
@@ -508,7 +508,7 @@ class PiWriter:
         pieces = tuple(self._tree.uuids[member] for member in members)
         return [line._replace(of=pieces) for line in self._of_message(message, entry, row)]
 
-    def _compaction(self, entry: Entry, row: int) -> list[_Line]:
+    def _compaction(self, entry: Entry, row: int) -> list[_PiLine]:
         state = entry.get("state")
         if isinstance(state, dict) and isinstance(state.get("system", 0), str | None):
             self._systems[row] = state["system"]
@@ -524,7 +524,7 @@ class PiWriter:
         kept = {"toolsAdded": tools} if isinstance(tools, list) else {}
         if self._systems[row] or kept:
             fields["systemMessage"] = self._prompt(row, entry, kept)
-        return [_Line("compaction", fields)]
+        return [_PiLine("compaction", fields)]
 
     def _first_kept(self, entry: Entry, row: int) -> str | None:
         """The id of the first kept line; None to keep nothing."""
@@ -569,19 +569,19 @@ class PiWriter:
         self._losses.add("a compaction that kept part of a message keeps the whole message")
         return self._firsts[members[0]]
 
-    def _summary(self, entry: Entry, row: int) -> list[_Line]:
+    def _summary(self, entry: Entry, row: int) -> list[_PiLine]:
         if entry.type != "branch_summary":
             self._losses.add(f"a {entry.type} is a branch_summary")
         left = entry.get("mergedUuid" if entry.type == "merge" else "fromUuid")
         summary = writing.text_in(entry.get("summary"))
         fields = {"fromId": self._id_of(left), "summary": summary, **_summary_fields(entry)}
-        return [_Line("branch_summary", fields)]
+        return [_PiLine("branch_summary", fields)]
 
     def _id_of(self, uuid: Any) -> str | None:
         row = self._tree.row(uuid) if isinstance(uuid, str) else NO_ROW
         return None if row == NO_ROW else self._tips[row]
 
-    def _merge(self, entry: Entry, row: int) -> list[_Line]:
+    def _merge(self, entry: Entry, row: int) -> list[_PiLine]:
         if entry.get("summary") is not None:
             return self._summary(entry, row)
         self._losses.add("a merge: its messages are repeated in its place")
@@ -593,37 +593,37 @@ class PiWriter:
                 made.extend(line._replace(of=(merged.uuid,)) for line in contributed)
         if before is not None and self._models[row] != before:
             model = {"provider": before[0], "modelId": before[1]}
-            made.append(_Line("model_change", self._model(row, model)))
+            made.append(_PiLine("model_change", self._model(row, model)))
         return made
 
-    def _contributed(self, message: Message, entry: Entry, row: int) -> list[_Line]:
+    def _contributed(self, message: Message, entry: Entry, row: int) -> list[_PiLine]:
         role = message.get("role")
         summary = message.get("summary")
         if role in ("branchSummary", "compactionSummary") and isinstance(summary, str):
             left = message.get("fromUuid", message.get("mergedUuid", entry.uuid))
-            return [_Line("branch_summary", {"fromId": self._id_of(left), "summary": summary})]
+            return [_PiLine("branch_summary", {"fromId": self._id_of(left), "summary": summary})]
         return self._of_message(message, entry, row)
 
-    def _custom_message(self, entry: Entry, row: int) -> list[_Line]:
+    def _custom_message(self, entry: Entry, row: int) -> list[_PiLine]:
         content = self._messages.blocks(entry.get("content"), "custom")
         display = entry.get("display")
         fields = {**_fields_of(entry), "content": content, "display": display is True}
-        return [_Line("custom_message", fields)]
+        return [_PiLine("custom_message", fields)]
 
-    def _label(self, entry: Entry, row: int) -> list[_Line]:
+    def _label(self, entry: Entry, row: int) -> list[_PiLine]:
         target = self._id_of(entry.get("targetUuid"))
         if target is None:
             self._losses.add("a label of an entry that pi does not have is a custom entry")
             return [_as_custom(entry)]
-        return [_Line("label", {**_fields_of(entry, "targetUuid"), "targetId": target})]
+        return [_PiLine("label", {**_fields_of(entry, "targetUuid"), "targetId": target})]
 
-    def _session_info(self, entry: Entry, row: int) -> list[_Line]:
+    def _session_info(self, entry: Entry, row: int) -> list[_PiLine]:
         named = isinstance(entry.get("name"), str)
-        return [_Line("session_info", _fields_of(entry)) if named else _as_custom(entry)]
+        return [_PiLine("session_info", _fields_of(entry)) if named else _as_custom(entry)]
 
-    def _context_edit(self, entry: Entry, row: int) -> list[_Line]:
+    def _context_edit(self, entry: Entry, row: int) -> list[_PiLine]:
         target, replacement = entry.get("targetUuid"), entry.get("replacement")
-        made: list[_Line] = []
+        made: list[_PiLine] = []
         written = self._written.get(target, {}) if isinstance(target, str) else {}
         edited = self._edited(target, replacement) if written and replacement is not None else []
         for lines in written.values():
@@ -636,7 +636,7 @@ class PiWriter:
                 if new is not None:
                     left.remove(new)
                 edit = None if new is None else {"content": new["content"]}
-                made.append(_Line("context_edit", {"targetId": id, "replacement": edit}))
+                made.append(_PiLine("context_edit", {"targetId": id, "replacement": edit}))
         return made or [_as_custom(entry)]
 
     def _edited(self, uuid: str, replacement: Any) -> list[dict[str, Any]]:
@@ -656,7 +656,7 @@ class PiWriter:
         return [] if edited is None else self._messages.of(edited, self._models[row], 0)
 
 
-_CONVERTERS: Final[dict[str, Callable[[PiWriter, Entry, int], list[_Line]]]] = {
+_CONVERTERS: Final[dict[str, Callable[[PiWriter, Entry, int], list[_PiLine]]]] = {
     "message": PiWriter._message,
     "model_change": PiWriter._model_change,
     "handle": PiWriter._handle,
@@ -671,7 +671,7 @@ _CONVERTERS: Final[dict[str, Callable[[PiWriter, Entry, int], list[_Line]]]] = {
 }
 
 
-class _Line(NamedTuple):
+class _PiLine(NamedTuple):
     """A line without its place in the tree; `of` names further entries whose content it has."""
 
     type: str
@@ -687,12 +687,14 @@ def _summary_fields(entry: Entry) -> dict[str, Any]:
     return {key: entry[key] for key in _SUMMARY_KEYS if key in entry}
 
 
-def _as_custom(entry: Entry) -> _Line:
+def _as_custom(entry: Entry) -> _PiLine:
     fields = _fields_of(entry)
-    return _Line("custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})})
+    return _PiLine(
+        "custom", {"customType": OWN + entry.type, **({"data": fields} if fields else {})}
+    )
 
 
-class Ids:
+class PiIds:
     """Makes ids of eight hexadecimal digits, each once."""
 
     def __init__(self) -> None:

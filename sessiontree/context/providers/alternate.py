@@ -15,15 +15,15 @@ from typing import Final
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers.reading import (
     ASSISTANTS,
-    Call,
     Media,
+    MessageReader,
     Part,
-    Reading,
     Result,
+    SentCall,
     Side,
-    Text,
+    TextPart,
 )
-from sessiontree.context.providers.values import Ids, Notes
+from sessiontree.context.providers.values import GivenIds, RequestNotes
 from sessiontree.core.message import Message, count_of_blocks, is_partial
 from sessiontree.errors import TooMuchError
 
@@ -32,7 +32,7 @@ _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SideTurn:
     """The parts of one side until the other side speaks."""
 
     side: Side
@@ -49,15 +49,15 @@ def turns_of(
     *,
     model: str | None,
     id_limit: int,
-    fit: Callable[[Turn, Notes], Turn],
-) -> tuple[list[Turn], Notes]:
+    fit: Callable[[SideTurn, RequestNotes], SideTurn],
+) -> tuple[list[SideTurn], RequestNotes]:
     """Messages of any shape as turns, and the notes taken on the way.
 
     `uuids` has the entry of each message, and `fit` keeps the parts that the provider accepts.
     System messages are left to the caller. Thinking of any model but `model` is left out. A
     TooMuchError for more than `MOST_BLOCKS`.
     """
-    notes = Notes()
+    notes = RequestNotes()
     pairing: Pairing[str] = Pairing()
     count = 0
     for message, uuid in zip(messages, uuids, strict=True):
@@ -73,7 +73,9 @@ def turns_of(
     for warning in warnings:
         notes.add(warning)
     paired, sources = _without_broken_end(paired, sources, model, notes)
-    turns = _answered(_by_side(paired, sources, Reading(notes, model)), Ids(id_limit), notes)
+    turns = _answered(
+        _by_side(paired, sources, MessageReader(notes, model)), GivenIds(id_limit), notes
+    )
     notes.uuid = ""
     turns = _joined(fit(turn, notes) for turn in turns)
     if not turns:
@@ -82,7 +84,7 @@ def turns_of(
 
 
 def _without_broken_end(
-    messages: list[Message], uuids: list[str], model: str | None, notes: Notes
+    messages: list[Message], uuids: list[str], model: str | None, notes: RequestNotes
 ) -> tuple[list[Message], list[str]]:
     """The messages without an answer that broke off at their end, so that the model answers anew.
 
@@ -90,7 +92,7 @@ def _without_broken_end(
     which newer models refuse. All pieces of the answer, of one `id`, are left out together.
     Messages behind the answer that give nothing to send do not count.
     """
-    trial = Reading(Notes(), model)
+    trial = MessageReader(RequestNotes(), model)
     ids: set[str] = set()
     left_out: set[int] = set()
     for place in reversed(range(len(messages))):
@@ -109,7 +111,9 @@ def _without_broken_end(
     return [messages[place] for place in kept], [uuids[place] for place in kept]
 
 
-def note_answer_at_end(turns: Sequence[Turn], messages: Sequence[Message], notes: Notes) -> None:
+def note_answer_at_end(
+    turns: Sequence[SideTurn], messages: Sequence[Message], notes: RequestNotes
+) -> None:
     """Note that a request ends with an answer, unless the provider wants to get it back so."""
     if not turns or turns[-1].side != "assistant":
         return
@@ -118,30 +122,32 @@ def note_answer_at_end(turns: Sequence[Turn], messages: Sequence[Message], notes
         notes.add("the request ends with an answer of the model; some models refuse that")
 
 
-def _joined(turns: Iterable[Turn]) -> list[Turn]:
+def _joined(turns: Iterable[SideTurn]) -> list[SideTurn]:
     """The turns without empty ones, neighbours of the same side as one."""
-    out: list[Turn] = []
+    out: list[SideTurn] = []
     for turn in turns:
         if not turn.parts:
             continue
         if out and out[-1].side == turn.side:
             out[-1].parts.extend(turn.parts)
         else:
-            out.append(Turn(turn.side, turn.parts.copy()))
+            out.append(SideTurn(turn.side, turn.parts.copy()))
     return out
 
 
 def media_apart(result: Result) -> tuple[Result, list[Part]]:
     """A result without its media, and the media under a text that names the result."""
-    texts = tuple(part for part in result.parts if isinstance(part, Text))
+    texts = tuple(part for part in result.parts if isinstance(part, TextPart))
     media = [part for part in result.parts if isinstance(part, Media)]
     if not media:
         return result, []
-    return replace(result, parts=texts), [Text(f"From the result of call {result.id}:"), *media]
+    return replace(result, parts=texts), [TextPart(f"From the result of call {result.id}:"), *media]
 
 
-def _by_side(paired: Sequence[Message], sources: Sequence[str], reading: Reading) -> list[Turn]:
-    turns: list[Turn] = []
+def _by_side(
+    paired: Sequence[Message], sources: Sequence[str], reading: MessageReader
+) -> list[SideTurn]:
+    turns: list[SideTurn] = []
     ids: list[str | None] = []  # the id of the last message in each turn
     for message, uuid in zip(paired, sources, strict=True):
         reading.notes.uuid = uuid
@@ -153,7 +159,7 @@ def _by_side(paired: Sequence[Message], sources: Sequence[str], reading: Reading
             continue
         for side, part in parts:
             if not turns or turns[-1].side != side:
-                turns.append(Turn(side, []))
+                turns.append(SideTurn(side, []))
                 ids.append(None)
             turns[-1].parts.append(part)
             ids[-1] = id
@@ -161,7 +167,10 @@ def _by_side(paired: Sequence[Message], sources: Sequence[str], reading: Reading
 
 
 def _goes_on(
-    turns: Sequence[Turn], ids: Sequence[str | None], id: str, parts: Sequence[tuple[Side, Part]]
+    turns: Sequence[SideTurn],
+    ids: Sequence[str | None],
+    id: str,
+    parts: Sequence[tuple[Side, Part]],
 ) -> bool:
     """Whether calls belong to the message before the last results, as a piece of it.
 
@@ -173,35 +182,35 @@ def _goes_on(
         and ids[-2] == id
         and turns[-1].side == "user"
         and bool(parts)
-        and all(isinstance(part, Call) for _, part in parts)
+        and all(isinstance(part, SentCall) for _, part in parts)
         and all(isinstance(part, Result) for part in turns[-1].parts)
     )
 
 
-def _answered(turns: Sequence[Turn], ids: Ids, notes: Notes) -> list[Turn]:
+def _answered(turns: Sequence[SideTurn], ids: GivenIds, notes: RequestNotes) -> list[SideTurn]:
     """The turns with fit ids, each call with its one result directly behind it."""
-    out: list[Turn] = []
-    waiting: list[tuple[str, Call]] = []
+    out: list[SideTurn] = []
+    waiting: list[tuple[str, SentCall]] = []
     for turn in turns:
         if turn.side == "user":
-            out.append(Turn("user", _with_results(turn.parts, waiting, notes)))
+            out.append(SideTurn("user", _with_results(turn.parts, waiting, notes)))
             waiting = []
             continue
         parts: list[Part] = []
         for part in turn.parts:
-            if isinstance(part, Call):
+            if isinstance(part, SentCall):
                 fit = replace(part, id=ids.give(part.id))
                 waiting.append((part.id, fit))
                 part = fit
             parts.append(part)
-        out.append(Turn("assistant", parts))
+        out.append(SideTurn("assistant", parts))
     if waiting:
-        out.append(Turn("user", _with_results([], waiting, notes)))
+        out.append(SideTurn("user", _with_results([], waiting, notes)))
     return _joined(out)
 
 
 def _with_results(
-    parts: Sequence[Part], waiting: Sequence[tuple[str, Call]], notes: Notes
+    parts: Sequence[Part], waiting: Sequence[tuple[str, SentCall]], notes: RequestNotes
 ) -> list[Part]:
     """The parts of the user's side, the results of the waiting calls first."""
     brought: dict[str, deque[Result]] = {}
@@ -215,7 +224,7 @@ def _with_results(
             result = results.popleft()
         else:
             notes.add(f"call {stored} of {call.name or 'a tool'} was never answered")
-            result = Result(stored, (Text(_INTERRUPTED),), failed=True)
+            result = Result(stored, (TextPart(_INTERRUPTED),), failed=True)
         name = result.name or call.name
         ordered.append(replace(result, id=call.id, name=name, freeform=call.freeform))
     for stored, results in brought.items():

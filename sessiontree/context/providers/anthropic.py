@@ -16,21 +16,26 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import Any, Final
 
-from sessiontree.context.providers.alternate import Turn, media_apart, note_answer_at_end, turns_of
+from sessiontree.context.providers.alternate import (
+    SideTurn,
+    media_apart,
+    note_answer_at_end,
+    turns_of,
+)
 from sessiontree.context.providers.reading import (
-    Call,
     Hosted,
     Media,
     Part,
     Result,
-    Text,
+    SentCall,
+    TextPart,
     Thinking,
     cannot_be_sent,
     sent_name,
 )
 from sessiontree.context.providers.values import (
-    Notes,
     Request,
+    RequestNotes,
     clean_system,
     clean_value,
     is_fit,
@@ -57,15 +62,15 @@ def request(
     note_answer_at_end(turns, messages, notes)
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")
-        turns.insert(0, Turn("user", [Text(_OPENING)]))
+        turns.insert(0, SideTurn("user", [TextPart(_OPENING)]))
     lead = {"system": text} if (text := clean_system(system)) else {}
     params = {**lead, "messages": [_message(turn, notes) for turn in turns]}
     return Request(params, notes.warnings())
 
 
-def _fit(turn: Turn, notes: Notes) -> Turn:
+def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     if turn.side == "user":
-        if any(isinstance(part, Text) and part.instruction for part in turn.parts):
+        if any(isinstance(part, TextPart) and part.instruction for part in turn.parts):
             notes.add("a message of the role 'developer' is sent as the user's")
         return turn
     hosted = _sound_hosted(turn.parts)
@@ -80,9 +85,9 @@ def _fit(turn: Turn, notes: Notes) -> Turn:
     while parts and isinstance(parts[-1], Thinking):
         notes.add("thinking that nothing followed was left out")
         parts.pop()
-    if parts and isinstance(last := parts[-1], Text):
+    if parts and isinstance(last := parts[-1], TextPart):
         parts[-1] = replace(last, text=last.text.rstrip())
-    return Turn("assistant", parts)
+    return SideTurn("assistant", parts)
 
 
 def _sound_hosted(parts: Sequence[Part]) -> set[int]:
@@ -104,7 +109,7 @@ def _sound_hosted(parts: Sequence[Part]) -> set[int]:
     return sound
 
 
-def _message(turn: Turn, notes: Notes) -> dict[str, Any]:
+def _message(turn: SideTurn, notes: RequestNotes) -> dict[str, Any]:
     blocks: list[dict[str, Any]] = []
     after_results: list[Part] = []
     for part in turn.parts:
@@ -120,12 +125,12 @@ def _message(turn: Turn, notes: Notes) -> dict[str, Any]:
     return {"role": turn.side, "content": blocks}
 
 
-def _block(part: Part, side: str, notes: Notes) -> dict[str, Any]:
-    if isinstance(part, Text):
+def _block(part: Part, side: str, notes: RequestNotes) -> dict[str, Any]:
+    if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if isinstance(part, Media):
         return _media(part, side, notes)
-    if isinstance(part, Call):
+    if isinstance(part, SentCall):
         return _call(part, notes)
     if isinstance(part, Thinking):
         if part.redacted:
@@ -137,7 +142,7 @@ def _block(part: Part, side: str, notes: Notes) -> dict[str, Any]:
     return {key: clean_value(part.block[key]) for key in kept if key in part.block}
 
 
-def _call(call: Call, notes: Notes) -> dict[str, Any]:
+def _call(call: SentCall, notes: RequestNotes) -> dict[str, Any]:
     given = call.arguments
     if call.freeform:
         notes.add("the free text that a tool takes was put into an object")
@@ -147,7 +152,7 @@ def _call(call: Call, notes: Notes) -> dict[str, Any]:
     return {"type": "tool_use", "id": call.id, "name": sent_name(call, notes), "input": given}
 
 
-def _result(result: Result, notes: Notes) -> dict[str, Any]:
+def _result(result: Result, notes: RequestNotes) -> dict[str, Any]:
     block: dict[str, Any] = {"type": "tool_result", "tool_use_id": result.id}
     if result.parts:
         block["content"] = [_block(part, "user", notes) for part in result.parts]
@@ -156,7 +161,7 @@ def _result(result: Result, notes: Notes) -> dict[str, Any]:
     return block
 
 
-def _media(media: Media, side: str, notes: Notes) -> dict[str, Any]:
+def _media(media: Media, side: str, notes: RequestNotes) -> dict[str, Any]:
     source = source_of(media)
     if source is None or side == "assistant":
         return {"type": "text", "text": cannot_be_sent(media, "Anthropic", notes)}

@@ -23,19 +23,24 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from sessiontree.context.providers.alternate import Turn, media_apart, note_answer_at_end, turns_of
+from sessiontree.context.providers.alternate import (
+    SideTurn,
+    media_apart,
+    note_answer_at_end,
+    turns_of,
+)
 from sessiontree.context.providers.reading import (
-    Call,
     Hosted,
     Media,
     Part,
     Result,
-    Text,
+    SentCall,
+    TextPart,
     Thinking,
     cannot_be_sent,
     sent_name,
 )
-from sessiontree.context.providers.values import Notes, Request, clean_system, digest, is_fit
+from sessiontree.context.providers.values import Request, RequestNotes, clean_system, digest, is_fit
 from sessiontree.core.media import IMAGES, PDF
 from sessiontree.core.message import Message, kind_of
 
@@ -45,12 +50,12 @@ _NOTHING: Final = "(no output)"
 
 def output_text(result: Result) -> str:
     """A result's text. A failure is said in words, because there is no key for it."""
-    texts = [part.text for part in result.parts if isinstance(part, Text)]
+    texts = [part.text for part in result.parts if isinstance(part, TextPart)]
     lead = [FAILED] if result.failed else []
     return "\n".join(lead + (texts or [_NOTHING]))
 
 
-def arguments_of(call: Call) -> str:
+def arguments_of(call: SentCall) -> str:
     """A call's arguments as text, unchanged where they were stored as text."""
     given = call.arguments
     if isinstance(given, str):
@@ -58,14 +63,14 @@ def arguments_of(call: Call) -> str:
     return json.dumps(given, ensure_ascii=False, separators=(",", ":"))
 
 
-def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[Text | Media]]]:
+def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[TextPart | Media]]]:
     """The user's side without results, in runs of the roles `user` and `developer`."""
-    run: list[Text | Media] = []
+    run: list[TextPart | Media] = []
     speaker = ""
     for part in parts:
-        if not isinstance(part, Text | Media):
+        if not isinstance(part, TextPart | Media):
             continue
-        role = "developer" if isinstance(part, Text) and part.instruction else "user"
+        role = "developer" if isinstance(part, TextPart) and part.instruction else "user"
         if run and role != speaker:
             yield speaker, run
             run = []
@@ -75,9 +80,9 @@ def by_authority(parts: Sequence[Part]) -> Iterator[tuple[str, list[Text | Media
         yield speaker, run
 
 
-def only_text(run: Sequence[Text | Media]) -> str | None:
+def only_text(run: Sequence[TextPart | Media]) -> str | None:
     """The text of a run that is a single text, else None."""
-    return run[0].text if len(run) == 1 and isinstance(run[0], Text) else None
+    return run[0].text if len(run) == 1 and isinstance(run[0], TextPart) else None
 
 
 def image_url(media: Media) -> str | None:
@@ -102,7 +107,7 @@ def is_sendable_data(media: Media) -> bool:
     return bool(media.data) and media.media_type in types
 
 
-def instead_of(media: Media, notes: Notes) -> str:
+def instead_of(media: Media, notes: RequestNotes) -> str:
     """Text in place of media that cannot be sent."""
     return cannot_be_sent(media, "OpenAI", notes)
 
@@ -126,7 +131,7 @@ def request(
     return Request({"messages": made}, notes.warnings())
 
 
-def _fit(turn: Turn, notes: Notes) -> Turn:
+def _fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     parts: list[Part] = []
     for part in turn.parts:
         if isinstance(part, Thinking):
@@ -135,13 +140,13 @@ def _fit(turn: Turn, notes: Notes) -> Turn:
             notes.add(f"a block of the kind {kind_of(part.block)!r} was left out")
         else:
             parts.append(part)
-    return Turn(turn.side, parts)
+    return SideTurn(turn.side, parts)
 
 
-def _assistant(parts: Sequence[Part], notes: Notes) -> dict[str, Any]:
-    texts = [part.text for part in parts if isinstance(part, Text)]
+def _assistant(parts: Sequence[Part], notes: RequestNotes) -> dict[str, Any]:
+    texts = [part.text for part in parts if isinstance(part, TextPart)]
     texts += [instead_of(part, notes) for part in parts if isinstance(part, Media)]
-    calls = [_call(part, notes) for part in parts if isinstance(part, Call)]
+    calls = [_call(part, notes) for part in parts if isinstance(part, SentCall)]
     content: str | list[dict[str, Any]] | None = texts[0] if texts else None
     if len(texts) > 1:
         content = [{"type": "text", "text": text} for text in texts]
@@ -151,7 +156,7 @@ def _assistant(parts: Sequence[Part], notes: Notes) -> dict[str, Any]:
     return message
 
 
-def _call(call: Call, notes: Notes) -> dict[str, Any]:
+def _call(call: SentCall, notes: RequestNotes) -> dict[str, Any]:
     name = sent_name(call, notes)
     if call.freeform:
         return {"id": call.id, "type": "custom", "custom": {"name": name, "input": call.arguments}}
@@ -159,7 +164,7 @@ def _call(call: Call, notes: Notes) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": made}
 
 
-def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
+def _user(parts: Sequence[Part], notes: RequestNotes) -> Iterator[dict[str, Any]]:
     behind: list[Part] = []
     for part in parts:
         if isinstance(part, Result):
@@ -174,8 +179,8 @@ def _user(parts: Sequence[Part], notes: Notes) -> Iterator[dict[str, Any]]:
         yield {"role": role, "content": content}
 
 
-def _content_part(part: Text | Media, notes: Notes) -> dict[str, Any]:
-    if isinstance(part, Text):
+def _content_part(part: TextPart | Media, notes: RequestNotes) -> dict[str, Any]:
+    if isinstance(part, TextPart):
         return {"type": "text", "text": part.text}
     if part.kind == "image":
         if where := image_url(part):
@@ -197,7 +202,7 @@ def responses_request(
     turns, notes = turns_of(
         messages, uuids, model=model, id_limit=RESPONSES_ID_LIMIT, fit=_responses_fit
     )
-    items = Items(notes)
+    items = ItemMaker(notes)
     made: list[dict[str, Any]] = []
     for turn in turns:
         make = items.assistant if turn.side == "assistant" else items.user
@@ -206,7 +211,7 @@ def responses_request(
     return Request({**lead, "input": made}, notes.warnings())
 
 
-def _responses_fit(turn: Turn, notes: Notes) -> Turn:
+def _responses_fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     """The turn with only the parts that Responses accepts; ids only beside their reasoning."""
     if turn.side == "user":
         return turn
@@ -224,34 +229,34 @@ def _responses_fit(turn: Turn, notes: Notes) -> Turn:
         else:
             kept.append(part)
     if lost or not any(isinstance(part, Thinking) for part in kept):
-        kept = [replace(p, item_id=None) if isinstance(p, Text | Call) else p for p in kept]
-    return Turn("assistant", kept)
+        kept = [replace(p, item_id=None) if isinstance(p, TextPart | SentCall) else p for p in kept]
+    return SideTurn("assistant", kept)
 
 
 def _leads_on(thinking: Thinking, rest: Sequence[Part]) -> bool:
     if thinking.item is not None and thinking.item["type"] == "compaction":
         return True
-    return any(isinstance(part, Text | Call | Media) for part in rest)
+    return any(isinstance(part, TextPart | SentCall | Media) for part in rest)
 
 
-class Items:
+class ItemMaker:
     """Makes the items of the parts of a message; uses each id once."""
 
-    def __init__(self, notes: Notes) -> None:
+    def __init__(self, notes: RequestNotes) -> None:
         self._notes = notes
         self._used: set[str] = set()
 
     def assistant(self, parts: Sequence[Part]) -> Iterator[dict[str, Any]]:
-        run: list[Text] = []
+        run: list[TextPart] = []
         for part in parts:
             if isinstance(part, Media):
-                part = Text(instead_of(part, self._notes))
-            if run and not (isinstance(part, Text) and _item_of(part) == _item_of(run[0])):
+                part = TextPart(instead_of(part, self._notes))
+            if run and not (isinstance(part, TextPart) and _item_of(part) == _item_of(run[0])):
                 yield self._message(run)
                 run = []
-            if isinstance(part, Text):
+            if isinstance(part, TextPart):
                 run.append(part)
-            elif isinstance(part, Call):
+            elif isinstance(part, SentCall):
                 yield self._call(part)
             elif isinstance(part, Thinking):
                 yield self._sealed(part)
@@ -265,7 +270,7 @@ class Items:
         self._used.add(id)
         return id
 
-    def _message(self, run: Sequence[Text]) -> dict[str, Any]:
+    def _message(self, run: Sequence[TextPart]) -> dict[str, Any]:
         item: dict[str, Any] = {"type": "message", "role": "assistant"}
         id = self._own_id(run[0].item_id)
         if id is None:
@@ -279,7 +284,7 @@ class Items:
             item["phase"] = run[0].phase
         return item
 
-    def _call(self, call: Call) -> dict[str, Any]:
+    def _call(self, call: SentCall) -> dict[str, Any]:
         name = sent_name(call, self._notes)
         item: dict[str, Any] = {"type": "function_call", "call_id": call.id, "name": name}
         if call.freeform:
@@ -311,13 +316,13 @@ class Items:
             yield {"type": "message", "role": role, "content": content}
 
     def _output(self, result: Result) -> str | list[dict[str, Any]]:
-        if all(isinstance(part, Text) for part in result.parts):
+        if all(isinstance(part, TextPart) for part in result.parts):
             return output_text(result)
-        lead = [Text(FAILED)] if result.failed else []
+        lead = [TextPart(FAILED)] if result.failed else []
         return [self._content_part(part) for part in (*lead, *result.parts)]
 
-    def _content_part(self, part: Text | Media) -> dict[str, Any]:
-        if isinstance(part, Text):
+    def _content_part(self, part: TextPart | Media) -> dict[str, Any]:
+        if isinstance(part, TextPart):
             return {"type": "input_text", "text": part.text}
         own_file = part.file_id if part.file_host == "openai" else None
         if part.kind == "image":
@@ -334,5 +339,5 @@ class Items:
         return {"type": "input_text", "text": instead_of(part, self._notes)}
 
 
-def _item_of(text: Text) -> tuple[str | None, str | None]:
+def _item_of(text: TextPart) -> tuple[str | None, str | None]:
     return text.item_id, text.phase

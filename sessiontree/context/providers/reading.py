@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
 from sessiontree.context.providers.values import (
-    Notes,
+    RequestNotes,
     base64_of,
     clean_text,
     clean_value,
@@ -52,7 +52,7 @@ MediaKind = Literal["image", "document"]
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextPart:
     """Text."""
 
     text: str  # never empty, without lone surrogates
@@ -90,7 +90,7 @@ class Thinking:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class SentCall:
     """A tool call."""
 
     id: str  # the id in the session as read; in turns the one to send
@@ -104,8 +104,8 @@ class Call:
 class Result:
     """The result of a tool call."""
 
-    id: str  # the call's id, as for `Call`
-    parts: tuple[Text | Media, ...]  # text and media
+    id: str  # the call's id, as for `SentCall`
+    parts: tuple[TextPart | Media, ...]  # text and media
     failed: bool = False  # whether it is marked as an error
     name: str = ""  # the tool's name, empty where it is not known
     freeform: bool = False  # whether the call had free text
@@ -119,7 +119,7 @@ class Hosted:
     block: dict[str, Any]  # as stored
 
 
-Part = Text | Media | Thinking | Call | Result | Hosted
+Part = TextPart | Media | Thinking | SentCall | Result | Hosted
 
 
 _IMAGES: Final = IMAGE_BLOCKS | {"computer_screenshot"}
@@ -192,13 +192,13 @@ def stand_in(media: Media) -> str:
     return f"[{media.kind}: {name}]"
 
 
-def cannot_be_sent(media: Media, provider: str, notes: Notes) -> str:
+def cannot_be_sent(media: Media, provider: str, notes: RequestNotes) -> str:
     """Text in place of an image or a document that a provider does not accept; noted."""
     notes.add(f"the {stand_in(media)[1:-1]} cannot be sent to {provider}; its name is sent instead")
     return stand_in(media)
 
 
-def sent_name(call: Call, notes: Notes) -> str:
+def sent_name(call: SentCall, notes: RequestNotes) -> str:
     """A tool's name, fit to be sent."""
     name = fit_name(call.name)
     if name != call.name:
@@ -286,13 +286,13 @@ _SAID: Final = ("content", "tool_calls", "function_call", "refusal", "audio")
 ASSISTANTS: Final = frozenset({"assistant", "model"})
 
 
-class Reading:
+class MessageReader:
     """Reads messages into parts; notes what could not be read unchanged.
 
     `model` is the id of the model in force; None where it is not known.
     """
 
-    def __init__(self, notes: Notes, model: str | None) -> None:
+    def __init__(self, notes: RequestNotes, model: str | None) -> None:
         self.notes = notes
         self._model = model
 
@@ -344,7 +344,7 @@ class Reading:
             *self._texts(message.get("refusal"), "assistant"),
         )
         # Thinking alone is never sent: it leads to nothing.
-        is_sent = any(isinstance(part, Text | Media | Call) for _, part in said)
+        is_sent = any(isinstance(part, TextPart | Media | SentCall) for _, part in said)
         if is_sent and is_partial(message):
             self.notes.add("a message that broke off was sent as far as it came")
         yield from said
@@ -395,7 +395,7 @@ class Reading:
 
     def _texts(
         self, text: Any, side: Side = "user", message: Message | None = None, kind: str = "text"
-    ) -> Iterator[tuple[Side, Text]]:
+    ) -> Iterator[tuple[Side, TextPart]]:
         """A text, unless it is blank: providers refuse such text."""
         if not isinstance(text, str) or not text:
             return
@@ -404,14 +404,14 @@ class Reading:
             return
         clean = self._clean(text)
         if message is None:
-            yield side, Text(clean)
+            yield side, TextPart(clean)
         elif side == "user":
-            yield side, Text(clean, instruction=message.get("role") == "developer")
+            yield side, TextPart(clean, instruction=message.get("role") == "developer")
         else:
             phase = message.get("phase")
             known = phase if phase in ("commentary", "final_answer") else None
             id = message.get("id") if kind == "output_text" else None
-            yield side, Text(clean, id if isinstance(id, str) else None, known)
+            yield side, TextPart(clean, id if isinstance(id, str) else None, known)
 
     def _clean(self, text: str) -> str:
         clean = clean_text(text)
@@ -462,14 +462,14 @@ class Reading:
 
     def _call(
         self, id: Any, name: Any, arguments: Any, *, freeform: bool = False
-    ) -> Iterator[tuple[Side, Call]]:
+    ) -> Iterator[tuple[Side, SentCall]]:
         if not isinstance(id, str):
             self.notes.add(f"a call of {name or 'a tool'} without an id was left out")
             return
         free = freeform and isinstance(arguments, str)
         given = self._clean(arguments) if free else self._arguments(arguments)
         own = id.partition("|")[2]  # pi's ids of Responses calls hold the item's too
-        yield "assistant", Call(id, text_or(name), given, free, own or None)
+        yield "assistant", SentCall(id, text_or(name), given, free, own or None)
 
     def _arguments(self, arguments: Any) -> Any:
         """An object, or the text of one. Text that is sound JSON stays as the model wrote it."""
@@ -499,11 +499,11 @@ class Reading:
         freeform = kind_of(message) == "custom_tool_call_output"
         return Result(id, self._result_parts(content), failed, name, freeform)
 
-    def _result_parts(self, content: Any) -> tuple[Text | Media, ...]:
+    def _result_parts(self, content: Any) -> tuple[TextPart | Media, ...]:
         blocks = content if isinstance(content, list) else [content]
         return tuple(part for block in blocks for part in self._parts_of_result(block))
 
-    def _parts_of_result(self, block: Any) -> Iterator[Text | Media]:
+    def _parts_of_result(self, block: Any) -> Iterator[TextPart | Media]:
         if block is None:
             return
         if isinstance(block, Mapping):

@@ -4,7 +4,7 @@ Every provider accepts names and ids of letters, digits, `_` and `-`, not too lo
 out in the order of the calls, each once. So two calls never share an id, even where a session uses
 `call_0` in every turn, and a later call never changes an earlier id.
 
-`Notes` collects the changes and omissions on the way to a provider.
+`RequestNotes` collects the changes and omissions on the way to a provider.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def text_or(value: Any, otherwise: str = "") -> str:
     return clean_text(value) if isinstance(value, str) else otherwise
 
 
-class Ids:
+class GivenIds:
     """Gives out ids of at most `limit` characters."""
 
     def __init__(self, limit: int) -> None:
@@ -137,7 +137,7 @@ def _derived(wanted: str, seed: str, limit: int) -> str:
     return f"{stem}_{digest(seed)}" if stem else f"call_{digest(seed)}"
 
 
-class Notes:
+class RequestNotes:
     """Collects notes: each text once, how often, and the first entry."""
 
     def __init__(self) -> None:

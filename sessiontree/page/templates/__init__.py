@@ -22,7 +22,7 @@ _MOST_KNOWN: Final = 256
 """Facts kept as markup: many rows have the same."""
 
 
-class Form:
+class Template:
     """A template that puts each argument in its place, or asks whether it is empty.
 
     A page may have a hundred thousand rows, so that a template is not run for each: it is run once
@@ -67,8 +67,8 @@ class Templates:
         self.empty = functools.cache(self._empty)
         self._known_chip = functools.lru_cache(_MOST_KNOWN)(self._chip)
 
-    def _forms(self, *names: str) -> Iterator[Form]:
-        return (Form(getattr(self._rows, name)) for name in names)
+    def _forms(self, *names: str) -> Iterator[Template]:
+        return (Template(getattr(self._rows, name)) for name in names)
 
     def said(self, who: str, text: Markup) -> Markup:
         """What somebody said."""

@@ -50,7 +50,7 @@ class Claim:
         self.at = time.monotonic()  # when it was written, by the monotonic clock
 
 
-class Lost(Exception):
+class ClaimLost(Exception):
     """The claim was taken over: this process did not renew it in time."""
 
 
@@ -125,7 +125,7 @@ class Claims:
             mark = mark_in(got) if got is not None else None
             if is_ours and (got is None or got.etag != etag):
                 self.held = None
-                raise Lost
+                raise ClaimLost
             if got is not None and (mark is None or mark.ends):
                 self._saw(generation, offset, got, mark)
                 raise Moved
@@ -271,7 +271,7 @@ class Claims:
     def append(
         self, generation: Generation, block: bytes, offset: int, *, stays: bool, kept: bool
     ) -> None:
-        """Append a block at the end; raises as `put` does, but for `Lost`.
+        """Append a block at the end; raises as `put` does, but for `ClaimLost`.
 
         Args:
             stays: whether to hold the new end, without a gap in which another may come.
@@ -292,7 +292,7 @@ class Claims:
                 if ahead is not None:
                     self.held = claim if isinstance(error, WriteFailedError) else None
                     self._free(ahead)
-                if isinstance(error, Lost):
+                if isinstance(error, ClaimLost):
                     raise self.lost() from None
                 raise
             generation.added(offset, block, by)

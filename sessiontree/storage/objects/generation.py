@@ -59,7 +59,7 @@ _TRIES: Final = 5
 _PAUSE: Final = 0.05
 
 
-class Piece(NamedTuple):
+class BlockRange(NamedTuple):
     """An object with the bytes from `start` to `end`."""
 
     start: int
@@ -67,7 +67,7 @@ class Piece(NamedTuple):
     key: str
 
 
-class _Gone(Exception):
+class _MergedAway(Exception):
     """An object was merged, and emptied or removed, since it was listed."""
 
 
@@ -96,8 +96,8 @@ class Generation:
         self.listed = -1e9
         self._bucket = bucket
         self._first = first
-        self._merged: list[Piece] = []
-        self._blocks: list[Piece] = []
+        self._merged: list[BlockRange] = []
+        self._blocks: list[BlockRange] = []
         self._is_listed = False
         self._cache = _Cache()
         self._by: dict[int, str] = {}
@@ -127,7 +127,7 @@ class Generation:
                     if anew or not self._is_listed:
                         self._list_merged()
                     self._list_blocks()
-                except _Gone:
+                except _MergedAway:
                     anew = True
                     tries = tries + 1 if self.end == end else 0  # others may merge again and again
                     end = self.end
@@ -153,7 +153,7 @@ class Generation:
             try:
                 self._add_merged(merged)
                 self._add_blocks(each for each in blocks if self._offset_of(each) >= self.end)
-            except _Gone:
+            except _MergedAway:
                 self.refresh(anew=True)
                 return
             self.verified, self._is_listed, self.listed = now, True, time.monotonic()
@@ -166,7 +166,7 @@ class Generation:
         found = []
         for stored in listing:
             start, end = self._range_of(stored)
-            found.append(Piece(start, end, stored.key))
+            found.append(BlockRange(start, end, stored.key))
             self.modified = max(self.modified, stored.modified)
         self._merged = _chain(found, len(self._first))
         self._blocks = []
@@ -199,7 +199,7 @@ class Generation:
         if mark is None or not mark.ends:
             self._follow(found)
             return
-        with contextlib.suppress(_Gone, StorageError):  # its content may be removed by now
+        with contextlib.suppress(_MergedAway, StorageError):  # its content may be removed by now
             self._follow(found)
         self.mark, self.mark_etag = mark, found[-1].etag
 
@@ -220,7 +220,7 @@ class Generation:
                     )
                 continue
             if stored.size == 0:
-                raise _Gone
+                raise _MergedAway
             self.modified = max(self.modified, stored.modified)
             found = self._mark_at(stored)
             if found is None:
@@ -236,7 +236,7 @@ class Generation:
             if stored is None or self._mark_at(stored) is not None:
                 return
             if stored.size == 0:
-                raise _Gone
+                raise _MergedAway
             self._add(self.end, stored.size)
 
     def _mark_at(self, stored: Stored) -> Mark | None:
@@ -246,7 +246,7 @@ class Generation:
         if stored.etag not in self._marks:
             got = self.look(stored.key)
             if got is None or got.etag != stored.etag:
-                raise _Gone
+                raise _MergedAway
             self._marks = {stored.etag: mark_in(got)}
         return self._marks[stored.etag]
 
@@ -258,7 +258,7 @@ class Generation:
             return None
 
     def _add(self, start: int, size: int) -> None:
-        self._blocks.append(Piece(start, start + size, self.block_key(start)))
+        self._blocks.append(BlockRange(start, start + size, self.block_key(start)))
         self.end = start + size
 
     def added(self, at: int, block: bytes, by: str) -> None:
@@ -301,7 +301,7 @@ class Generation:
                 return b""
             try:
                 return self._read(offset, end)
-            except _Gone:
+            except _MergedAway:
                 self.refresh(anew=True)
         piece = self._piece_at(offset)
         raise self._damaged(piece.key, "cannot be read, or has not all of its bytes")
@@ -334,13 +334,13 @@ class Generation:
         if len(wanted) > 1:
             side_by_side(lambda piece: self._fetch(piece, piece.start, piece.end), wanted)
 
-    def _piece_at(self, offset: int) -> Piece:
+    def _piece_at(self, offset: int) -> BlockRange:
         with self._lock:
             pieces = self._merged if offset < self._merged_end else self._blocks
             found = bisect.bisect_right(pieces, offset, key=lambda piece: piece.start) - 1
             return pieces[found]
 
-    def _fetch(self, piece: Piece, at: int, end: int) -> bytes:
+    def _fetch(self, piece: BlockRange, at: int, end: int) -> bytes:
         """Read a part of an object, and keep it; return its bytes from `at` on."""
         units = max(1, (piece.end - piece.start) // _UNIT)  # the last one is up to twice as long
         first = min((at - piece.start) // _UNIT, units - 1)
@@ -350,9 +350,9 @@ class Generation:
         try:
             got = self._bucket.get(piece.key, start - piece.start, stop - piece.start)
         except FileNotFoundError:
-            raise _Gone from None
+            raise _MergedAway from None
         if len(got.content) != stop - start or got.size != piece.end - piece.start:
-            raise _Gone
+            raise _MergedAway
         self._cache.put(start, got.content)
         if got.by:
             self._by[piece.start] = got.by
@@ -363,15 +363,15 @@ class Generation:
 
         What cannot be done is left to the next writer.
         """
-        with contextlib.suppress(StorageError, Unsure, _Gone):
+        with contextlib.suppress(StorageError, Unsure, _MergedAway):
             while run := self._run_to_merge(at_close):
                 self._merge(run)
                 while again := self._run_to_merge_again():
                     self._merge_again(again)
 
-    def _run_to_merge(self, at_close: bool) -> list[Piece]:
+    def _run_to_merge(self, at_close: bool) -> list[BlockRange]:
         """The blocks to merge; always the same ones, whoever does it, but at the close."""
-        run: list[Piece] = []
+        run: list[BlockRange] = []
         size = 0
         for piece in self._blocks:
             run.append(piece)
@@ -380,7 +380,7 @@ class Generation:
                 return run
         return run if at_close and len(run) >= _FEW else []
 
-    def _merge(self, run: list[Piece]) -> None:
+    def _merge(self, run: list[BlockRange]) -> None:
         piece = self._merged_object(run)
         with self._lock:
             if self._merged_end == piece.start:
@@ -393,17 +393,17 @@ class Generation:
                 self._bucket.write(block.key, b"", by)
             self._by.pop(block.start, None)
 
-    def _merged_object(self, run: list[Piece]) -> Piece:
+    def _merged_object(self, run: list[BlockRange]) -> BlockRange:
         start, end = run[0].start, run[-1].end
         key = f"{self.folder}/merged/{start:020}-{end:020}.jsonl"
         content = self.read(start, end - start)
         if len(content) != end - start:
-            raise _Gone
+            raise _MergedAway
         with contextlib.suppress(Taken):  # with the same bytes
             self._bucket.create(key, content)
-        return Piece(start, end, key)
+        return BlockRange(start, end, key)
 
-    def _run_to_merge_again(self) -> list[Piece]:
+    def _run_to_merge_again(self) -> list[BlockRange]:
         for tier in _TIERS:
             count = 0
             for piece in reversed(self._merged):
@@ -414,14 +414,14 @@ class Generation:
                 return self._merged[-count:]
         return []
 
-    def _merge_again(self, run: list[Piece]) -> None:
+    def _merge_again(self, run: list[BlockRange]) -> None:
         piece = self._merged_object(run)
         with self._lock:
             if self._merged[-len(run) :] == run:
                 self._merged[-len(run) :] = [piece]
         self._bucket.remove(each.key for each in run)
 
-    def pieces(self) -> list[Piece]:
+    def pieces(self) -> list[BlockRange]:
         """The objects with its bytes, but for the first ones."""
         with self._lock:
             return [*self._merged, *self._blocks]
@@ -443,11 +443,11 @@ def _is_number(text: str) -> bool:
     return len(text) == 20 and text.isascii() and text.isdigit()
 
 
-def _chain(found: Iterable[Piece], start: int) -> list[Piece]:
+def _chain(found: Iterable[BlockRange], start: int) -> list[BlockRange]:
     """The fewest merged objects that follow each other from an offset on; they may overlap."""
-    chain: list[Piece] = []
+    chain: list[BlockRange] = []
     end = start
-    best: Piece | None = None
+    best: BlockRange | None = None
     for piece in [*sorted(found), None]:
         while piece is None or piece.start > end:
             if best is None or best.end <= end:

@@ -26,7 +26,7 @@ _CHUNK: Final = 8 * 1024 * 1024
 """The bytes of each object of a new content."""
 
 
-class Head(msgspec.Struct, frozen=True):
+class ObjectHead(msgspec.Struct, frozen=True):
     """What the first line of the object `NAME/head` says; the first bytes of the session follow."""
 
     generation: str  # the one in force, or an older one that leads to it by its barrier
@@ -41,7 +41,7 @@ class Head(msgspec.Struct, frozen=True):
 class Standing(NamedTuple):
     """A head as it stands: what it says, the first bytes, its version, and when it was written."""
 
-    head: Head
+    head: ObjectHead
     first: bytes
     etag: str
     modified: float
@@ -65,7 +65,7 @@ def head_in(bucket: Bucket, key: str, got: Got) -> Standing:
     where = f"{bucket.url}/{key}"
     line, newline, first = got.content.partition(b"\n")
     try:
-        head = msgspec.json.decode(line, type=Head)
+        head = msgspec.json.decode(line, type=ObjectHead)
     except msgspec.MsgspecError:
         newline = b""
     if not newline:

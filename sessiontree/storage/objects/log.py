@@ -58,9 +58,9 @@ from sessiontree.storage.log import (
 )
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
-from sessiontree.storage.objects.claims import Lost
+from sessiontree.storage.objects.claims import ClaimLost
 from sessiontree.storage.objects.generation import moment, since
-from sessiontree.storage.objects.head import Head, Standing, head_key, standing, stored
+from sessiontree.storage.objects.head import ObjectHead, Standing, head_key, standing, stored
 from sessiontree.storage.sidecars import keep
 
 if TYPE_CHECKING:
@@ -115,7 +115,7 @@ class ObjectLog:
 
     def _mend(self, head: Standing) -> None:
         """Let the head name the generation in force, which a rewrite that died did not do."""
-        new = Head(self._generation.id).encoded(self._generation.first)
+        new = ObjectHead(self._generation.id).encoded(self._generation.first)
         with contextlib.suppress(Taken, Unsure, StorageError):
             self._bucket.replace(head_key(self._session.name), new, head.etag)
 
@@ -174,7 +174,7 @@ class ObjectLog:
         session = self._session
         try:
             session.claims.claim_end(self._generation, kept=session.keeper is not None)
-        except Lost:
+        except ClaimLost:
             session.claims.claim_end(self._generation, kept=session.keeper is not None)
 
     def append(self, block: bytes, at: int) -> int:
@@ -268,7 +268,7 @@ class ObjectLog:
             session.claims.give_back()
         elif session.claims.held is None and self._open and not self._is_over():
             # What was appended is kept, so an error now would mislead; the next look claims it.
-            with contextlib.suppress(StorageError, Unsure, Lost):
+            with contextlib.suppress(StorageError, Unsure, ClaimLost):
                 self._claim_end()
 
     def keep(self) -> None:
@@ -377,7 +377,7 @@ class ObjectLog:
         kept = self._keep_as(kept_as) if kept_as else ""
         id = secrets.token_hex(8)
         first = stored(self._bucket, session.name, id, lines)
-        new = Head(id).encoded(first)
+        new = ObjectHead(id).encoded(first)
         surely(lambda: self._bucket.write(f"{session.name}/{id}/start", new))
         if since(old.verified) > _AWAY_SECONDS / 2:
             old.refresh(anew=True)
@@ -386,7 +386,7 @@ class ObjectLog:
         mark = marks.end("barrier", id)
         try:
             etag = session.claims.put(old, end, mark.encoded())
-        except Lost:
+        except ClaimLost:
             raise session.claims.lost() from None
         if since(old.verified) > _AWAY_SECONDS:
             raise Moved  # this process slept, and may have written where nobody reads

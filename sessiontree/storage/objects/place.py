@@ -49,12 +49,20 @@ from sessiontree.storage.objects.bucket import (
     open_store,
     surely,
 )
-from sessiontree.storage.objects.claims import Lost
+from sessiontree.storage.objects.claims import ClaimLost
 from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
-from sessiontree.storage.objects.head import Head, Heads, Standing, head_key, standing, stored
+from sessiontree.storage.objects.head import Heads, ObjectHead, Standing, head_key, standing, stored
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.session import ObjectSession
-from sessiontree.storage.place import Address, Content, Ends, Found, address_of, check_name, name_in
+from sessiontree.storage.place import (
+    Address,
+    Ends,
+    StoredContent,
+    StoredSession,
+    address_of,
+    check_name,
+    name_in,
+)
 
 _DAY: Final = 24 * 3600.0
 
@@ -88,9 +96,9 @@ class ObjectContents:
     def put(self, key: str, source: IO[bytes]) -> None:
         self._bucket.upload(key, source)
 
-    def look(self, key: str) -> Content | None:
+    def look(self, key: str) -> StoredContent | None:
         found = self._bucket.head(key)
-        return None if found is None else Content(found.size, found.modified)
+        return None if found is None else StoredContent(found.size, found.modified)
 
     def read(self, key: str, offset: int, size: int) -> bytes:
         if size <= 0:
@@ -204,7 +212,7 @@ class ObjectPlace:
         id = secrets.token_hex(8)
         first = stored(self.bucket, name, id, blocks)
         try:
-            self._make_head(name, Head(id).encoded(first))
+            self._make_head(name, ObjectHead(id).encoded(first))
         except SessionExistsError:
             self.bucket.remove(each.key for each in self.bucket.list(f"{name}/{id}"))
             raise
@@ -235,19 +243,19 @@ class ObjectPlace:
                 raise SessionExistsError(f"{path} is there already; choose another name", path)
             before = got.etag
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredSession | None:
         try:
             generation, head = self.opened(name).current()
         except SessionNotFoundError:
             return None
-        return Found(name, generation.end, max(generation.modified, head.modified))
+        return StoredSession(name, generation.end, max(generation.modified, head.modified))
 
-    def list(self, prefix: str = "") -> Iterator[Found]:
+    def list(self, prefix: str = "") -> Iterator[StoredSession]:
         for found, _ in self._list(prefix):
             yield found
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
-        def read(one: tuple[Found, Generation | StorageError]) -> Ends:
+        def read(one: tuple[StoredSession, Generation | StorageError]) -> Ends:
             found, generation = one
             if isinstance(generation, StorageError):
                 return Ends(found, b"", b"", generation)
@@ -262,7 +270,7 @@ class ObjectPlace:
 
         yield from sessions_side_by_side(read, self._list(prefix))
 
-    def _list(self, prefix: str) -> Iterator[tuple[Found, Generation | StorageError]]:
+    def _list(self, prefix: str) -> Iterator[tuple[StoredSession, Generation | StorageError]]:
         """The sessions, each with its generation in force, or its damage, from one listing."""
         groups = groupby(self._keys(prefix), _session_of)
         named = ((name, [*keys]) for name, keys in groups if name and name.startswith(prefix))
@@ -302,7 +310,7 @@ class ObjectPlace:
 
     def _listed(
         self, listed: tuple[str, Sequence[Stored]]
-    ) -> tuple[Found, Generation | StorageError] | None:
+    ) -> tuple[StoredSession, Generation | StorageError] | None:
         """A session as a listing has it; None if it is not there.
 
         Raises:
@@ -314,9 +322,11 @@ class ObjectPlace:
             raise
         except StorageError as error:
             name, keys = listed
-            return Found(name, 0, max(each.modified for each in keys)), error
+            return StoredSession(name, 0, max(each.modified for each in keys)), error
 
-    def _in_force(self, name: str, keys: Sequence[Stored]) -> tuple[Found, Generation] | None:
+    def _in_force(
+        self, name: str, keys: Sequence[Stored]
+    ) -> tuple[StoredSession, Generation] | None:
         """A session with its generation in force, as a listing has it; None if it is not there."""
         head = next((each for each in keys if each.key == head_key(name)), None)
         if head is None or not head.size:
@@ -337,7 +347,9 @@ class ObjectPlace:
                 generation, _ = session.current()
             except SessionNotFoundError:
                 return None
-        return Found(name, generation.end, max(generation.modified, head.modified)), generation
+        return StoredSession(
+            name, generation.end, max(generation.modified, head.modified)
+        ), generation
 
     def move(self, source: str, target: str) -> None:
         path = self.address(check_name(target, self.url))
@@ -370,7 +382,7 @@ class ObjectPlace:
             if not has_ended:
                 mark = marks.end("moved", moved)
                 session.claims.put(generation, end, mark.encoded())
-        except (Lost, Moved):
+        except (ClaimLost, Moved):
             raise session.claims.lost() from None
         except BaseException:
             session.claims.give_back()
@@ -393,7 +405,7 @@ class ObjectPlace:
         """
         there = standing(self.bucket, head_key(target))
         if there is None:
-            return self._make_head(target, Head(moved, arriving=True).encoded(b"")), False
+            return self._make_head(target, ObjectHead(moved, arriving=True).encoded(b"")), False
         if there.head.generation == moved:
             return there.etag, not there.head.arriving
         raise SessionExistsError(f"{path} is there already; choose another name", path)
@@ -413,7 +425,7 @@ class ObjectPlace:
         """Copy the bytes of a generation up to its end, and return the head of the copy."""
         blocks = (generation.read(at, min(_BLOCK, end - at)) for at in range(0, end, _BLOCK))
         first = stored(self.bucket, target, moved, blocks)
-        return Head(moved).encoded(first)
+        return ObjectHead(moved).encoded(first)
 
     def remove(self, name: str) -> None:
         session = self.opened(name)

@@ -237,7 +237,7 @@ _LINE_FORMATS: Final = [1 if name == "line" else 0 for name in LINE_TYPES]
 """Whether a value is in the server's binary form."""
 
 
-class Lost(StorageError):
+class ConnectionLost(StorageError):
     """The connection broke, so that it is unknown whether the statement was carried out, or the
     server undid the statement for the sake of another: it may be tried again."""
 
@@ -503,9 +503,11 @@ class Connections:
                 url,
             )
         if isinstance(error, _UNDONE):
-            return Lost(f"{url}: the server undid a statement: {self.told(error)}; try again", url)
+            return ConnectionLost(
+                f"{url}: the server undid a statement: {self.told(error)}; try again", url
+            )
         if connection.closed:
-            return Lost(
+            return ConnectionLost(
                 f"the connection to {url} was lost: {self.told(error)}; try again when the "
                 "server can be reached",
                 url,
@@ -556,7 +558,7 @@ class Connections:
         for pause in pauses():
             try:
                 return work()
-            except Lost:
+            except ConnectionLost:
                 if time.monotonic() >= deadline:
                     raise
             time.sleep(pause)

@@ -43,7 +43,7 @@ from sessiontree.storage.lines import Read
 from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_allowed, closed_error
 from sessiontree.storage.place import Contents, missing_library, no_session
 from sessiontree.storage.postgres import schema
-from sessiontree.storage.postgres.connections import Lost, NoTables, pauses
+from sessiontree.storage.postgres.connections import ConnectionLost, NoTables, pauses
 from sessiontree.storage.postgres.lock import Guard, Held
 from sessiontree.storage.postgres.schema import (
     BARRIER,
@@ -78,7 +78,7 @@ _MOST_AHEAD: Final = 63
 """Pages that are fetched beyond the one that is asked for: at first, and at most."""
 
 
-class Pages:
+class LogPages:
     """The pages of one log.
 
     Args:
@@ -243,7 +243,7 @@ class PostgresLog:
         version, self._number, self._log, start, tail_at, tail, last = rows[0]
         check_version(version or 0, tables.url)
         self._key = key_of(self._number)
-        self._pages = Pages(self._fetch)
+        self._pages = LogPages(self._fetch)
         self._pages.begin(start or b"", tail_at, tail or b"")
         self._known = Held(self._log, self._pages.end, last)  # replaced as a whole
         self._ended = -1
@@ -395,7 +395,7 @@ class PostgresLog:
                     return rows[-1][2]
                 self._hold_again()
                 raise Moved from None
-            except Lost as error:
+            except ConnectionLost as error:
                 is_unknown = True
                 if self._settled(block, at, error):
                     return rows[-1][2]
@@ -498,7 +498,7 @@ class PostgresLog:
         rows = tables.connections.run(tables.sql(STATE), wanted)
         return Held(*rows[0]) if rows else None
 
-    def _settled(self, block: bytes, at: int, error: Lost) -> bool:
+    def _settled(self, block: bytes, at: int, error: ConnectionLost) -> bool:
         """Whether a block stands in the log, after its connection was lost."""
         try:
             return self._stands(block, at)
@@ -711,7 +711,7 @@ class PostgresLog:
                 connection.execute(tables.sql(PURGE))
         except refusals.UniqueViolation:
             raise Moved from None
-        except Lost as error:
+        except ConnectionLost as error:
             state = self._state()  # the number of a log is never given twice
             if state is None or state.log != made.log:
                 raise StorageError(f"{error}; nothing was changed", self.name) from error

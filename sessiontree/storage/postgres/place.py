@@ -23,16 +23,21 @@ from sessiontree.storage.names import BLOBS
 from sessiontree.storage.place import (
     START,
     Address,
-    Content,
     Ends,
-    Found,
+    StoredContent,
+    StoredSession,
     check_name,
     missing_library,
     name_in,
     no_session,
 )
 from sessiontree.storage.postgres import schema
-from sessiontree.storage.postgres.connections import Connections, Lost, NoTables, settings_of
+from sessiontree.storage.postgres.connections import (
+    ConnectionLost,
+    Connections,
+    NoTables,
+    settings_of,
+)
 from sessiontree.storage.postgres.lock import Held, busy, holder
 from sessiontree.storage.postgres.log import PostgresLog
 from sessiontree.storage.postgres.schema import (
@@ -118,10 +123,10 @@ class PostgresContents:
                 break
         connection.execute(sql("UPDATE @contents SET size = %s WHERE key = %s"), [size, key])
 
-    def look(self, key: str) -> Content | None:
+    def look(self, key: str) -> StoredContent | None:
         text = "SELECT size, extract(epoch FROM written)::float8 FROM @contents WHERE key = %s"
         rows = self._run(text, [key])
-        return Content(*rows[0]) if rows else None
+        return StoredContent(*rows[0]) if rows else None
 
     def _run(self, text: str, params: Any) -> list[Any]:
         try:
@@ -286,7 +291,7 @@ class PostgresPlace:
                 made = self._create(connection, name, blocks)
         except refusals.UniqueViolation:
             raise self._taken(name) from None
-        except Lost as error:
+        except ConnectionLost as error:
             wanted = self._sql("SELECT log FROM @sessions WHERE name = %s")
             found = self._tables.connections.run(wanted, [name])
             if not found or found[0][0] != made:  # the number of a log is never given twice
@@ -303,13 +308,13 @@ class PostgresPlace:
         )
         return log
 
-    def find(self, name: str) -> Found | None:
+    def find(self, name: str) -> StoredSession | None:
         found = self._run(FOUND, [name]) if _is_text(name) else []
-        return Found(*found[0]) if found else None
+        return StoredSession(*found[0]) if found else None
 
-    def list(self, prefix: str = "") -> Iterator[Found]:
+    def list(self, prefix: str = "") -> Iterator[StoredSession]:
         for row in self._run(LIST, between(prefix)) if _is_text(prefix) else ():
-            yield Found(*row)
+            yield StoredSession(*row)
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
         if not _is_text(prefix) or not self._has_tables():
@@ -318,7 +323,7 @@ class PostgresPlace:
         with self._tables.connections.long() as connection:
             cursor = connection.cursor(binary=True)
             for row in cursor.stream(self._sql(ENDS), wanted):
-                yield Ends(Found(*row[:3]), row[3] or b"", row[4] or b"")
+                yield Ends(StoredSession(*row[:3]), row[3] or b"", row[4] or b"")
 
     def likely(self, names: Collection[str], sought: Sought, start: bytes) -> set[str]:
         """Return the names of the sessions that may have a hit; see `LikelyNames`."""
