@@ -37,7 +37,12 @@ from anyio.to_thread import run_sync
 from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, up
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.errors import EntryError, SessionExistsError, SessionNotFoundError
+from sessiontree.errors import (
+    EntryError,
+    NotASessionError,
+    SessionExistsError,
+    SessionNotFoundError,
+)
 from sessiontree.session import Session
 from sessiontree.store import PathLike, Store
 
@@ -410,7 +415,7 @@ class SessionTreeSessionService(BaseSessionService):
         self, file: str, config: GetSessionConfig | None, *, with_events: bool
     ) -> AdkSession:
         with Session.open(file, readonly=True) as session:
-            about = session.header["metadata"][_KEY]
+            about = _about(session)
             last = next(_events(session, session.leaf), None)
             events = _recent(session, config) if with_events else []
             own = _state(session)
@@ -424,6 +429,17 @@ class SessionTreeSessionService(BaseSessionService):
             events=events,
             last_update_time=about["created"] if last is None else last["timestamp"],
         )
+
+
+def _about(session: Session) -> Json:
+    about = (session.header.get("metadata") or {}).get(_KEY)
+    if isinstance(about, dict) and {"id", "app", "user", "created"} <= about.keys():
+        return about
+    raise NotASessionError(
+        f"{session.file} is no session that google-adk stored, or its header is lost; move it "
+        "elsewhere",
+        session.file,
+    )
 
 
 def _shared(file: str) -> Json:

@@ -40,7 +40,6 @@ from sessiontree.core.codec import FORMAT, VERSION
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.jsonbytes import sorted_ascii
 from sessiontree.core.message import kind_of
-from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import ForeignFormatError, NewerFormatError, NotASessionError
 
 LANE_KEY = "lane:"  # starts the metadata key of the facts of an agent that runs on a lane
@@ -263,6 +262,8 @@ def origin_of(fields: Mapping[str, Any]) -> str | None:
 
 def derived_uuid(session_id: str, uuid: str, number: int) -> str:
     """The uuid of the `number`th thing made from an entry in a conversion."""
+    from sessiontree.core.migrate import uuid_of_line  # with hashlib, and only for this
+
     return uuid_of_line(session_id, number, b"made of " + uuid.encode("utf-8", "replace"))
 
 

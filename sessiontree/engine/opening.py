@@ -36,8 +36,6 @@ from sessiontree.core.codec import check_seal, decode, parts, report_run
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.header import is_version_1
-from sessiontree.core.migrate import migrate
-from sessiontree.core.salvage import HeaderStandIn
 from sessiontree.engine.logtree import LogTree, find_header
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import (
@@ -60,10 +58,8 @@ from sessiontree.storage.log import Log, MemoryLog, Moved
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Agent
-    from sessiontree.core.damage import Damage, Note
-    from sessiontree.core.entry import Entry
+    from sessiontree.core.damage import Note
     from sessiontree.core.salvage import HeaderStandIn
-    from sessiontree.storage.log import Log
 
 
 Kind = Literal["current", "version 1", "lost header", "foreign"]
@@ -461,6 +457,8 @@ class Migrated:
         self._damage = view.damage
 
     def _blocks(self, view: LogTree) -> Iterator[bytes]:
+        from sessiontree.core.migrate import migrate  # with hashlib, and few files are so old
+
         def originals() -> Iterator[bytes]:
             for offset, line, count in view.line_runs():
                 if count > 1 and not isinstance(decode_leniently(line), dict):
@@ -583,6 +581,8 @@ def migrate_file(log: Log, suffix: str) -> None:
         view = LogTree(log)
         if view.is_version_1:
             lines = (line for _, line in view.lines())
+            from sessiontree.core.migrate import migrate  # as above
+
             blocks = (line + b"\n" for line in migrate(lines, 1))
             log.rewrite(blocks, suffix)
             log.reopen()

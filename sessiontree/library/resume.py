@@ -157,6 +157,12 @@ def plan(
     moves = cwd is not None and not _is_in(one, os.path.realpath(folder))
     if is_its_own and not (moves and not target.cd_option):
         return _with_own(one, target, folder, moves=moves)
+    if not target.is_target:
+        error = UsageError(
+            f"{one.file} cannot be converted for {target.program}, which goes on only with its own "
+            "sessions, each in its own folder"
+        )
+        raise with_step(error, "name agent")
     converts(folders_of(target, environ)[0])
     return _converted(one, target, folder, environ)
 
