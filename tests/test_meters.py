@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 284,
-    "lines of sessiontree": 93_150,
+    "lines of sessiontree": 93_179,
     "lines of tests": 98_979,
 }
 

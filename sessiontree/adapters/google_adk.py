@@ -438,7 +438,7 @@ def _about(session: Session) -> Json:
     raise NotASessionError(
         f"{session.file} is no session that google-adk stored, or its header is lost; move it "
         "elsewhere",
-        session.file,
+        str(session.file),
     )
 
 

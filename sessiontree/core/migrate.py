@@ -15,7 +15,6 @@ cannot be part of a tree (without a type, or a second header) is copied unchange
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, Protocol, Self
@@ -93,6 +92,8 @@ def uuid_of_line(session_id: str, position: int, line: bytes) -> str:
 def name_of_line(session_id: str, position: int, line: bytes) -> LineName:
     """The hash of the name that a line's uuid is made of; more may be added to the name."""
     name = b"%b%b:%d:%b" % (_NAMESPACE, session_id.encode("utf-8", "replace"), position, line)
+    import hashlib  # slow to load, and most sessions need no name of a line
+
     return hashlib.sha1(name, usedforsecurity=False)
 
 

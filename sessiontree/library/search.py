@@ -27,14 +27,12 @@ from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
 from sessiontree.library.listing import SessionInfo, facts_of, reading
 from sessiontree.library.search_file import CHAT, FileSearch, SearchHit, Wanted
 from sessiontree.operations.workers import Crew, Each, available, nothing
-from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.places import place_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Sought
-from sessiontree.views.turns import numbers_of
 
 _ASKED: Final = 20
 """The sessions at addresses that are asked whether they have blobs; each is one request."""
@@ -255,6 +253,9 @@ def _numbers(file: str) -> dict[str, int]:
     try:
         if reading(DISK, file).stat(file).size > LARGEST:
             return {}
+        from sessiontree.session import Session  # a search of entries needs neither
+        from sessiontree.views.turns import numbers_of
+
         with Session.open(file, readonly=True) as session:
             return numbers_of(session.cursor)
     except (SessionTreeError, OSError):  # the search reports what it cannot read

@@ -26,11 +26,12 @@ from typing import TYPE_CHECKING, Final, Generic, NoReturn, TypeVar
 import orjson
 
 from sessiontree.core.damage import Damage
-from sessiontree.engine import repair
 from sessiontree.storage.log import Log
 
 if TYPE_CHECKING:
     import socket
+
+    from sessiontree.engine import repair
 
 
 T = TypeVar("T")
@@ -158,6 +159,8 @@ class _Worker:
 
 def verify(log: Log, progress: repair.Progress | None, processes: int) -> list[Damage]:
     """See `Session.verify`."""
+    from sessiontree.engine import repair  # a search needs the workers alone
+
     if processes == 1:
         return repair.verify(log, progress)
 

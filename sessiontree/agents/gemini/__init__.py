@@ -7,7 +7,6 @@ is never changed.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Mapping
@@ -82,6 +81,8 @@ class _Projects:
 
     def hashed(self, cwd: str) -> str:
         """The folder that older versions gave a working directory."""
+        import hashlib  # slow to load, and only for this
+
         return os.path.join(self._home, hashlib.sha256(cwd.encode()).hexdigest())
 
     def owner(self, folder: str) -> str | None:
