@@ -241,9 +241,7 @@ _SAYS: Final = frozenset(
 )
 """The keys that the checksum covers, of all formats converted to."""
 
-_origin_encoded: Final = json.JSONEncoder(
-    sort_keys=True, separators=(",", ":"), allow_nan=False
-).encode
+_canonical: Final = json.JSONEncoder(sort_keys=True, separators=(",", ":"), allow_nan=False).encode
 
 
 def origin_at(uuid: str, fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -272,7 +270,7 @@ def _checksum(fields: Mapping[str, Any]) -> str | None:
     content = {key: value for key, value in fields.items() if key in _SAYS}
     text = sorted_ascii(content)
     try:
-        text = _origin_encoded(content).encode() if text is None else text
+        text = _canonical(content).encode() if text is None else text
     except (ValueError, TypeError, RecursionError):
         return None
     return f"{zlib.crc32(text):08x}"

@@ -54,7 +54,6 @@ from sessiontree.core.media import base_type, media_type_of
 from sessiontree.core.message import is_item, numbered_blocks
 from sessiontree.engine.names import lane_leaf
 from sessiontree.engine.opening import sniff_file
-from sessiontree.engine.reader import TreeReader
 from sessiontree.errors import (
     HandleCycleError,
     SessionTreeError,

@@ -248,7 +248,7 @@ class BackupStamps:
     def target_of(self, source: str) -> str | None:
         """The session that has all of a source, if neither changed since that was seen."""
         kept = self._kept.sources.get(source)
-        if kept is None or kept.stamp != _cache_stamp([source, *kept.beside]):
+        if kept is None or kept.stamp != _stamp_of_all([source, *kept.beside]):
             return None
         if kept.stamp_of_target != self._store.stamp(kept.target) or -1 in kept.stamp_of_target:
             return None
@@ -259,7 +259,7 @@ class BackupStamps:
         index = index_line(source, self._fs)
         parts = parts_of(source, self._fs)
         beside = list(dict.fromkeys([*parts.files[1:], *parts.folders]))
-        return Look(beside, _cache_stamp([source, *beside]), index, parts.is_whole)
+        return Look(beside, _stamp_of_all([source, *beside]), index, parts.is_whole)
 
     def keep(self, source: str, before: Look, target: str) -> None:
         """Note that a session has all that a source had at a look, unless that may still change."""
@@ -306,7 +306,7 @@ class BackupStamps:
 _decode: Final = msgspec.msgpack.Decoder(_KeptStamp).decode
 
 
-def _cache_stamp(paths: Iterable[str]) -> Stamp:
+def _stamp_of_all(paths: Iterable[str]) -> Stamp:
     return tuple(number for path in paths for number in stamp_of(path))
 
 

@@ -59,6 +59,7 @@ from sessiontree.storage.log import FileLog, closed_on_failure
 from sessiontree.storage.names import (
     SUBAGENTS,
     SUFFIX,
+    TOOL_RESULTS,
     Report,
     chat_id_in,
     is_not_entered,
@@ -68,7 +69,6 @@ from sessiontree.storage.names import (
     path_in,
     read_side_file,
 )
-from sessiontree.storage.names import TOOL_RESULTS as FILES_TOOL_RESULTS
 from sessiontree.storage.place import names_place, without_secret
 from sessiontree.storage.rollouts import in_force, index_line
 
@@ -183,7 +183,7 @@ class ImportSource:
         folder = os.path.splitext(os.path.realpath(self.path))[0]
         if os.path.basename(os.path.dirname(folder)) == SUBAGENTS:
             folder = os.path.dirname(os.path.dirname(folder))
-        results = os.path.join(folder, FILES_TOOL_RESULTS)
+        results = os.path.join(folder, TOOL_RESULTS)
         path = path_in(results, name)
         if path is None or os.path.islink(folder) or os.path.islink(results):
             return None
@@ -227,7 +227,7 @@ def parts_of(path: str, fs: FileSystem) -> SourceParts:
 def _folders_beside(path: str) -> list[str]:
     """The folders of what belongs to a session, there or not."""
     own = own_folder(path)
-    found = [own, os.path.join(own, FILES_TOOL_RESULTS)]
+    found = [own, os.path.join(own, TOOL_RESULTS)]
     for where, names, _ in os.walk(os.path.join(own, SUBAGENTS)):
         found += [where, *(os.path.join(where, name) for name in names)]
     id = chat_id_in(path)
@@ -287,7 +287,7 @@ def _is_skipped(where: str, name: str) -> bool:
 
 
 ORIGINAL: Final = "original"
-TOOL_RESULTS: Final = "toolResults"
+RESULTS_KEY: Final = "toolResults"
 SPILL_OVER: Final = 32 * 1024
 
 _NAMES_HERE: Final[Mapping[str, str]] = {
@@ -457,7 +457,7 @@ def _left_out(line: Values, entry: SourceEntry) -> dict[str, bytes]:
 
 
 def _add_results(entry: SourceEntry, metadata: Any, source: ImportSource) -> None:
-    named = metadata.get(TOOL_RESULTS) if isinstance(metadata, dict) else None
+    named = metadata.get(RESULTS_KEY) if isinstance(metadata, dict) else None
     found: dict[str, str] = {}
     for path in named if isinstance(named, list) else ():
         content = source.result_kept_beside(str(path).rpartition("/")[2])
@@ -467,7 +467,7 @@ def _add_results(entry: SourceEntry, metadata: Any, source: ImportSource) -> Non
         else:
             found[str(path)] = _text(content)
     if found:
-        entry.fields[TOOL_RESULTS] = dumps(found)
+        entry.fields[RESULTS_KEY] = dumps(found)
 
 
 def _text(content: bytes) -> str:

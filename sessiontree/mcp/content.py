@@ -327,7 +327,7 @@ def _refs(session: Session) -> Iterator[str]:
 _KINDS: Final = {"turn": _turns, "label": _labels, "branch": _branches, "ref": _refs}
 
 
-ResourcesContext = ServerRequestContext[Any, Any]
+RequestContext = ServerRequestContext[Any, Any]
 
 SCHEME: Final = "session://"
 
@@ -378,7 +378,7 @@ class Resources:
         self._spelled = spelled
 
     async def on_list(
-        self, ctx: ResourcesContext, params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         cursor = params.cursor if params is not None else None
         found = await self.ask("list", cursor=cursor)
@@ -399,7 +399,7 @@ class Resources:
         return types.ListResourcesResult(resources=resources, next_cursor=found.value["cursor"])
 
     async def on_templates(
-        self, ctx: ResourcesContext, params: types.PaginatedRequestParams | None
+        self, ctx: RequestContext, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         made = [
             types.ResourceTemplate(
@@ -414,7 +414,7 @@ class Resources:
         return types.ListResourceTemplatesResult(resource_templates=made)
 
     async def on_read(
-        self, ctx: ResourcesContext, params: types.ReadResourceRequestParams
+        self, ctx: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         return types.ReadResourceResult(contents=[await self.content(params.uri)])
 

@@ -47,7 +47,7 @@ Read = SessionMessage | Exception
 
 _STANDARD_OUTPUT: Final = 1
 _PAUSE_SECONDS: Final = 0.05
-_WIRE_END_SECONDS: Final = 10.0
+_CLOSE_SECONDS: Final = 10.0
 """How long calls may take after the end of the input."""
 
 _ENDLESS: Final = "subscriptions/listen"
@@ -110,7 +110,7 @@ class Wire:
                 if isinstance(message, types.JSONRPCRequest) and message.method != _ENDLESS:
                     self._waiting.add(message.id)
                 await self._checked.send(item)
-            with anyio.move_on_after(_WIRE_END_SECONDS):
+            with anyio.move_on_after(_CLOSE_SECONDS):
                 while self._waiting and not self._exit.is_closed:
                     await anyio.sleep(_PAUSE_SECONDS)
 

@@ -393,7 +393,7 @@ _PLACES: Final = 8
 _MOST_NAMED: Final = 20
 
 
-_SHORTEN_ENVELOPE: Final = 600
+_ENVELOPE_BYTES: Final = 600
 """Bytes kept free for what stands around a value or a part of it."""
 
 
@@ -447,7 +447,7 @@ class Reading(msgspec.Struct, kw_only=True, omit_defaults=True):
     def take(self, value: Any, given: PartGiven) -> Any:
         """The value with its long texts cut; None where a part is read, which is then in `text`."""
         if given.part is None and not given.offset:
-            allowed = room(given.budget) - _SHORTEN_ENVELOPE if given.budget else None
+            allowed = room(given.budget) - _ENVELOPE_BYTES if given.budget else None
             found, self.cut = shorten(value, allowed)
             return found
         self.read(value, given)
@@ -456,7 +456,7 @@ class Reading(msgspec.Struct, kw_only=True, omit_defaults=True):
     def read(self, value: Any, given: PartGiven) -> None:
         """Read the part that is asked for into `text`."""
         parts = [text_at(value, given.part or "")]
-        found = passage(parts, given.offset, given.budget, _SHORTEN_ENVELOPE)
+        found = passage(parts, given.offset, given.budget, _ENVELOPE_BYTES)
         self.text, self.offset, self.next = found.text, found.offset, found.next
 
 
@@ -545,12 +545,12 @@ def _escaped(key: Any) -> str:
 
 
 def _shorten_text(text: str, room: int, place: str) -> tuple[str, list[Cut]]:
-    mark = len(_shorten_mark(len(text)).encode())
+    mark = len(_mark_of_cut(len(text)).encode())
     shown = beginning(text, max(room - mark, 0))
-    return shown + _shorten_mark(len(text) - len(shown)), [Cut(place, len(shown), len(text))]
+    return shown + _mark_of_cut(len(text) - len(shown)), [Cut(place, len(shown), len(text))]
 
 
-def _shorten_mark(count: int) -> str:
+def _mark_of_cut(count: int) -> str:
     return f" … {count:,} more characters"
 
 
@@ -573,7 +573,7 @@ class _Shortener:
         return value
 
     def _text(self, text: str, place: str) -> str:
-        mark = _shorten_mark(len(text) - self._length)
+        mark = _mark_of_cut(len(text) - self._length)
         if len(text) <= self._length + len(mark):
             return text
         self.cuts.append(Cut(place, self._length, len(text)))

@@ -19,7 +19,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import ABORTED, json_text, kind_of
 from sessiontree.errors import EntryError, UsageError
 
-_OPEN_BLOCK_DELTAS: Final = {
+_TEXT_OF_DELTA: Final = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "thinking"),
     "input_json_delta": ("partial_json", "input"),
@@ -52,7 +52,7 @@ class OpenBlock:
         text = delta_text(delta)
         if text is None:
             return False
-        self._texts.setdefault(_OPEN_BLOCK_DELTAS[str(kind)][1], []).append(text)
+        self._texts.setdefault(_TEXT_OF_DELTA[str(kind)][1], []).append(text)
         return True
 
     def finished(self) -> dict[str, Any]:
@@ -74,7 +74,7 @@ class OpenBlock:
 
 def delta_text(delta: Mapping[str, Any]) -> str | None:
     """The text of a delta; None for one of another type, or without a text."""
-    keys = _OPEN_BLOCK_DELTAS.get(str(delta.get("type")))
+    keys = _TEXT_OF_DELTA.get(str(delta.get("type")))
     text = delta.get(keys[0]) if keys else None
     return text if isinstance(text, str) else None
 

@@ -163,7 +163,7 @@ class Lines(Widget):
         return strip_of(line, width, is_chosen=number == self.at)
 
 
-_ASKING_CURSOR = "▏"
+_CARET = "▏"
 
 
 class Ask(ModalScreen[str | None]):
@@ -186,7 +186,7 @@ class Ask(ModalScreen[str | None]):
 
     def _show(self, text: str) -> None:
         self._text = text
-        pieces = [Span(f"{self._question}: ", "title"), Span(text), Span(_ASKING_CURSOR, "dim")]
+        pieces = [Span(f"{self._question}: ", "title"), Span(text), Span(_CARET, "dim")]
         self.query_one("#question", Bar).show(pieces)
 
     def on_key(self, event: events.Key) -> None:

@@ -200,7 +200,7 @@ def responses_request(
 ) -> Request:
     """`instructions` and `input` of the Responses API, from the arguments of `turns_of`."""
     turns, notes = turns_of(
-        messages, uuids, model=model, id_limit=RESPONSES_ID_LIMIT, fit=_responses_fit
+        messages, uuids, model=model, id_limit=RESPONSES_ID_LIMIT, fit=_fit_for_responses
     )
     items = ItemMaker(notes)
     made: list[dict[str, Any]] = []
@@ -211,7 +211,7 @@ def responses_request(
     return Request({**lead, "input": made}, notes.warnings())
 
 
-def _responses_fit(turn: SideTurn, notes: RequestNotes) -> SideTurn:
+def _fit_for_responses(turn: SideTurn, notes: RequestNotes) -> SideTurn:
     """The turn with only the parts that Responses accepts; ids only beside their reasoning."""
     if turn.side == "user":
         return turn
