@@ -12,8 +12,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 284,
-    "lines of sessiontree": 93_179,
+    "modules of sessiontree": 285,
+    "lines of sessiontree": 93_204,
     "lines of tests": 98_979,
 }
 

@@ -1,7 +1,7 @@
 """The coding agents whose sessions sessiontree reads and writes: a folder each, a line each here.
 
 A file is recognised by its content, not by its name. An agent's folder holds all that is known of
-it: its object (`base.Agent`) in `__init__`, its reader, which translates a file line by line into
+it: its object (`agent.Agent`) in `__init__`, its reader, which translates a file line by line into
 version 2, so that every reading command works on it, and its writer. `base` has what readers
 share, `writing` what writers share; `atif` is a format without an agent.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Literal
 
-from sessiontree.agents.base import Agent
+from sessiontree.agents.agent import Agent
 from sessiontree.agents.claude_code import ClaudeCode
 from sessiontree.agents.codex import Codex
 from sessiontree.agents.gemini import Gemini

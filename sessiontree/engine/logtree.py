@@ -11,7 +11,7 @@ Invariants: a log only grows, so what a view knows stays true; each fault is rep
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from sessiontree.core.codec import (
     Decode,
@@ -28,9 +28,7 @@ from sessiontree.core.codec import (
 from sessiontree.core.damage import Damage, Findings, ignore
 from sessiontree.core.entry import HEADER, Entry, stored
 from sessiontree.core.header import check_header, is_version_1
-from sessiontree.core.index import TreeIndex
 from sessiontree.core.spill import Fetch
-from sessiontree.engine.walk import Walk
 from sessiontree.errors import NotASessionError
 from sessiontree.storage.lines import (
     Positioned,
@@ -40,6 +38,10 @@ from sessiontree.storage.lines import (
     whole_lines,
 )
 from sessiontree.storage.log import Log
+
+if TYPE_CHECKING:
+    from sessiontree.core.index import TreeIndex
+    from sessiontree.engine.walk import Walk
 
 BLANK: Final = b"\0\r\t \xef\xbb\xbf"
 """The bytes of a blank line."""
@@ -246,6 +248,8 @@ class LogTree:
         end = self.size
         if end and self._log.read(end - 1, 1) == b"\n":
             end -= 1
+        from sessiontree.engine.walk import Walk  # a list of sessions only needs their headers
+
         return Walk(self._log.read, end, self.tree, decode, decode_chain, self._log.find)
 
     @property
@@ -263,6 +267,8 @@ class LogTree:
             else:
                 tree = None
         if tree is None:
+            from sessiontree.core.index import TreeIndex  # as above
+
             tree = self._tree = TreeIndex()
             self._tree_ends_open = False
             if self._is_header_fused:  # its line gives no row

@@ -37,7 +37,6 @@ from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.header import is_version_1
 from sessiontree.engine.logtree import LogTree, find_header
-from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import (
     AgentRecordError,
     FileError,
@@ -57,7 +56,7 @@ from sessiontree.storage.lines import (
 from sessiontree.storage.log import Log, MemoryLog, Moved
 
 if TYPE_CHECKING:
-    from sessiontree.agents.base import Agent
+    from sessiontree.agents.agent import Agent
     from sessiontree.core.damage import Note
     from sessiontree.core.salvage import HeaderStandIn
 
@@ -306,11 +305,14 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
         if not log.readonly:
             raise foreign_refusal(start.agent, log.name)
         from sessiontree.engine.translated import TranslatedFile  # few files are another agent's
+        from sessiontree.engine.walk import gc_paused
 
         with gc_paused():
             return TranslatedFile(log, start.agent)
 
     if log.readonly:
+        from sessiontree.engine.walk import gc_paused
+
         with gc_paused():
             return Migrated(log)
     if not migrate:

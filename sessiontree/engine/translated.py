@@ -18,7 +18,8 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import HEAD
-from sessiontree.agents.base import Agent, AgentFacts, AgentSource, LinePlace, whole_value
+from sessiontree.agents.agent import Agent
+from sessiontree.agents.base import AgentFacts, AgentSource, LinePlace, whole_value
 from sessiontree.agents.codex import rollout_of
 from sessiontree.agents.codex.reader import planned
 from sessiontree.core.codec import lines_in

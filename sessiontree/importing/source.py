@@ -30,8 +30,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import orjson
 
+from sessiontree.agents.agent import Agent
 from sessiontree.agents.base import (
-    Agent,
     EntryDraft,
     LinePlace,
     Reader,

@@ -22,7 +22,7 @@ import msgspec
 from msgspec.structs import replace
 
 from sessiontree.agents import AGENTS, HEAD
-from sessiontree.agents.base import Agent
+from sessiontree.agents.agent import Agent
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.entry import decode_object
 from sessiontree.core.usage import EntryTally, FileCounts, Tally

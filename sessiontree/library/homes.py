@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sessiontree.agents import AGENTS, OF_VERSION_1
-from sessiontree.agents.base import Agent, Home
+from sessiontree.agents.agent import Agent, Home
 from sessiontree.core.header import says_pi
 from sessiontree.errors import ForeignFormatError
 

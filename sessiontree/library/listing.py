@@ -73,7 +73,7 @@ from sessiontree.storage.places import place_of
 from sessiontree.text.preview import shown, told
 
 if TYPE_CHECKING:
-    from sessiontree.agents.base import Agent
+    from sessiontree.agents.agent import Agent
 
 
 Reaches = Callable[[str], bool]

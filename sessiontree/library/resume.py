@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.agents import named
-from sessiontree.agents.base import Agent
+from sessiontree.agents.agent import Agent
 from sessiontree.agents.writing import Loss
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, UsageError, with_step
 from sessiontree.library import lookup

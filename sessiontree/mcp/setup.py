@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 from sessiontree import agents
-from sessiontree.agents.base import Agent
+from sessiontree.agents.agent import Agent
 from sessiontree.errors import UsageError
 from sessiontree.library.root import HOME_VARIABLE, default_root, named_store
 from sessiontree.storage.atomic import create_file, replace_file

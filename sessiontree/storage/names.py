@@ -199,7 +199,7 @@ def read_side_file(fs: FileSystem, path: str, largest: int = LARGEST_RESULT) -> 
 
 
 class AgentFiles(NamedTuple):
-    """The disk, as an agent looks at it; implements `agents.base.Files`."""
+    """The disk, as an agent looks at it; implements `agents.agent.Files`."""
 
     fs: FileSystem
 

@@ -12,9 +12,10 @@ import unicodedata
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sessiontree.agents import base
+from sessiontree.agents import agent
 
 if TYPE_CHECKING:
+    from sessiontree.agents.base import Reader
     from sessiontree.agents.claude_code.writer import ClaudeCodeWriter
 
 _LONGEST: Final = 200  # characters of a folder's name
@@ -22,17 +23,17 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
-class ClaudeCode(base.Agent):
+class ClaudeCode(agent.Agent):
     name = "claude-code"
     program = "Claude Code"
     command = "claude"
-    home = base.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
-    mcp = base.McpEntry("CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"})
+    home = agent.Home("CLAUDE_CONFIG_DIR", ".claude", ("projects",))
+    mcp = agent.McpEntry("CLAUDE_CONFIG_DIR", "", ".claude.json", "mcpServers", {"type": "stdio"})
     keeps_subagents = True
     has_uuids = True
 
     @property
-    def reader(self) -> base.Reader:
+    def reader(self) -> Reader:
         from sessiontree.agents.claude_code.reader import ClaudeCodeReader
 
         return ClaudeCodeReader(self.name)
@@ -59,13 +60,13 @@ class ClaudeCode(base.Agent):
         return stem.startswith("agent-")
 
     def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: base.Files
-    ) -> base.Destination:
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
+    ) -> agent.Destination:
         path = unicodedata.normalize("NFC", cwd)
         folder = re.sub(r"[^a-zA-Z0-9]", "-", path)
         if len(folder) > _LONGEST:
             folder = f"{folder[:_LONGEST]}-{_hash(path)}"
-        return base.Destination(os.path.join(home, folder))
+        return agent.Destination(os.path.join(home, folder))
 
 
 def _hash(path: str) -> str:

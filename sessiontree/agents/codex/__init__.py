@@ -14,9 +14,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from sessiontree.agents import base
+from sessiontree.agents import agent
 
 if TYPE_CHECKING:
+    from sessiontree.agents.base import Reader
     from sessiontree.agents.codex.writer import CodexWriter
 
 FOLDERS: Final = ("sessions", "archived_sessions")
@@ -42,16 +43,16 @@ def rollout_of(path: str) -> Rollout | None:
     return None if found is None else Rollout(path, found[1], found[2] or found[1])
 
 
-class Codex(base.Agent):
+class Codex(agent.Agent):
     name = "codex"
     program = "Codex"
     command = "codex"
-    home = base.Home("CODEX_HOME", ".codex", FOLDERS)
-    mcp = base.McpEntry("CODEX_HOME", ".codex", "config.toml", "mcp_servers")
+    home = agent.Home("CODEX_HOME", ".codex", FOLDERS)
+    mcp = agent.McpEntry("CODEX_HOME", ".codex", "config.toml", "mcp_servers")
     cd_option = "--cd"
 
     @property
-    def reader(self) -> base.Reader:
+    def reader(self) -> Reader:
         from sessiontree.agents.codex.reader import CodexReader
 
         return CodexReader(self.name)
@@ -72,7 +73,7 @@ class Codex(base.Agent):
         return f"codex unarchive {id}" if FOLDERS[1] in file.split(os.sep) else None
 
     def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: base.Files
-    ) -> base.Destination:
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
+    ) -> agent.Destination:
         date = _DATE.match(name)
-        return base.Destination(os.path.join(home, *(date.groups() if date else ())))
+        return agent.Destination(os.path.join(home, *(date.groups() if date else ())))

@@ -15,26 +15,27 @@ from typing import TYPE_CHECKING, Any, Final
 
 import orjson
 
-from sessiontree.agents import base
+from sessiontree.agents import agent
 from sessiontree.core.header import is_file_name
 
 if TYPE_CHECKING:
+    from sessiontree.agents.base import Reader
     from sessiontree.agents.gemini.writer import GeminiWriter
 
 _LARGEST: Final = 1024 * 1024
 _ROOT: Final = ".project_root"
 
 
-class Gemini(base.Agent):
+class Gemini(agent.Agent):
     name = "gemini"
     program = "Gemini CLI"
     command = "gemini"
-    home = base.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
-    mcp = base.McpEntry("GEMINI_CLI_HOME", "", ".gemini/settings.json", "mcpServers")
+    home = agent.Home("GEMINI_CLI_HOME", "", (".gemini/tmp",))
+    mcp = agent.McpEntry("GEMINI_CLI_HOME", "", ".gemini/settings.json", "mcpServers")
     is_in_files = True
 
     @property
-    def reader(self) -> base.Reader:
+    def reader(self) -> Reader:
         from sessiontree.agents.gemini.reader import GeminiReader
 
         return GeminiReader(self.name)
@@ -48,20 +49,20 @@ class Gemini(base.Agent):
         return ["--resume", id]
 
     def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: base.Files
-    ) -> base.Destination:
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
+    ) -> agent.Destination:
         projects = _Projects(home, files)
         folder = projects.folder_of(cwd)
         chats = os.path.join(folder, "chats")
         if folder == projects.hashed(cwd) or projects.owner(folder) is not None:
-            return base.Destination(chats)
-        return base.Destination(chats, (os.path.join(folder, _ROOT), cwd.encode()))
+            return agent.Destination(chats)
+        return agent.Destination(chats, (os.path.join(folder, _ROOT), cwd.encode()))
 
 
 class _Projects:
     """The folders of projects in the folder `tmp` of Gemini CLI."""
 
-    def __init__(self, home: str, files: base.Files) -> None:
+    def __init__(self, home: str, files: agent.Files) -> None:
         self._home = home
         self._runtime = os.path.dirname(home)
         self._files = files

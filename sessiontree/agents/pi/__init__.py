@@ -7,20 +7,21 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
-from sessiontree.agents import base
+from sessiontree.agents import agent
 
 if TYPE_CHECKING:
+    from sessiontree.agents.base import Reader
     from sessiontree.agents.pi.writer import PiWriter
 
 _SESSIONS: Final = "PI_CODING_AGENT_SESSION_DIR"
 
 
-class Pi(base.Agent):
+class Pi(agent.Agent):
     name = "pi"
     program = "the pi coding agent"
     command = "pi"
-    home = base.Home("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS)
-    mcp = base.McpEntry(
+    home = agent.Home("PI_CODING_AGENT_DIR", ".pi/agent", ("sessions",), _SESSIONS)
+    mcp = agent.McpEntry(
         "PI_CODING_AGENT_DIR",
         ".pi/agent",
         "mcp.json",
@@ -31,7 +32,7 @@ class Pi(base.Agent):
     has_uuids = True
 
     @property
-    def reader(self) -> base.Reader:
+    def reader(self) -> Reader:
         from sessiontree.agents.pi.reader import PiReader
 
         return PiReader(self.name)
@@ -45,9 +46,9 @@ class Pi(base.Agent):
         return ["--session", file]
 
     def destination(
-        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: base.Files
-    ) -> base.Destination:
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: agent.Files
+    ) -> agent.Destination:
         if environ.get(_SESSIONS):
-            return base.Destination(home)
+            return agent.Destination(home)
         folder = "--" + re.sub(r"[/\\:]", "-", cwd.lstrip("/")) + "--"
-        return base.Destination(os.path.join(home, folder))
+        return agent.Destination(os.path.join(home, folder))

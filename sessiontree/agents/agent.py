@@ -1,0 +1,118 @@
+"""What is known of one agent: its name, its homes, where it looks for sessions, how it resumes one.
+
+Invariants: nothing here reads a session, so that importing all agents is cheap; an agent touches
+the disk only through `Files`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from sessiontree.agents.base import Reader
+
+_NOTHING: Final[Mapping[str, Any]] = {}
+
+
+class Home(NamedTuple):
+    """Where an agent keeps its sessions.
+
+    A variable that is empty counts as unset, and a value may start with `~`.
+    """
+
+    variable: str  # the environment variable that names the home
+    default: str  # the home without it, below the user's
+    folders: tuple[str, ...]  # the folders with sessions, below the home
+    own_variable: str = ""  # the variable that names the folder of sessions itself
+
+
+class McpEntry(NamedTuple):
+    """Where an agent keeps the MCP servers that it starts."""
+
+    variable: str  # the environment variable that names the folder
+    folder: str  # the folder without it, below the user's home
+    file: str  # the file, below the folder
+    group: str  # the key of the servers
+    kind: Mapping[str, Any] = _NOTHING  # the first keys of each entry
+    note: str = ""  # a further step for the user
+
+
+class Files(Protocol):
+    """Looks at the disk for an agent, which never touches it; nothing it cannot read is there."""
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a folder, sorted."""
+
+    def is_folder(self, path: str) -> bool:
+        """True if a path leads to a folder."""
+
+    def content(self, path: str, largest: int) -> bytes | None:
+        """The bytes of a regular file of at most that size."""
+
+
+class Destination(NamedTuple):
+    """The folder for a new session of an agent, and a file that the agent needs to find it."""
+
+    folder: str
+    side_file: tuple[str, bytes] | None = None
+
+
+class Agent(Protocol):
+    """Everything that is known of one agent; a value here is the default of all agents.
+
+    Importing an agent's folder is cheap: its reader and its writer are imported on first use.
+    """
+
+    name: str  # short and fixed, such as `claude-code`; the prefix of each `customType`
+    program: str  # the agent's name for people
+    command: str  # the program that runs it, and its name where there is little room
+    home: Home
+    mcp: McpEntry
+    is_target: bool = True  # whether `writer` makes sessions for it
+    is_in_files: bool = False  # whether files in one folder with the same id are one session
+    cd_option: str = ""  # of a resume in another folder; empty: the session is converted
+    has_uuids: bool = False  # whether lines have uuids, so that the end of a file gives the same
+    keeps_subagents: bool = False  # whether each subagent that ended has a file of its own
+
+    @property
+    def reader(self) -> Reader:
+        """Reads the agent's session files."""
+
+    def writer(self, source: Any) -> Any:
+        """The `agents.writing.Writer` of a session to convert for the agent."""
+
+    def resume(self, id: str, file: str) -> list[str]:
+        """The arguments of `command` that continue a session, given its id and its file."""
+
+    def own_id(self, file: str) -> str | None:
+        """The id by which the agent knows a session, as the file's name gives it; else None."""
+        return None
+
+    def id_in_name(self, stem: str, given: str) -> str | None:
+        """The session's id where the file's name decides it, not the lines; else None.
+
+        Args:
+            stem: the file's name without its suffix.
+            given: the id in the lines.
+        """
+        return None
+
+    def is_of_subagent(self, stem: str) -> bool:
+        """True if a file of this name has one subagent of a session."""
+        return False
+
+    def unarchive(self, id: str, file: str) -> str | None:
+        """The command that a session needs before its resume; None if it is not archived."""
+        return None
+
+    def destination(
+        self, home: str, cwd: str, name: str, environ: Mapping[str, str], files: Files
+    ) -> Destination:
+        """Where the agent looks for a session of a working directory.
+
+        Args:
+            home: the first of the agent's folders of sessions.
+            cwd: the real path of the working directory.
+            name: the name that the agent gives the file.
+        """
