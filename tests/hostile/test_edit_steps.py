@@ -13,7 +13,6 @@ from typing import Any, ClassVar
 import pytest
 
 from sessiontree import Session, TooMuchError
-from sessiontree.core import migrate
 from sessiontree.core.steps import Steps
 from sessiontree.edits.diff import counted_diff_of, counts_of, runs
 from sessiontree.edits.patch import Hunk, applied, parse_numbered
@@ -227,7 +226,7 @@ def test_a_line_of_codex_is_hashed_a_few_times(
         hashed["bytes"] += len(name)
         return sha1(name, **more)
 
-    monkeypatch.setattr(migrate.hashlib, "sha1", counted)  # type: ignore[attr-defined]
+    monkeypatch.setattr(hashlib, "sha1", counted)
     size = 200_000
     with opened("codex_items_in_a_compaction", tmp_path, size) as session:
         assert session.stats().types["message"] > 1_000
