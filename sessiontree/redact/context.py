@@ -1077,7 +1077,7 @@ CREDENTIALS: Final = (
     ),
     Rule(
         ASSIGNED,
-        'what a password, token or secret is set to, and a key to a value that looks random',
+        "what a password, token or secret is set to, and a key to a value that looks random",
         re.compile(_assigned(KEYWORD)),
         (
             *("pass", "pwd", "secret", "token", "credential", "key", "kennwort", "senha", "pw"),
