@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 MOST: Final = {
     "modules of sessiontree": 285,
     "lines of sessiontree": 93_204,
-    "lines of tests": 98_979,
+    "lines of tests": 98_981,
 }
 
 
