@@ -6,13 +6,20 @@ the disk only through `Files`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from sessiontree.agents.base import Reader
 
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOTHING: Final[Mapping[str, Any]] = {}
+
+
+def is_uuid(text: str) -> bool:
+    """True if a text is a UUID as agents write it, in lower case."""
+    return _UUID.fullmatch(text) is not None
 
 
 class Home(NamedTuple):

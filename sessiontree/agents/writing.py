@@ -28,6 +28,7 @@ from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import msgspec
 
+from sessiontree.agents.agent import is_uuid
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers.reading import Media, SentCall, stand_in
 from sessiontree.context.providers.values import RequestNotes, clean_value, object_in
@@ -230,6 +231,11 @@ class SessionSource(Protocol):
 
     def derived_uuid(self, uuid: str, number: int) -> str:
         """A uuid for the `number`th line made from an entry."""
+
+
+def session_uuid(source: SessionSource) -> str:
+    """The session's id if it is a UUID, else one derived from it, the same each time."""
+    return source.id if is_uuid(source.id) else source.derived_uuid(source.id, 0)
 
 
 class SideFile(NamedTuple):

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _LONGEST: Final = 200  # characters of a folder's name
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 class ClaudeCode(agent.Agent):
@@ -48,13 +47,13 @@ class ClaudeCode(agent.Agent):
 
     def own_id(self, file: str) -> str | None:
         stem = os.path.basename(file).removesuffix(".jsonl")
-        return stem if _UUID.fullmatch(stem) else None
+        return stem if agent.is_uuid(stem) else None
 
     def id_in_name(self, stem: str, given: str) -> str | None:
         """The name, for the lines may hold the id of the session that this one continues."""
         if self.is_of_subagent(stem):
             return f"{given}.{stem}"
-        return stem if _UUID.fullmatch(stem) else None
+        return stem if agent.is_uuid(stem) else None
 
     def is_of_subagent(self, stem: str) -> bool:
         return stem.startswith("agent-")

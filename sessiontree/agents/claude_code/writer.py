@@ -41,6 +41,7 @@ from itertools import pairwise, takewhile
 from typing import Any, Final
 
 from sessiontree.agents import writing
+from sessiontree.agents.agent import is_uuid
 from sessiontree.agents.claude_code.lines import as_line, is_carried
 from sessiontree.context.providers import reading
 from sessiontree.context.providers.anthropic import source_of
@@ -415,7 +416,6 @@ def _whole_messages(source: writing.SessionSource) -> dict[int, list[int]]:
     return found
 
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _NOT_IN_ID: Final = re.compile(r"[^\w.\-]+")
 
 _LOSS_OF_TYPE: Final = {
@@ -439,8 +439,7 @@ class ClaudeCodeWriter:
     def __init__(self, source: writing.SessionSource) -> None:
         self.source = source
         self._losses = source.losses
-        is_uuid = _UUID.fullmatch(source.id) is not None
-        self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
+        self.session_id = writing.session_uuid(source)
         self._uuids = frozenset(source.tree.uuids)
         self._used: set[str] = set()  # those of the session that lines have, in any file
         self._numbers: dict[str, int] = {}  # by uuid: the lines with a uuid derived from it
@@ -545,7 +544,7 @@ class ClaudeCodeWriter:
         number = self._numbers.get(wanted)
         if number is None:
             number = self._numbers[wanted] = 0
-            if wanted not in self._used and _UUID.fullmatch(wanted):
+            if wanted not in self._used and is_uuid(wanted):
                 self._used.add(wanted)
                 return wanted
         while True:

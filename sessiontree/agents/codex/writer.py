@@ -40,7 +40,6 @@ from sessiontree.core.usage import Usage, usage_of
 VERSION: Final = "0.169.0"
 """The version of Codex whose files these are like."""
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OPENAI_MODEL: Final = re.compile(r"(gpt|codex|o\d)\b", re.IGNORECASE)
 
 
@@ -75,8 +74,7 @@ class CodexWriter:
     def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
-        is_uuid = _UUID.fullmatch(source.id) is not None
-        self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
+        self.session_id = writing.session_uuid(source)
         self._time = source.header.timestamp or writing.LONG_AGO
         metadata = source.header.get("metadata")
         self._facts: dict[str, Any] = metadata if isinstance(metadata, dict) else {}

@@ -44,7 +44,6 @@ from sessiontree.core.header import origin_at
 from sessiontree.core.message import Message, calls_of, is_prompt, kind_of, result_ids
 from sessiontree.core.usage import usage_of
 
-_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _GOOGLE_MODEL: Final = re.compile(r"(gemini|gemma)\b", re.IGNORECASE)
 _LEAD: Final = "(The user's text follows.)\n"
 _LOST_NOTES: Final = {
@@ -94,8 +93,7 @@ class GeminiWriter:
     def __init__(self, source: writing.SessionSource) -> None:
         self._source = source
         self._losses = source.losses
-        is_uuid = _UUID.fullmatch(source.id) is not None
-        self.session_id = source.id if is_uuid else source.derived_uuid(source.id, 0)
+        self.session_id = writing.session_uuid(source)
         self._time = source.header.timestamp or writing.LONG_AGO
         self._place = source.header.uuid  # of the last line
         self._digest = b""  # of the message that is taken apart
