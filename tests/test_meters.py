@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 285,
-    "lines of sessiontree": 93_204,
+    "lines of sessiontree": 93_211,
     "lines of tests": 98_981,
 }
 
