@@ -82,7 +82,7 @@ FIRST: Final = 120
 BROAD: Final = (
     "tests/cli/test_called.py",
     "tests/cli/test_printed.py",
-    "tests/library/test_told.py",
+    "tests/history/test_told.py",
     "tests/importing/test_stepwise.py",
     "tests/page/test_printed.py",
 )

@@ -1,7 +1,7 @@
 """The tokens and costs of sessions are those that ccusage adds up, to the cent.
 
 Set `CCUSAGE` to the program of the npm package `ccusage`. Where the two differ on purpose, the
-guide to your sessions says why, and `tests/library/test_spending.py` holds it.
+guide to your sessions says why, and `tests/views/test_spent.py` holds it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sessiontree.library.spending import CountedFile, spending_of
 from sessiontree.views.costs import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
-from tests.formats.conftest import CORPUS, NO_CORPUS
+from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home, said, used
 
 pytestmark = pytest.mark.skipif(

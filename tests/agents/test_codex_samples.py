@@ -9,7 +9,7 @@ import pytest
 
 from sessiontree import Session, Store
 from tests.agents.codex_samples import SAMPLES
-from tests.agents.test_codex import sent
+from tests.agents.test_real_codex import sent
 
 VERSIONS = sorted(SAMPLES.iterdir())
 

@@ -1,198 +1,180 @@
-"""What Gemini CLI resumes of a chat is what sessiontree reads of it.
-
-The real CLI runs offline with answers from a file; its own recorder makes random chats. Set
-`GEMINI_CLI` to the `gemini.js` of the npm package `@google/gemini-cli`, for Node 20 or newer.
-`python -m tests.agents.test_gemini` makes the samples in `fixtures/agents/gemini` anew.
-"""
+"""Gemini CLI's chats: the document and the log."""
 
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import tempfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sessiontree import Session, Store, import_session
-from sessiontree.agents.gemini.messages import content_of
-from tests.agents.cleaning import cleaned
+from sessiontree import Session, TooMuchError
+from sessiontree.agents import base, recognise
+from sessiontree.library.listing import facts_of
+from tests.support.transcripts import written
 
-PROGRAM = os.environ.get("GEMINI_CLI", "")
-CHATS = int(os.environ.get("SESSIONTREE_AGENT_SESSIONS", "50"))
-"""The random chats; a hundred take a second."""
+Line = dict[str, Any]
 
-SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents" / "gemini" / "0.61.0"
-_installed = pytest.mark.skipif(
-    not (PROGRAM and shutil.which("node")),
-    reason="Gemini CLI is not installed: set GEMINI_CLI to the path of its gemini.js",
-)
-
-Json = dict[str, Any]
-Told = list[tuple[str, Any]]
-"""Roles, and contents or the ids of results."""
+AT = "2026-01-01T00:00:00.000Z"
+META: Line = {"sessionId": "g-1", "projectHash": "h", "kind": "main"}
+META |= {"startTime": AT, "lastUpdated": AT}
 
 
-def said_by(script: str, *arguments: object) -> Iterator[Json]:
-    """The JSON lines of a script beside this module, which asks Gemini CLI."""
-    program = str(Path(__file__).with_name(f"{script}.mjs"))
-    command = ["node", program, str(Path(PROGRAM).parent), *map(str, arguments)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=300)
-    yield from map(json.loads, done.stdout.splitlines())
+def user(id: str, content: Any) -> Line:
+    return {"id": id, "timestamp": "2026-01-01T00:00:01.000Z", "type": "user", "content": content}
 
 
-def read(file: Path | str) -> Told:
-    """What sessiontree reads of a chat."""
+def gemini(id: str, content: str, **more: Any) -> Line:
+    return {**user(id, content), "type": "gemini", "model": "gemini-pro", **more}
+
+
+RESPONSE = {"id": "c1", "name": "ls", "response": {"output": "out"}}
+CALL: Line = {"id": "c1", "name": "ls", "args": {"path": "."}, "status": "success"}
+CALL["result"] = [{"functionResponse": RESPONSE}]
+
+
+def log(path: Path, *lines: Line) -> Path:
+    return written(path, (META, *lines))
+
+
+def document(path: Path, *messages: Line) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({**META, "messages": messages}, indent=2))
+    return path
+
+
+def texts(session: Session) -> list[Any]:
+    contents = [message["content"] for message in session.context().messages]
+    return [said if isinstance(said, str) else said[0].get("text") for said in contents]
+
+
+THOUGHT = {"subject": "Look", "description": "around"}
+TOKENS = {"input": 3, "output": 4, "total": 7}
+MESSAGES = [
+    user("u1", [{"text": "list"}]),
+    {**user("i1", "a note"), "type": "info"},
+    gemini("g1", "done", thoughts=[THOUGHT], toolCalls=[CALL], tokens=TOKENS),
+]
+
+
+@pytest.mark.parametrize("made", [log, document])
+def test_a_gemini_chat_becomes_a_conversation(tmp_path: Path, made: Any) -> None:
+    file = made(tmp_path / "session.json", *MESSAGES)
     with Session.open(file, readonly=True) as session:
-        assert session.damage == session.verify() == [], file
-        assert session.notes == [], file
-        messages = session.context(verbatim=True).messages
-    return list(as_told(messages))
-
-
-def as_told(messages: Iterable[Any]) -> Iterator[tuple[str, Any]]:
-    for message in messages:
-        content = message["content"]
-        if message["role"] == "toolResult":
-            yield "result", message["toolCallId"]
-        elif content:
-            blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
-            yield message["role"], blocks
-
-
-def resumed(history: list[Json]) -> Told:
-    """The same of what Gemini CLI resumes, which has each result up to three times."""
-    told: Told = []
-    for turn in history:
-        parts = turn["content"]["parts"]
-        ids = [part["functionResponse"]["id"] for part in parts if "functionResponse" in part]
-        for id in ids:
-            if ("result", id) not in told:
-                told.append(("result", id))
-        rest = [part for part in parts if "functionResponse" not in part]
-        role = "assistant" if turn["content"]["role"] == "model" else "user"
-        if rest:
-            told.append((role, list(map(_as_block, rest))))
-    return told
-
-
-def _as_block(part: Json) -> Any:
-    if "functionCall" not in part:
-        return content_of([part])[0]
-    call = part["functionCall"]
-    named = {"id": call["id"], "name": call["name"], "arguments": call["args"]}
-    return {"type": "toolCall", **named}
-
-
-@_installed
-def test_random_chats_are_read_as_gemini_resumes_them(tmp_path: Path) -> None:
-    for number, made in enumerate(said_by("gemini_random", tmp_path / "chats", CHATS)):
-        told = resumed(made["history"])
-        assert read(made["file"]) == told, made["file"]
-        done = import_session(made["file"], tmp_path / str(number))
-        assert read(done.file) == told, made["file"]
-        assert import_session(made["file"], tmp_path / str(number)).new == 0
-
-
-def answer(*parts: Json, tokens: int = 10) -> Json:
-    usage = {"promptTokenCount": tokens, "candidatesTokenCount": 5, "totalTokenCount": tokens + 5}
-    usage |= {"cachedContentTokenCount": 3, "thoughtsTokenCount": 2}
-    content = {"role": "model", "parts": list(parts)}
-    candidates = [{"content": content, "finishReason": "STOP"}]
-    return {"candidates": candidates, "usageMetadata": usage}
-
-
-def called(name: str, **arguments: Any) -> Json:
-    return {"functionCall": {"name": name, "args": arguments}}
-
-
-THOUGHT = {"text": "**Looking** I list the folder", "thought": True}
-LIST = called("list_directory", dir_path=".")
-
-
-def run(home: Path, prompt: str, answers: Iterable[Json], *arguments: str) -> None:
-    """Gemini CLI, with answers from a file and no network."""
-    project = home / "project"
-    project.mkdir(parents=True, exist_ok=True)
-    (project / "notes.txt").write_text("a note\n")
-    fake = home / "answers.jsonl"
-    lines = [{"method": "generateContentStream", "response": [each]} for each in answers]
-    fake.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    given = {"HOME": str(home), "PATH": os.environ["PATH"], "GEMINI_API_KEY": "none"}
-    given |= {"GEMINI_CLI_TRUST_WORKSPACE": "true"}
-    command = ["node", PROGRAM, "-m", "gemini-2.5-pro", "--fake-responses-non-strict", str(fake)]
-    command += [*arguments, "-p", prompt]
-    subprocess.run(
-        command,
-        cwd=project,
-        env=given,
-        check=True,
-        capture_output=True,
-        stdin=subprocess.DEVNULL,
-        timeout=300,
-    )
-
-
-def play(home: Path) -> Path:
-    """The chat of two runs, the second of which resumes the first."""
-    run(home, "list the files", [answer(THOUGHT, LIST), answer({"text": "One file."})])
-    both = answer(THOUGHT, LIST, called("read_file", file_path="gone.txt"), tokens=20)
-    answers = [both, answer({"text": "Still one file."}, tokens=30)]
-    run(home, "list them again", answers, "--resume", "latest")
-    run(home, "thanks", [answer({"text": "Gladly."})], "--resume", "latest")
-    return min((home / ".gemini" / "tmp" / "project" / "chats").glob("*.jsonl"))
-
-
-PLAYED = ["user", "assistant", "result", "assistant"]
-PLAYED += ["user", "assistant", "result", "result", "assistant", "user", "assistant"]
-
-
-@_installed
-def test_a_chat_of_the_real_program_is_one_session_without_side_branches(tmp_path: Path) -> None:
-    file = play(tmp_path)
-    ((asked),) = said_by("gemini_history", file)
-    told = read(file)
-    assert told == resumed(asked["history"])
-    assert [role for role, _ in told] == PLAYED
-    with Session.open(file, readonly=True) as session:
-        assert len(session.branches()) == 1
-        assert session.header["cwd"] == str(tmp_path / "project")
-        assert session.stats().usage.output == 5 * (5 + 2)
-    (listed,) = Store(file.parent).list(report=pytest.fail)
-    assert (listed.first_message, listed.cwd) == ("list the files", str(tmp_path / "project"))
-
-
-def test_the_samples_are_read_as_gemini_resumed_them() -> None:
-    files = sorted(SAMPLES.rglob("session-*.jsonl"))
-    assert files
-    histories = json.loads((SAMPLES / "resumed.json").read_text())
-    for file in files:
-        assert read(file) == resumed(histories[file.name])
-
-
-def write_samples(home: Path) -> None:
-    play(home)
-    shutil.rmtree(SAMPLES, ignore_errors=True)
-    chats = home / ".gemini" / "tmp" / "project"
-    histories: dict[str, Any] = {}
-    for file in sorted((chats / "chats").glob("*.jsonl")):
-        made = SAMPLES / "tmp" / "project" / "chats" / file.name
-        made.parent.mkdir(parents=True, exist_ok=True)
-        lines = [
-            cleaned(json.loads(line), str(home), "/home/user")
-            for line in file.read_text().splitlines()
+        assert session.id == "g-1"
+        first, answer, result = session.context().messages
+        assert first == {"role": "user", "content": [{"type": "text", "text": "list"}]}
+        assert answer["content"] == [
+            {"type": "thinking", "thinking": "Look\naround"},
+            {"type": "text", "text": "done"},
+            {"type": "toolCall", "id": "c1", "name": "ls", "arguments": {"path": "."}},
         ]
-        made.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines))
-        (asked,) = said_by("gemini_history", made)
-        histories[file.name] = asked["history"]
-    (SAMPLES / "tmp" / "project" / ".project_root").write_text("/home/user/project")
-    (SAMPLES / "resumed.json").write_text(json.dumps(histories, indent=1, ensure_ascii=False))
+        assert (answer["model"], answer["usage"]["total"]) == ("gemini-pro", 7)
+        assert (result["toolCallId"], result["content"][0]["text"]) == ("c1", "out")
+        assert session.context().warnings == []
+        assert session.damage == session.verify() == []
+        assert session.find(type="custom")[0]["customType"] == "gemini:info"
+        for message in MESSAGES:
+            assert json.loads(session.original(message["id"])) == message
 
 
-if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        write_samples(Path(folder))
+def test_a_repeated_message_id_replaces_the_message(tmp_path: Path) -> None:
+    later = [gemini("g1", "partial"), gemini("g1", "whole"), user("u2", "next")]
+    file = log(tmp_path / "s.jsonl", user("u1", "first"), *later, user("u1", "first, mended"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["first, mended", "whole", "next"]
+        assert [e["customType"] for e in session.find(type="custom")] == ["gemini:replaced"]
+
+
+@pytest.mark.parametrize(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
+def test_a_rewind_removes_a_message_and_all_after(tmp_path: Path, id: str, left: list[str]) -> None:
+    turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two"), gemini("g2", "2")]
+    file = log(tmp_path / "s.jsonl", *turns, {"$rewindTo": id}, user("u3", "new"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == [*left, "new"]
+
+
+def test_a_set_of_messages_replaces_the_conversation(tmp_path: Path) -> None:
+    turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two")]
+    messages = [turns[0], {**user("i", "a note"), "type": "info"}, gemini("g1", "shorter")]
+    patch = {"$set": {"messages": messages, "lastUpdated": "t"}}
+    file = log(tmp_path / "s.jsonl", *turns, patch, {"$set": {"summary": "S"}}, user("u4", "new"))
+    with Session.open(file, readonly=True) as session:
+        assert texts(session) == ["one", "shorter", "new"]
+    head = file.read_bytes()
+    found = recognise(head)
+    assert found is not None
+    facts = found.reader.facts(head, head)
+    assert (facts.id, facts.name, facts.first_message) == ("g-1", "S", "one")
+
+
+@pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.99])
+def test_a_cut_document_gives_the_messages_before_the_cut(tmp_path: Path, left: float) -> None:
+    file = document(tmp_path / "s.json", *(user(f"u{n}", f"say {n}") for n in range(50)))
+    content = file.read_bytes()
+    file.write_bytes(content[: int(len(content) * left)])
+    with Session.open(file, readonly=True) as session:
+        told = texts(session)
+        assert told == [f"say {n}" for n in range(len(told))]
+        assert len(told) >= int(50 * left) - 3
+        (found,) = session.damage
+        assert found.kind == "cut short"
+        assert found.line > 5 * len(told)
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+def test_a_documents_facts_do_not_depend_on_its_layout(tmp_path: Path, indent: int | None) -> None:
+    file = tmp_path / "session-1.json"
+    chat = {**META, "lastUpdated": "2025-10-01T10:01:00.000Z", "messages": MESSAGES}
+    file.write_text(json.dumps(chat, indent=indent))
+    told = facts_of(str(file))
+    assert told.first_message == "list"
+    assert told.modified == "2025-10-01T10:01:00.000Z"
+
+
+def test_a_response_that_is_an_object_keeps_its_letters(tmp_path: Path) -> None:
+    response = {"functionResponse": {"id": "c1", "response": {"größe": 5}}}
+    file = log(tmp_path / "s.jsonl", gemini("g1", "", toolCalls=[{**CALL, "result": [response]}]))
+    with Session.open(file, readonly=True) as session:
+        assert session.context().messages[-1]["content"][0]["text"] == '{"größe": 5}'
+
+
+def test_the_first_message_of_a_chat_is_the_first_with_a_text(tmp_path: Path) -> None:
+    image = {"inlineData": {"mimeType": "image/png", "data": "AAAA"}}
+    file = log(tmp_path / "s.jsonl", user("u1", [image]), user("u2", "hello"))
+    assert facts_of(str(file)).first_message == "hello"
+
+
+@pytest.mark.parametrize("make", [log, document])
+def test_very_many_messages_that_no_agent_writes_are_refused(
+    make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_SHORT", 3)
+    short = [{"id": f"i{n}", "type": "user", "content": "x"} for n in range(4)]
+    with Session.open(make(tmp_path / "a.jsonl", *short[:3]), readonly=True) as session:
+        assert texts(session) == ["x"] * 3
+    with pytest.raises(TooMuchError, match=r"more than 3 \w+( or calls)? of less than 100 bytes"):
+        Session.open(make(tmp_path / "b.jsonl", *short), readonly=True)
+
+
+def test_very_many_calls_that_no_agent_writes_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_SHORT", 3)
+    calls = [{"id": f"c{n}", "name": "t", "args": {}, "result": []} for n in range(8)]
+    asked = {"id": "i", "type": "gemini", "content": "x", "toolCalls": calls}
+    with pytest.raises(TooMuchError, match="more than 3 messages or calls of less than 100 bytes"):
+        Session.open(log(tmp_path / "a.jsonl", asked), readonly=True)
+    asked["toolCalls"] = calls[:2]
+    with Session.open(log(tmp_path / "b.jsonl", asked), readonly=True) as session:
+        assert len(session.context().messages) == 3
+
+
+def test_a_long_chat_may_have_as_many_short_lines_as_there_is_room_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(base, "MOST_SHORT", 3)
+    long = {"id": "long", "type": "user", "content": "x" * 250 * 10}
+    lines = [{"$set": {"a": number}} for number in range(10)]
+    with Session.open(log(tmp_path / "a.jsonl", long, *lines), readonly=True) as session:
+        assert len(session.find(type="custom")) == 10

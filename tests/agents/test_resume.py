@@ -24,10 +24,10 @@ import pytest
 from sessiontree import Session
 from sessiontree.library.listing import facts_of
 from sessiontree.library.resume import Resumption, plan
-from tests.agents import claude_code, codex_driver, test_gemini
+from tests.agents import claude_code, codex_driver, test_real_gemini
 from tests.agents.codex_driver import running
+from tests.agents.test_pi import PI
 from tests.examples.provider import provider
-from tests.formats.test_pi import PI
 from tests.support.grown import flat, grown
 from tests.support.saying import IMAGE
 
@@ -114,7 +114,7 @@ def sent_by_gemini(home: Path, made: Resumption) -> list[Message]:
     with google() as (address, requests):
         environment = {"HOME": str(home), "GEMINI_API_KEY": "none"}
         environment |= {"GOOGLE_GEMINI_BASE_URL": address, "GEMINI_CLI_TRUST_WORKSPACE": "true"}
-        command = ["node", test_gemini.PROGRAM, "-m", "gemini-2.5-pro", *made.command[1:]]
+        command = ["node", test_real_gemini.PROGRAM, "-m", "gemini-2.5-pro", *made.command[1:]]
         _run([*command, "-p", NEXT], made.cwd, environment)
     contents = requests[-1]["contents"]
     return [message for content in contents for message in _messages_of(content)]
@@ -192,7 +192,7 @@ AGENTS = [
     for name, sends, there in (
         ("claude-code", sent_by_claude_code, claude_code.program() is not None),
         ("codex", sent_by_codex, codex_driver.program() is not None),
-        ("gemini", sent_by_gemini, bool(test_gemini.PROGRAM) and has_node),
+        ("gemini", sent_by_gemini, bool(test_real_gemini.PROGRAM) and has_node),
         ("pi", sent_by_pi, bool(PI) and has_node),
     )
 ]

@@ -15,8 +15,8 @@ from sessiontree.cli.screen import Screen, path_in
 from sessiontree.core.display import one_line, printable
 from sessiontree.text.columns import cut_start
 from sessiontree.views.words import without_path
+from tests.agents.test_claude_code_queue import NOTE
 from tests.cli.test_tree import in_terminal
-from tests.formats.test_claude_code_queue import NOTE
 from tests.support.conversation import HEADER, line, message, opened, write
 from tests.support.terminal import done, run
 from tests.support.transcripts import (

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, Store
-from tests.formats.conftest import SESSION
+from tests.agents.conftest import SESSION
 from tests.support.sessions import said
 from tests.support.terminal import done, printed_json, refused, run
 from tests.support.transcripts import user, written

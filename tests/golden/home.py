@@ -20,8 +20,8 @@ from typing import Any, Final
 from uuid import UUID
 
 from fixtures.source.case import blob, sealed, spelled
-from tests.library.agents import AGENTS, Agent, ClaudeCode, Codex, environment, stamp
-from tests.library.edits import Edit, Outcome, Pair
+from tests.history.agents import AGENTS, Agent, ClaudeCode, Codex, environment, stamp
+from tests.history.edits import Edit, Outcome, Pair
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 BEGAN: Final = datetime(2029, 10, 1, 8, tzinfo=UTC)

@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.history.replay import KnownContent
-from tests.formats.conftest import CORPUS, NO_CORPUS
+from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.support.enough import ENOUGH
 
 needs_corpus = pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)

@@ -10,7 +10,7 @@ import pytest
 
 from sessiontree import Damage, Session
 from sessiontree.importing.importer import ImportResult, import_session
-from tests.formats.conftest import state_of, untouched
+from tests.agents.conftest import state_of, untouched
 from tests.support.transcripts import Line, assistant, user
 
 __all__ = ["untouched"]

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from sessiontree import Session, SessionTreeError
 from sessiontree.importing.importer import import_session
+from tests.agents import test_codex, test_gemini, test_gemini_today, test_pi
+from tests.agents.test_claude_code_threads import CHAINS
 from tests.cli.printing import steady
-from tests.formats import test_codex, test_gemini, test_gemini_today, test_pi
-from tests.formats.test_claude_code_threads import CHAINS
 from tests.support.transcripts import Line, assistant, line, result, user, written
 
 EXPECTED: Final = Path(__file__).parent / "stepwise.txt"

@@ -18,7 +18,7 @@ from sessiontree.importing import backup as backups
 from sessiontree.importing.backup import Backup, BackupResult
 from sessiontree.importing.importer import import_session
 from sessiontree.storage.fs import LOCK
-from tests.formats.conftest import state_of
+from tests.agents.conftest import state_of
 from tests.importing.conftest import damage_in, messages
 from tests.support.faultydisk import Fault, FaultyDisk
 from tests.support.homes import (

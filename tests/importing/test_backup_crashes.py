@@ -13,7 +13,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.importing.backup import Backup
 from sessiontree.storage.fs import DISK, FileSystem
-from tests.formats.conftest import state_of
+from tests.agents.conftest import state_of
 from tests.importing.conftest import damage_in, messages
 from tests.importing.test_crashes import Dying, at_each_change
 from tests.support.faultydisk import Fault, FaultyDisk, faults

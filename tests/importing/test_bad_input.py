@@ -10,9 +10,9 @@ import pytest
 
 from sessiontree import NothingToDoError, Session, SessionTreeError
 from sessiontree.importing.importer import import_session
-from tests.formats import test_pi
-from tests.formats.conftest import state_of
-from tests.formats.test_bad_input import ALL, LOGS, Make, odd_versions
+from tests.agents import test_pi
+from tests.agents.conftest import state_of
+from tests.agents.test_bad_input import ALL, LOGS, Make, odd_versions
 from tests.importing.conftest import damage_in, imported, without_origins
 from tests.support.files import kinds_in
 from tests.support.terminal import done, refused

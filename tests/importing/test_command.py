@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session, SessionExistsError, import_session
-from tests.formats import test_codex, test_gemini, test_pi
-from tests.formats.conftest import SESSION, state_of
+from tests.agents import test_codex, test_gemini, test_pi
+from tests.agents.conftest import SESSION, state_of
 from tests.importing.conftest import SUBAGENT, messages, touched
 from tests.support.terminal import done, driving, printed_json, refused, run
 from tests.support.transcripts import assistant, user, with_subagent, written

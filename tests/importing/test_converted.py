@@ -15,7 +15,7 @@ from sessiontree import Session
 from sessiontree.core.message import text_of
 from sessiontree.errors import NothingToDoError
 from sessiontree.importing.importer import import_session
-from tests.formats.conftest import CORPUS, NO_CORPUS
+from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.importing.conftest import damage_in, messages
 from tests.support.pi_trees import PiShaped
 from tests.support.transcripts import user, written

@@ -13,7 +13,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
 from sessiontree.storage.fs import Disk
-from tests.formats.conftest import state_of
+from tests.agents.conftest import state_of
 from tests.importing.conftest import assert_same, damage_in, imported, messages
 from tests.support.transcripts import Line, assistant, user, written
 

@@ -12,11 +12,11 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
+from tests.agents import test_codex, test_gemini, test_pi
+from tests.agents.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
+from tests.agents.test_bad_input import ALL, Make
+from tests.agents.test_claude_code_threads import CHAINS, _any_transcript
 from tests.fixtures.test_conformance import FIXTURES
-from tests.formats import test_codex, test_gemini, test_pi
-from tests.formats.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, SESSION
-from tests.formats.test_bad_input import ALL, Make
-from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import SUBAGENT, damage_in, imported, touched
 from tests.support.transcripts import CALL, assistant, compressed, result, user, written
 

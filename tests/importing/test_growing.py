@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
 from sessiontree.library.listing import facts_of
-from tests.formats import test_codex, test_gemini, test_pi
-from tests.formats.conftest import NO_CORPUS, SESSION
-from tests.formats.test_bad_input import LOGS, Make
-from tests.formats.test_claude_code_threads import CHAINS, _any_transcript
+from tests.agents import test_codex, test_gemini, test_pi
+from tests.agents.conftest import NO_CORPUS, SESSION
+from tests.agents.test_bad_input import LOGS, Make
+from tests.agents.test_claude_code_threads import CHAINS, _any_transcript
 from tests.importing.conftest import damage_in, imported, messages, touched, without_origins
 from tests.importing.test_formats import REAL
 from tests.support.transcripts import Line, assistant, encoded, line, result, user, written

@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
-from tests.formats.test_bad_input import claude_code
+from tests.agents.test_bad_input import claude_code
 from tests.support.transcripts import user
 
 

@@ -1,5 +1,17 @@
-"""The sessions that many tests here start from."""
+from __future__ import annotations
 
-from tests.support.started import file, session
+from pathlib import Path
 
-__all__ = ["file", "session"]
+import pytest
+
+from sessiontree import Store
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "chat.jsonl"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "store")

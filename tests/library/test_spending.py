@@ -1,220 +1,242 @@
-"""What each answer spent: when, on which model, and whether its cost is reported elsewhere."""
+"""What many sessions cost: rows by day, project, model and agent; nothing counts twice."""
 
 from __future__ import annotations
 
-import shutil
+import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.core.usage import Usage
+from sessiontree.agents import recognise
+from sessiontree.core.usage import FileCounts, Usage
 from sessiontree.library.counts import Counter
-from sessiontree.library.listing import facts_of
-from sessiontree.views.costs import Spent, costs, load, unreported
-from tests.formats.test_bad_input import LOGS
-from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home
-from tests.support.transcripts import assistant, user, written
+from sessiontree.library.listing import SessionInfo, facts_of
+from sessiontree.library.spending import By, CountedFile, Spending, spending_of, totals_of
+from sessiontree.views.costs import Prices
+from tests.agents import test_codex
+from tests.support.sessions import chat
+from tests.support.terminal import utc
+from tests.support.transcripts import user, written
+from tests.views.test_spent import answered, cost_state
 
-TOKENS = {"input_tokens": 10, "output_tokens": 5}
-
-
-def answered(uuid: str, parent: str, id: str, second: int, model: str) -> dict[str, Any]:
-    line = assistant(uuid, parent, id)
-    line["message"] |= {"usage": TOKENS, "model": model}
-    return {**line, "timestamp": f"2026-02-10T21:11:{second:02}.000Z"}
+AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
 
 
-def cost_state(**costs: float) -> dict[str, Any]:
-    models = {model.replace("_", "-"): {"costUSD": cost} for model, cost in costs.items()}
-    return {"type": "cost-state", "modelUsage": models}
+def cheap(usage: dict[str, int], model: str, **about: Any) -> Any:
+    """A dollar for each token written; models named `odd` have no price."""
+    if model == "odd":
+        raise LookupError(model)
+    price = SimpleNamespace(output=1)
+    return SimpleNamespace(total_price=usage.get("output_tokens", 0), model_price=price)
 
 
-def spent_in(file: Path) -> list[Spent]:
-    with Session.open(file, readonly=True) as session:
-        return costs(session.cursor)
+PRICES = Prices(cheap, dict, "test")
 
 
-def test_a_cost_that_claude_code_reports_covers_the_answers_before_it(tmp_path: Path) -> None:
-    lines = [
-        user("a", None),
-        answered("b", "a", "m1", 1, "opus-20260101"),
-        answered("c", "b", "m1", 2, "opus-20260101"),
-        cost_state(opus=0.25),
-        answered("d", "c", "m2", 3, "opus-20260101"),
-        answered("e", "d", "m3", 4, "haiku"),
+@pytest.fixture(autouse=True)
+def times_of_utc() -> Iterator[None]:
+    with utc():
+        yield
+
+
+def source(
+    file: str | os.PathLike[str], agent: str = "one", project: str | None = "/p"
+) -> CountedFile:
+    return CountedFile(os.fspath(file), agent, project)
+
+
+def spent(
+    *sources: CountedFile,
+    by: By = "model",
+    report: Callable[[str], Any] = pytest.fail,
+    prices: Prices | None = PRICES,
+    **how: Any,
+) -> Spending:
+    return spending_of(sources, by, prices, report, **how)
+
+
+def counts_of(*sources: CountedFile) -> Iterator[tuple[SessionInfo, FileCounts | None]]:
+    return Counter(None).counted([facts_of(one.file) for one in sources], None)
+
+
+def answer(model: str, output: int, **usage: Any) -> dict[str, Any]:
+    told = {"output": output, **usage}
+    return {"role": "assistant", "content": "x", "model": model, "usage": told}
+
+
+def test_reported_and_estimated_costs_are_kept_apart(tmp_path: Path) -> None:
+    answers = [answer("a", 1, cost=0.5), answer("a", 2), answer("odd", 4), answer("", 8)]
+    found = spent(source(chat(tmp_path / "s.jsonl", *answers)))
+    costs = {name: row.as_dict()["cost"] for name, row in found.rows.items()}
+    assert costs == {
+        "a": {"reported": 0.5, "estimated": 2.0, "unpricedAnswers": 0},
+        None: {"reported": 0.0, "estimated": 0.0, "unpricedAnswers": 1},
+        "odd": {"reported": 0.0, "estimated": 0.0, "unpricedAnswers": 1},
+    }
+    assert found.total.as_dict()["cost"] == {
+        "reported": 0.5,
+        "estimated": 2.0,
+        "unpricedAnswers": 2,
+    }
+    assert found.unpriced == {"odd": 1, None: 1}
+
+
+@pytest.mark.parametrize(
+    ("by", "names"),
+    [
+        ("day", ["2026-02-10"]),
+        ("project", ["/p", None]),
+        ("model", ["a", "b"]),
+        ("agent", ["one", "two"]),
+    ],
+)
+def test_rows_are_of_what_is_asked_for(tmp_path: Path, by: By, names: list[str | None]) -> None:
+    files = [
+        written(tmp_path / f"{name}.jsonl", [user("u", None), answered(name, "u", name, 1, name)])
+        for name in ("a", "b")
     ]
-    report, *answers = spent_in(written(tmp_path / "s.jsonl", lines))
-    assert (report.is_report, report.usage) == (True, Usage(cost=0.25))
-    assert report.name == "opus-20260101"
-    assert report.time == datetime(2026, 2, 10, 21, 11, 2, tzinfo=UTC)
-    assert [each.key.split()[0] for each in answers] == ["m1", "m2", "m3"]
-    assert [each.time.second for each in answers if each.time] == [1, 3, 4]
-    assert [each.needs_price for each in answers] == [False, True, True]
+    found = spent(source(files[0]), source(files[1], "two", None), by=by)
+    assert list(found.rows) == names
+    assert sum(row.sessions for row in found.rows.values()) == 2
+    assert (found.total.sessions, found.total.answers, found.total.estimated) == (2, 2, 10.0)
 
 
-def test_the_cost_of_a_recorded_turn_covers_its_answers(session: Session) -> None:
-    answer = {"role": "assistant", "content": "x", "model": "m[1m]", "usage": TOKENS}
-    session.append_message({**answer, "id": "r1"})
-    session.append("usage", kind="result", provider=None, model="m", usage={"cost": 0.5})
-    time.sleep(0.002)
-    session.append_message({**answer, "id": "r2"})
-    assert [each.needs_price for each in costs(session.cursor)] == [False, False, True]
-
-
-def test_a_recorded_turn_without_a_cost_covers_nothing(session: Session) -> None:
-    answer = {"role": "assistant", "content": "x", "model": "m", "usage": TOKENS}
-    session.append_message(answer)
-    session.append("usage", kind="result", provider=None, model="m", usage={"output": 1, "cost": 0})
-    assert [each.needs_price for each in costs(session.cursor)] == [True, True]
-
-
-@pytest.mark.parametrize(
-    ("usage", "needs_price"),
-    [
-        ({"input": 1, "cost": {"total": 0}}, False),
-        ({"input": 1}, True),
-        ({"input": 0, "output": 0}, False),
-    ],
-)
-def test_an_answer_needs_a_price_where_nothing_reports_its_cost(
-    session: Session, usage: dict[str, Any], needs_price: bool
+def test_the_day_is_that_of_the_answer_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    session.append_message({"role": "assistant", "content": "x", "usage": usage})
-    session.append_usage({"cost": 1.0, "output": 1}, model="m")  # has its own cost alone
-    assert costs(session.cursor)[0].needs_price == needs_price
+    file = written(tmp_path / "s.jsonl", [user("u", None), answered("a", "u", "m", 1, "a")])
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    assert list(spent(source(file), by="day").rows) == ["2026-02-11"]
 
 
-@pytest.mark.parametrize(
-    ("case", "tokens", "dollars"),
-    [
-        # ten thousand new tokens and what the last line of each answer wrote
-        ("an answer in several lines", (10_005, 507, 11, 13), 0.06278675),
-        # what an answer wrote only grows, so a smaller number is of an earlier moment
-        ("a last line with fewer tokens", (10_000, 500, 0, 0), 0.0625),
-        # 60,000 tokens at $10, 140,000 at $6.25 a million
-        ("a cache for an hour", (20, 20, 40, 200_000), 1.47562),
-        # at twice, once, six times and twice the usual price
-        ("fast mode", (40_000, 40_000, 0, 0), 3.3),
-        ("a message of the program itself", (10_000, 10_000, 0, 0), 0.3),
-        # of Opus 4.6, and once of the advisor, whose tokens those of the answer do not include
-        ("an advisor", (30_000, 1_010, 500, 0), 0.1755),
-        # as reported, once for each answer
-        ("a cost beside the answer", (20_000, 20_000, 0, 0), 0.75),
-        # Amazon's price in a region
-        ("the names of Amazon", (10_000, 10_000, 0, 0), 0.33),
-        ("several models", (30_000, 30_000, 0, 0), 0.48),
-    ],
-)
-def test_what_an_answer_of_claude_code_used_and_cost(
-    case: str, tokens: tuple[int, ...], dollars: float, tmp_path: Path
+@pytest.mark.parametrize("processes", [1, 3])
+def test_answers_of_the_agents_count_once_in_forks_and_imports(
+    tmp_path: Path, processes: int
 ) -> None:
-    file = claude_code_home(tmp_path, CLAUDE_CODE[case])
-    assert _sums(spent_in(file)) == (tokens, dollars)
-    assert _counted(file) == tokens
+    kinds = {"claude_code": "*/*.jsonl", "codex": "**/rollout-*", "gemini": "**/session-*"}
+    kinds |= {"pi": "*/*.jsonl"}
+    files = [source(f, kind) for kind, name in kinds.items() for f in (AGENTS / kind).glob(name)]
+    imports = [source(import_session(one.file, str(tmp_path)).file, "import") for one in files]
+    found = spent(*files, *imports, by="agent", processes=processes)
+    assert {
+        name: (row.usage.input, row.usage.output, row.usage.cache_read, row.answers)
+        for name, row in found.rows.items()
+    } == {
+        "claude_code": (110, 55, 0, 11),  # as its own last report of each model has it
+        "codex": (160, 80, 0, 8),  # eight requests in three threads that share history
+        "gemini": (65, 35, 15, 5),  # thoughts are output, what is cached is not input
+        "pi": (91, 39, 26, 13),
+    }
+    assert found.rows["claude_code"].as_dict()["cost"] == {
+        "reported": 0.002065,
+        "estimated": 0.0,
+        "unpricedAnswers": 0,
+    }
+    assert found.rows["pi"].as_dict()["cost"] == {
+        "reported": 3.9,
+        "estimated": 0.0,
+        "unpricedAnswers": 0,
+    }
+    assert found.copies
+    every, agents = totals_of(counts_of(*files, *imports))
+    assert (every.usage.as_dict(), every.copies) == (found.total.usage.as_dict(), found.copies)
+    rows = {str(name).replace("_", "-"): row.usage.as_dict() for name, row in found.rows.items()}
+    assert {name: sums.usage.as_dict() for name, sums in agents.items()} == rows
 
 
-@pytest.mark.parametrize(
-    ("case", "tokens", "dollars"),
-    [
-        ("requests", (12_000, 2_000, 8_000, 0), 0.062),
-        ("a count told twice", (6_000, 1_000, 4_000, 0), 0.031),
-        ("another model", (12_000, 2_000, 8_000, 0), 0.0562),
-        # the second of three requests at twice the usual price
-        ("a tier of service", (18_000, 3_000, 12_000, 0), 0.124),
-    ],
-)
-def test_what_a_request_of_codex_used_and_cost(
-    case: str, tokens: tuple[int, ...], dollars: float, tmp_path: Path
-) -> None:
-    file = codex_home(tmp_path, CODEX[case])
-    assert _sums(spent_in(file)) == (tokens, dollars)
-    assert _counted(file) == tokens
+@pytest.mark.parametrize("order", [1, -1])
+def test_a_copy_without_the_report_of_its_cost_is_not_priced(tmp_path: Path, order: int) -> None:
+    lines = [user("u", None), answered("a", "u", "m1", 1, "a"), answered("b", "a", "m2", 2, "odd")]
+    states = [cost_state(a=0.25, odd=0.5)]
+    files = [written(tmp_path / "copy.jsonl", lines), written(tmp_path / "s.jsonl", lines + states)]
+    found = spent(*map(source, files[::order]))
+    assert (found.total.usage.cost, found.total.estimated, found.total.unpriced) == (0.75, 0.0, 0)
+    assert (found.total.usage.output, found.copies, dict(found.unpriced)) == (10, 2, {})
 
 
-def test_at_list_prices_no_reported_cost_counts(tmp_path: Path) -> None:
-    file = claude_code_home(tmp_path, CLAUDE_CODE["a cost beside the answer"])
-    assert _sums(unreported(spent_in(file))) == ((20_000, 20_000, 0, 0), 0.6)
+def test_a_file_that_cannot_be_read_is_reported_and_the_rest_counts(tmp_path: Path) -> None:
+    torn = chat(tmp_path / "torn.jsonl", answer("a", 1))
+    with torn.open("ab") as file:
+        file.write(b'{"type":"message","uu')
+    foreign = tmp_path / "foreign.jsonl"
+    foreign.write_text("no session\n")
+    problems: list[str] = []
+    files = [torn, foreign, tmp_path / "gone.jsonl", chat(tmp_path / "s.jsonl", answer("a", 2))]
+    found = spent(*map(source, files), report=problems.append)
+    assert found.total.usage.output == 3
+    named = [problem.partition(str(tmp_path))[2].partition(".jsonl")[0] for problem in problems]
+    assert named == ["/torn", "/foreign", "/gone"]
 
 
-def test_an_import_costs_what_its_original_does(tmp_path: Path) -> None:
-    for case, lines in CLAUDE_CODE.items():
-        file = claude_code_home(tmp_path / case, lines)
-        made = import_session(file, tmp_path / f"{case} imported").file
-        assert _sums(spent_in(Path(made))) == _sums(spent_in(file)), case
+def test_what_was_spent_before_does_not_count(tmp_path: Path) -> None:
+    lines = [user("u", None), answered("a", "u", "m1", 1, "a"), answered("b", "a", "m2", 3, "a")]
+    since = datetime(2026, 2, 10, 21, 11, 2, tzinfo=UTC)
+    found = spent(source(written(tmp_path / "s.jsonl", lines)), since=since)
+    assert found.total.answers == 1
 
 
-def _sums(found: list[Spent]) -> tuple[tuple[int, ...], float]:
-    """The tokens, and the cost as reported or at list prices."""
-    prices = load()
-    assert prices is not None
-    used = sum((spent.usage for spent in found), Usage())
-    listed = [prices.of(spent) for spent in found if spent.needs_price]
-    assert None not in listed
-    tokens = used.input, used.output, used.cache_read, used.cache_write
-    return tokens, round(used.cost + sum(price or 0.0 for price in listed), 9)
+def test_without_prices_what_is_reported_is_served(tmp_path: Path) -> None:
+    file = chat(tmp_path / "s.jsonl", answer("a", 1, cost=0.5), answer("a", 2))
+    found = spent(source(file), prices=None)
+    assert (found.total.usage.cost, found.total.estimated, found.unpriced) == (0.5, 0, {"a": 1})
 
 
-def _counted(file: Path) -> tuple[int, ...]:
-    """The tokens that `ls` and `stats` count line by line."""
-    ((_, counts),) = Counter(None).counted([facts_of(str(file))], None)
-    assert counts is not None
-    used = counts.usage
-    return used.input, used.output, used.cache_read, used.cache_write
+def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
+    file = chat(tmp_path / "s.jsonl", "do it", answer("a", 2))
+    with Session.open(file) as session:
+        session.append_usage({"output": 4}, model="a")
+        session.fork(tmp_path / "fork.jsonl")
+    found = spent(source(file), source(tmp_path / "fork.jsonl"))
+    assert (found.total.estimated, found.total.sessions, found.copies) == (6.0, 1, 2)
+    every, _ = totals_of(counts_of(source(file), source(tmp_path / "fork.jsonl")))
+    assert (every.usage, every.copies, every.sessions) == (found.total.usage, 2, 2)
 
 
-def answer(output: int, **more: Any) -> dict[str, Any]:
-    usage = {"input": 10, "output": output, "cost": {"total": 0.01}}
-    return {"role": "assistant", "content": "x", "usage": usage, **more}
+def both_rules(*files: Path) -> tuple[Usage, Usage, int, int]:
+    """The sums of `stats` and of `stats --by` over some sessions, and the copies of each."""
+    sources = [source(file) for file in files]
+    every, _ = totals_of(counts_of(*sources))
+    by = spent(*sources, report=lambda problem: None)
+    return every.usage, by.total.usage, every.copies, by.copies
 
 
-def test_all_branches_lanes_summaries_and_usage_entries_count(file: Path) -> None:
-    with Session.create(file) as session:
-        user = session.append_message({"role": "user", "content": "Do it"})
-        session.append_message(answer(1, model="m", provider="p"))
-        session.branch(user)
-        session.append_message(answer(2, model="m", provider="p"))
-        session.append("usage", kind="title", provider="p", model="n", usage={"output": 4})
-        session.append("message_end", messageUuid="x", role="assistant", usage={"output": 8})
-        session.append("custom", customType="c", data={"usage": {"output": 1000}})
-    with Session.open(file, lane="agent-2") as other:
-        other.append_message(answer(16))
-    with Session.open(file, readonly=True) as session:
-        found = session.stats()
-    assert found.entries == 9
-    assert found.types["message"] == 4
-    assert found.branches == 3
-    assert found.lanes == {"main": 8, "agent-2": 1}
-    assert found.file_bytes == file.stat().st_size
-    assert found.usage == Usage(30, 1 + 2 + 4 + 8 + 16, cost=0.03)
-    assert found.models == {"p/m": Usage(20, 3, cost=0.02), "p/n": Usage(output=4)}
+def test_stats_adds_up_what_stats_by_adds_up(tmp_path: Path) -> None:
+    for head in sorted(AGENTS.parent.rglob("*.json*")):
+        if head.is_file() and recognise(head.read_bytes()) and "cut" not in str(head):
+            one, other, *_ = both_rules(head)
+            assert one == other, head
 
 
-def test_an_answer_that_stands_in_several_entries_is_counted_once(session: Session) -> None:
-    for output in (1, 5):
-        session.append_message(answer(output, id="msg_1"))
-    assert session.stats().usage.output == 5
+def test_answers_with_ids_of_their_own_are_no_copies(tmp_path: Path) -> None:
+    files = [
+        written(
+            tmp_path / f"{number}.jsonl",
+            [user("a", None), answered(f"b{number}", "a", f"m{number}", 1, "opus")],
+        )
+        for number in (1, 2)
+    ]
+    one, other, *copies = both_rules(*files)
+    assert one == other == Usage(20, 10)
+    assert copies == [0, 0]
 
 
-def test_the_bytes_in_blobs_are_told_and_no_blob_is_read(file: Path) -> None:
-    with Session.create(file, spill_over=100) as session:
-        for text in ("a" * 1000, "b" * 500, "a" * 1000):
-            session.append_message({"role": "user", "content": text})
-        found = session.stats()
-        assert (found.blobs, found.blob_bytes, found.lost_blobs) == (2, 1500, 0)
-        shutil.rmtree(f"{file}.blobs")
-        assert session.stats().blobs == 0
-        assert session.stats().as_dict()["lostBlobs"] == 2
-
-
-@pytest.mark.parametrize("made", LOGS)
-def test_the_bytes_of_another_agents_file_are_those_on_the_disk(
-    made: Callable[[Path], Path], tmp_path: Path
-) -> None:
-    file = made(tmp_path / "s.jsonl")
-    with Session.open(file, readonly=True) as session:
-        assert session.stats().file_bytes == file.stat().st_size
+def test_a_fork_of_codex_repeats_the_counts_of_its_parent_for_nothing(tmp_path: Path) -> None:
+    count = {"last_token_usage": {"input_tokens": 7}, "total_token_usage": {"input_tokens": 7}}
+    files = [
+        test_codex.written(
+            tmp_path / f"{id}.jsonl",
+            test_codex.line("session_meta", **{**test_codex.META, "id": id}),
+            test_codex.line("event_msg", type="token_count", info=count),
+        )
+        for id in ("parent", "fork")
+    ]
+    one, other, *copies = both_rules(*files)
+    assert one == other == Usage(7)
+    assert copies == [1, 1]

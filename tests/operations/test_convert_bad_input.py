@@ -28,10 +28,10 @@ from sessiontree.errors import TooMuchError
 from sessiontree.operations.convert import converted
 from sessiontree.operations.export import Original
 from sessiontree.storage.fs import Disk
-from tests.formats.conftest import texts_of
-from tests.formats.test_codex import META, call, output, said
-from tests.formats.test_codex import written as rollout
-from tests.formats.test_gemini import MESSAGES, log
+from tests.agents.conftest import texts_of
+from tests.agents.test_codex import META, call, output, said
+from tests.agents.test_codex import written as rollout
+from tests.agents.test_gemini import MESSAGES, log
 from tests.support.conversation import chain, line, message, opened, talk
 from tests.support.pi_trees import PiShaped
 from tests.support.saying import IMAGE

@@ -22,7 +22,7 @@ from sessiontree.errors import UsageError
 from sessiontree.importing.importer import import_session
 from sessiontree.library.root import default_root
 from sessiontree.web.sessions import Sessions
-from tests.formats.conftest import SESSION
+from tests.agents.conftest import SESSION
 from tests.support import transcripts as agents
 from tests.support.conversation import assistant, user
 

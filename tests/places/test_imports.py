@@ -19,7 +19,7 @@ from sessiontree.importing.backup import Backup, BackupResult
 from sessiontree.importing.importer import ImportResult, import_session
 from sessiontree.storage.place import Place
 from sessiontree.storage.places import place_of
-from tests.formats.conftest import state_of
+from tests.agents.conftest import state_of
 from tests.importing.conftest import assert_same, lanes_of, messages
 from tests.places.kinds import KINDS, opened
 from tests.places.server import server

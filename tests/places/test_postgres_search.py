@@ -22,7 +22,7 @@ from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import schema
 from sessiontree.text.pattern import AllOf, Pattern, query
 from sessiontree.text.preview import texts
-from tests.catalog.test_search_assembled import FORMATS
+from tests.library.test_search_assembled import FORMATS
 from tests.places.proxy import proxy
 from tests.places.server import server
 from tests.support.conversation import assistant, user

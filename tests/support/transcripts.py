@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from tests.formats.conftest import SESSION
+from tests.agents.conftest import SESSION
 
 Line = dict[str, Any]
 

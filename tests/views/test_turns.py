@@ -15,7 +15,7 @@ from sessiontree import Session, SessionTreeError
 from sessiontree.core.usage import Usage
 from sessiontree.views.turns import SessionOutline, entries_of, numbers_of, prompt_numbers
 from sessiontree.views.work import ends_of
-from tests.formats.conftest import CORPUS
+from tests.agents.conftest import CORPUS
 from tests.support.conversation import HEADER, chain, line, message, opened, write
 from tests.support.saying import call
 from tests.support.terminal import done, printed_json
