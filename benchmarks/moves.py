@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
@@ -141,7 +141,7 @@ def make(shape: str, megabytes: int, folder: Path) -> Path:
     unfinished = file.with_suffix(".tmp")
     with unfinished.open("wb") as out:
         made = lines_of(f"{'branched' if shape == 'branched' else 'compacted'}-{megabytes}")
-        for number, line in enumerate(_repeating(made) if shape == "compacted" else made):
+        for number, line in enumerate(made):
             out.write(line + b"\n")
             if number in (100, 1000):
                 uuids[str(number)] = orjson.loads(line)["uuid"]
@@ -165,38 +165,6 @@ def make(shape: str, megabytes: int, folder: Path) -> Path:
     file.with_suffix(".facts").write_bytes(orjson.dumps(uuids))
     unfinished.rename(file)
     return file
-
-
-def _repeating(lines: Iterator[bytes]) -> Iterator[bytes]:
-    """The same lines, where a compaction repeats what one that sessiontree writes repeats."""
-    import orjson
-
-    from sessiontree.core.codec import crc32, encode
-    from sessiontree.engine.marks import MARKS, Marks, Tail, mark_of, marks_to_repeat
-    from sessiontree.engine.naming import STATE
-    from sessiontree.operations.moves import PUSH
-
-    end, last, tail, block = 0, b"", Tail(0, 0, bytearray()), b""
-    repeated: list[tuple[int, Marks]] = []  # the place and the marks of each
-    for line in lines:
-        entry = orjson.loads(line)
-        if entry["type"] == "compaction":
-            names = {"end": end, "check": f"{crc32(last[-256:]):08x}", "lines": []}
-            marks = marks_to_repeat(tail._replace(end=end), [block])
-            assert marks is not None
-            while repeated and (joined := marks.with_earlier(repeated[-1][1])) is not None:
-                marks = joined
-                repeated.pop()
-            before = repeated[-1][0] if repeated else None
-            repeated.append((end, marks))
-            entry["state"] |= {PUSH: None, STATE: names, MARKS: marks.as_json(before)}
-            line = encode(entry)
-            tail, block = Tail(end, end, bytearray()), b""
-        yield line
-        tail.uuids.extend(mark_of(entry["uuid"]))
-        block += line + b"\n"
-        end += len(line) + 1
-        last = (last + line + b"\n")[-256:]
 
 
 def _measured(checkout: Path, *words: str) -> float:

@@ -356,7 +356,7 @@ class Session:
     @property
     def name(self) -> str | None:
         """The latest name of the session, or None."""
-        return self.reader.facts().name
+        return self.reader.names().name
 
     @property
     def metadata(self) -> dict[str, Any]:
@@ -365,7 +365,7 @@ class Session:
         On a lane, facts that the recorder stored for an agent on this lane (under `lane:NAME`)
         replace those of the session.
         """
-        found = self.reader.facts().metadata.copy()
+        found = self.reader.names().metadata.copy()
         own = found.get(LANE_KEY + (self.cursor.lane or ""))
         return found | own if isinstance(own, dict) else found
 

@@ -25,7 +25,6 @@ LABEL: Final = "label"
 SHORTEST_PREFIX: Final = 4
 UUID_LENGTH: Final = 36
 NAMING: Final = ("label", "branch", "session_info")  # types that may give a name or a fact
-_MOST_UUIDS: Final = 200
 _CANDIDATES: Final = 8
 _QUOTED: Final = re.compile(r'"([^"]+)"@?((?:~\d{0,18})?)')
 _NUMBER: Final = re.compile(r"\d{1,9}(?:\.\d{1,9})?")
@@ -97,72 +96,58 @@ class Names:
 
     Attributes:
         labels: the label of each labelled entry, by uuid.
+        label_entries: the offset and the target of each `label` entry, in file order.
         branches: the offsets of the `branch` entries that give a name, by name.
-        lanes: the offset of the first entry of each lane but main, by lane.
-        uuids: the uuids that do not have 36 characters; None if there are too many of them.
+        lanes: the lanes but main that have an entry.
         name: the session's name, or None.
         metadata: the session's metadata, patches applied.
     """
 
     def __init__(self, header: Entry) -> None:
         self.labels: dict[str, str] = {}
+        self.label_entries: list[tuple[int, str]] = []
         self.branches: dict[str, list[int]] = {}
-        self.lanes: dict[str, int] = {}
-        self.uuids: set[str] | None = set()
+        self.lanes: set[str] = set()
         name, metadata = header.get("name"), header.get("metadata")
         self.name: str | None = name if isinstance(name, str) else None
         self.metadata: dict[str, Any] = dict(metadata) if isinstance(metadata, dict) else {}
-        self._places: dict[tuple[str, str | int], int] = {}
-        self._fact_places: dict[str, int] = {}  # by the key of the metadata
 
-    def note(self, uuid: str, lane: str | None, offset: int) -> None:
-        """Note what an entry of any type may be named by."""
-        if lane is not None and lane not in self.lanes:
-            self.lanes[lane] = self._places["lane", lane] = offset
-        if len(uuid) != UUID_LENGTH and self.uuids is not None:
-            self.uuids.add(uuid)
-            self._places["uuid", offset] = offset
-            if len(self.uuids) > _MOST_UUIDS:
-                self.uuids = None
+    def note_lane(self, lane: str | None) -> None:
+        """Note the lane of an entry; None is main."""
+        if lane is not None:
+            self.lanes.add(lane)
 
     def take(self, entry: Entry, offset: int) -> None:
         """Take an entry of one of the types `NAMING`, in file order."""
         if entry.type == "label":
-            target, label = entry.get("targetUuid"), entry.get("label")
-            if isinstance(target, str):
-                self.labels.pop(target, None)
-                self._places["label", target] = offset  # one that clears an earlier one, too
-                if isinstance(label, str):
-                    self.labels[target] = label
+            self._take_label(entry.get("targetUuid"), entry.get("label"), offset)
             return
         name = entry.get("name")
         if entry.type == "branch":
             if isinstance(name, str):
                 self.branches.setdefault(name, []).append(offset)
-                self._places["branch", offset] = offset
             return
         if isinstance(name, str):
             self.name = name
-            self._places["name", ""] = offset
         patch = entry.get("metadata")
         if isinstance(patch, dict):
             self.metadata.update(patch)
-            self._fact_places.update(dict.fromkeys(patch, offset))
 
-    def last_labels(self) -> dict[str, int]:
-        """Return the offset of the last `label` entry of each target, also one that clears."""
-        places = self._places.items()
-        return {str(target): at for (kind, target), at in places if kind == "label"}
+    def _take_label(self, target: Any, label: Any, offset: int) -> None:
+        if not isinstance(target, str):
+            return
+        self.labels.pop(target, None)
+        self.label_entries.append((offset, target))
+        if isinstance(label, str):
+            self.labels[target] = label
 
-    def places(self) -> list[int] | None:
-        """Return the offsets of the lines that give all of this; None where that is not known."""
-        if self.uuids is None:
-            return None
-        return sorted({*self._places.values(), *self._fact_places.values()})
+    def labelled(self, label: str) -> set[str]:
+        """Return the uuids of the entries that have a label."""
+        return {uuid for uuid, given in self.labels.items() if given == label}
 
     def named(self, name: str, tree: TreeIndex) -> set[str]:
         """Return the uuids that a name means: labelled entries, and tips of branches."""
-        found = {uuid for uuid, label in self.labels.items() if label == name}
+        found = self.labelled(name)
         if name in self.branches:
             tips = self.tips(tree)
             found.update(tree.uuids[tips[row]] for row in self.branch_rows(tree)[name])

@@ -4,7 +4,7 @@ The reader does not know its writer. A writer sets `pending`, `flush` and `catch
 the reader finds the entries of an open batch.
 
 Invariants: the reader changes nothing on disk. A look-up by uuid searches backwards from the end.
-Names are found as `naming` says. Short uuids and whole-tree questions read the whole log once, and
+Names are found as `scan` says. Short uuids and whole-tree questions read the whole log once, and
 later only what was added.
 """
 
@@ -17,17 +17,16 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Concatenate, Final, ParamSpec, Protocol, TypeVar, overload
 
 from sessiontree.core.damage import Damage
-from sessiontree.core.entry import Entry
+from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.handle import Blob, blob_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import names as refs
 from sessiontree.engine.logtree import LogTree
-from sessiontree.engine.walk import is_plain
 from sessiontree.errors import FileReplacedError, SpilledError
 
 if TYPE_CHECKING:
-    from sessiontree.engine.naming import Naming
+    from sessiontree.engine.scan import LogScan
     from sessiontree.storage.blobs import Blobs
     from sessiontree.storage.log import Log
 
@@ -38,9 +37,6 @@ class Shared(Protocol):
     def alone(self) -> AbstractContextManager[object]:
         """Hold the session's thread lock."""
 
-
-_NEAR: Final = 1024 * 1024
-"""Bytes at the end that are searched for a uuid before compactions are asked for its place."""
 
 S = TypeVar("S", bound=Shared)
 P = ParamSpec("P")
@@ -77,7 +73,7 @@ class TreeReader:
         self.pending: Mapping[str, Entry] = _NOTHING
         self.flush: Callable[[], None] = _do_nothing
         self.catch_up: Callable[[], object] = _do_nothing
-        self._naming: Naming | None = None
+        self._scan: LogScan | None = None
 
     def alone(self) -> AbstractContextManager[object]:
         """Hold the session's thread lock."""
@@ -128,7 +124,7 @@ class TreeReader:
     def replace_log(self, log: Log, fetch: BlobFetch, view: LogTree) -> None:
         """Read another log of the same session from now on."""
         old = self.log
-        self.log, self.fetch, self.view, self._naming = log, fetch, view, None
+        self.log, self.fetch, self.view, self._scan = log, fetch, view, None
         old.release()
 
     def leaf_of(self, lane: str | None) -> Entry:
@@ -143,20 +139,7 @@ class TreeReader:
     def by_uuid(self, uuid: str) -> Entry | None:
         """Return the entry with a whole uuid, or None."""
         walk = self.view.walk()
-        found = self.pending.get(uuid) or walk.entry_near(uuid, _NEAR)
-        if found is None and self.view.size > _NEAR and not self.view.has_tree:
-            found = self._names_seen().entry_told(uuid)
-        return found or walk.entry(uuid)
-
-    def far_entry(self, uuid: str) -> Entry | None:
-        """Return the entry with a whole uuid by the search that also finds what annotations tell.
-
-        None where the entry is near the end, or not found without another search.
-        """
-        walk = self.view.walk()
-        if not is_plain(uuid) or uuid in self.pending or walk.entry_near(uuid, _NEAR):
-            return None
-        return self._names_seen().entry_and_notes(uuid)
+        return self.pending.get(uuid) or walk.entry(uuid)
 
     def up(self, entry: Entry) -> Iterator[Entry]:
         """Yield the ancestors of an entry, nearest first; each is read on demand."""
@@ -236,30 +219,25 @@ class TreeReader:
     @synchronized
     def names(self) -> refs.Names:
         """Return the labels, branch names and session facts of the log."""
-        return self.naming().known()
+        return self.scan().names()
 
     @synchronized
-    def facts(self) -> refs.Names:
-        """Return names of which the session's name and metadata are whole."""
-        return self.naming().facts()
-
-    @synchronized
-    def naming(self) -> Naming:
-        """Return what names mean in the known part of the log."""
+    def scan(self) -> LogScan:
+        """Return what the raw bytes of the known part of the log tell."""
         self.whole()
-        return self._names_seen()
+        return self._scan_of_view()
 
-    def _names_seen(self) -> Naming:
-        if self._naming is None:
-            from sessiontree.engine.naming import Naming  # slow to import, a context needs none
+    def _scan_of_view(self) -> LogScan:
+        if self._scan is None:
+            from sessiontree.engine.scan import LogScan  # slow to import, a context needs none
 
-            self._naming = Naming(self.log.read, self.view)
-        return self._naming
+            self._scan = LogScan(self.log.read, self.view)
+        return self._scan
 
     @synchronized
     def has_uuid(self, uuid: str) -> bool:
         """Whether an entry of the known part of the log, or of an open batch, has a uuid."""
-        return uuid in self.pending or self._names_seen().has_uuid(uuid)
+        return uuid in self.pending or self._scan_of_view().has_uuid(uuid)
 
     @synchronized
     def named(self, name: str) -> Entry:
@@ -273,16 +251,14 @@ class TreeReader:
 
     def _find_named(self, name: str) -> Entry | None:
         """Return the entry that a uuid or name means; None where only the index tells."""
-        naming = self.naming()
-        meaning = naming.lookup(name)
-        if meaning is None:
-            return None
-        is_uuid = meaning.is_uuid
-        if naming.has_uuid(name) if is_uuid is None else is_uuid:
+        scan = self.scan()
+        names = scan.names(name)
+        if scan.has_uuid(name):
             return self.by_uuid(name)
-        uuids: set[str | None] = {*meaning.labelled, *map(naming.tip, meaning.branches)}
-        if not uuids and meaning.has_lane:
-            return naming.last_of_lane(name)
+        tips = map(scan.tip, names.branches.get(name, ()))
+        uuids: set[str | None] = {*names.labelled(name), *tips}
+        if not uuids and (name == MAIN or name in names.lanes):
+            return scan.last_of_lane(name)
         uuid = uuids.pop() if len(uuids) == 1 else None
         return None if uuid is None else self.by_uuid(uuid)
 
@@ -300,13 +276,12 @@ class TreeReader:
         Raises:
             InvalidNameError: it does.
         """
-        meaning = None if self.view.has_tree else self.naming().lookup(name)
-        if meaning is not None and not (
-            meaning.labelled - {target} or meaning.branches or meaning.has_lane
-        ):
+        names = self.names()
+        is_lane = name == MAIN or name in names.lanes
+        if not (is_lane or names.labelled(name) - {target} or name in names.branches):
             return
         tree = self.index()
-        owners = self.names().named(name, tree) - {target}
+        owners = names.named(name, tree) - {target}
         if owners or refs.lane_leaf(name, tree) != NO_ROW:
             raise refs.name_taken(name, owners)
 
@@ -324,7 +299,7 @@ class TreeReader:
     def entries_with(self, text: str) -> list[Entry]:
         """Return the entries that may hold a string, such as a key, in file order."""
         with self.alone():
-            found = self.naming().holding(text)
+            found = self.scan().holding(text)
         return list(self.entries()) if found is None else found
 
     @synchronized

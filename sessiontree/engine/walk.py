@@ -141,11 +141,6 @@ class Walk:
             self._decode(*run)
         return None
 
-    def entry_near(self, uuid: str, size: int) -> Entry | None:
-        """Return the last entry with this uuid if it is in about so many bytes at the end."""
-        may_search = _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end
-        return self._before(uuid, self._end, self._end - size) if may_search else None
-
     def entry(self, uuid: str) -> Entry | None:
         """Return the last entry with this uuid, or None."""
         may_search = _PLAIN.fullmatch(uuid) and self._backwards.searched <= 2 * self._end
@@ -268,11 +263,6 @@ class Walk:
             return None
         offset = tree.offsets[row]
         return self._decode(rest_of_line(self._read, offset), offset)
-
-
-def is_plain(uuid: str) -> bool:
-    """Whether JSON spells a uuid in one way, except by escapes of letters."""
-    return _PLAIN.fullmatch(uuid) is not None
 
 
 def _longer(wait: int) -> int:

@@ -71,7 +71,7 @@ from sessiontree.core.message import TYPED
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.core.verify import is_sealed
 from sessiontree.engine.logtree import LogTree
-from sessiontree.engine.naming import Naming
+from sessiontree.engine.scan import LogScan
 from sessiontree.engine.writer import fresh_uuid, now
 from sessiontree.errors import CorruptionError, NotASessionError, SessionTreeError
 from sessiontree.importing.source import ORIGINAL, ImportSource, PutBlob, SourceEntry, entries_of
@@ -511,7 +511,7 @@ class Update:
         self._view = LogTree(log)
         self._tree = self._view.tree()
         self._agent = agent or "import"
-        self._names = Naming(log.read, self._view).known()
+        self._names = LogScan(log.read, self._view).names()
         self._given = {opening.root: self._view.header.uuid}
         self._seen = {self._view.header.uuid}
         self._lanes: dict[str, str | None] = {}

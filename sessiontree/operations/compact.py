@@ -141,7 +141,6 @@ def compact(
                 "system": context.system,
                 "name": writer.reader.names().name,
                 PUSH: None if push is None else push.uuid,
-                **writer.reader.naming().state(),
             },
         }
         return [("compaction", fields, uuid)]

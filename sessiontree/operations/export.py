@@ -118,9 +118,7 @@ def fork(original: Original, file: str, at: Ref | None, facts: Mapping[str, str]
     """See `Session.fork`; `facts` are keys of the new header, such as `id`."""
     with original.cursor.alone():  # one moment: another thread may write
         original.reader.whole()
-        is_uuid = isinstance(at, str) and len(at) == refs.UUID_LENGTH
-        origin = original.reader.far_entry(str(at)) if is_uuid else None
-        origin = origin or original.cursor.entry(original.cursor.leaf if at is None else at)
+        origin = original.cursor.entry(original.cursor.leaf if at is None else at)
         lines = Lineage(original.reader, origin).lines() or _lines_on_path(original, origin)
     return _copy(original, lines, origin, file, {}, facts)
 

@@ -29,7 +29,7 @@ import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from sessiontree.core.entry import ANNOTATIONS, HEADER, Entry
 from sessiontree.core.handle import MARK
 from sessiontree.core.index import TreeIndex
-from sessiontree.engine.naming import ToldNames
+from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
 from sessiontree.storage.lines import rest_of_line
 
@@ -68,7 +68,7 @@ class Beside:
             return
         if entry.type == HEADER:  # which may share its line
             end = entry.offset + len(rest_of_line(self._reader.log.read, entry.offset)) + 1
-        for found, offset in self._reader.naming().on_lane(entry.lane, end):
+        for found, offset in self._reader.scan().on_lane(entry.lane, end):
             if found.type not in ANNOTATIONS:
                 break
             if found.type == "usage":
@@ -203,7 +203,7 @@ class Lineage:
         top, *above = map(self._reader.read_at, self._path[at : at + 2])
         return top, above[0] if above else None
 
-    def _add_labels(self, more: dict[int, int]) -> ToldNames:
+    def _add_labels(self, more: dict[int, int]) -> Names:
         """Add the labels of what was found, and return what is told of the session."""
         marks: set[int] = set()
 
@@ -211,9 +211,9 @@ class Lineage:
             marks.update(() if marks else (*self._marks, *more.values()))
             return hash(uuid) in marks
 
-        told = self._reader.naming().told(is_found)
-        places = self._places({uuid for _, uuid in told.labels if is_found(uuid)})
-        for label, uuid in told.labels:
+        told = self._reader.names()
+        places = self._places({uuid for _, uuid in told.label_entries if is_found(uuid)})
+        for label, uuid in told.label_entries:
             if not is_found(uuid):
                 continue
             if uuid not in places:  # that of a label
@@ -227,7 +227,7 @@ class Lineage:
     def _places(self, uuids: set[str]) -> dict[str, int]:
         """Return where the entries of uuids are: the last line counts where several have one."""
         if len(uuids) > _FEW:
-            return self._reader.naming().places_of(uuids)
+            return self._reader.scan().places_of(uuids)
         found = ((uuid, self._walk.entry(uuid)) for uuid in uuids)
         return {uuid: _NOTHING if entry is None else entry.offset for uuid, entry in found}
 

@@ -142,7 +142,7 @@ def open_push(writer: EntryWriter) -> Entry | None:
                 return push
         child = entry.type
         if passed == _FEW:
-            is_there = writer.reader.naming().may_hold("stack_push", entry.offset)
+            is_there = writer.reader.scan().may_hold("stack_push", entry.offset)
             return _push_in_index(writer, entry) if is_there else None
     return None
 

@@ -505,7 +505,7 @@ class RecordedLane:
         if not self._may_be_recorded or not given:
             return
         self._may_be_recorded = False
-        self.is_new = not self.session.reader.naming().may_hold_id(given[0])
+        self.is_new = not self.session.reader.scan().may_hold(given[0])
         if not self.is_new:
             self._restore()
 

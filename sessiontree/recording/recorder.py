@@ -14,9 +14,8 @@ its start, by another accumulator.
 
 from __future__ import annotations
 
-import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -110,10 +109,6 @@ _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_u
 """Keys of a result of Claude Code; another agent's result has none of them."""
 
 
-_ID: Final = re.compile(rb'"id": ?"([^"\\]+)"')
-_UUID: Final = re.compile(rb'"uuid": ?"([0-9A-Za-z-]{36})"')
-
-
 class StreamAccumulator:
     """A context manager that appends the content of a stream to a session.
 
@@ -167,10 +162,6 @@ class StreamAccumulator:
         self._begin_call()
         data = chunk.encode("utf-8", "surrogatepass") if isinstance(chunk, str) else chunk
         self._waiting.extend(self._lines.add(data))
-        if not self._lanes:
-            uuids = set(_uuids_in(self._waiting))
-            id = None if uuids else _first_id(self._waiting)  # a uuid decides, where there is one
-            self._session.reader.naming().expect(uuids, id)
         self._take_lines()
         return self._events.copy()
 
@@ -439,21 +430,6 @@ def agents_cwd(head: bytes) -> str | None:
     event = _decoded(head.partition(b"\n")[0])
     cwd = event.get("cwd") if event is not None and _is_start(event) else None
     return cwd if isinstance(cwd, str) and cwd else None
-
-
-def _uuids_in(lines: Iterable[bytes]) -> Iterator[str]:
-    """The uuids of events that become entries under these, as they are spelled mostly."""
-    for line in lines:
-        if b'"stream_event"' not in line and b'"assistant"' not in line:
-            for uuid in _UUID.findall(line):
-                yield uuid.decode()
-
-
-def _first_id(lines: Iterable[bytes]) -> str | None:
-    """The id of the first message, mostly."""
-    spoken = (line for line in lines if b'"message"' in line)
-    found = _ID.search(next(spoken, b""))
-    return None if found is None else found[1].decode("utf-8", "replace")
 
 
 def _decoded(line: bytes) -> dict[str, Any] | None:

@@ -15,16 +15,16 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Entry, Session, SessionTreeError
-from sessiontree.engine import naming
+from sessiontree.engine import scan
 from sessiontree.operations import export, lineage
-from tests.engine.test_naming import UUIDS, compacted, named_lines
+from tests.engine.test_scan import UUIDS, named_lines
 from tests.engine.test_walk import BLOCKS, DAMAGED, HEADER, Blocks, entry_lines, spelled
 from tests.support.conversation import user
 from tests.support.files import FILE, VERSION_1, Counting, content_of, in_memory
 from tests.support.lines import blocks_of
 
 COPY = "/copy.jsonl"
-LIMITS = {"near": 10**9, "hits": 2000, "steps": 1_000_000, "few": 2}
+LIMITS = {"hits": 2000, "steps": 1_000_000, "few": 2}
 
 
 @st.composite
@@ -47,6 +47,11 @@ def noted(draw: st.DrawFn) -> bytes:
     return f'{{"type":"{kind}",{lane}{ends}}}'.encode()
 
 
+COMPACTION = (
+    b'{"type":"compaction","uuid":"c","parentUuid":"aa","summary":"s","firstKeptEntryUuid":"c"}\n'
+)
+
+
 @st.composite
 def files(draw: st.DrawFn) -> bytes:
     """A file that opens: a header, then entries, names, merges, damage and compactions."""
@@ -55,7 +60,7 @@ def files(draw: st.DrawFn) -> bytes:
     content = draw(st.sampled_from([HEADER, HEADER + b'{"uuid":"aa"', b"\n" + HEADER])) + b"\n"
     for _ in range(draw(st.integers(0, 2))):
         content += b"".join(line + b"\n" for line in draw(lines))
-        content = compacted(content, draw(st.sampled_from([0, 0, 1])))
+        content += COMPACTION
     content += b"\n".join(draw(lines))
     return content + draw(st.sampled_from([b"\n", b"\n", b"", b'\n{"type"']))
 
@@ -99,7 +104,6 @@ LABELLED_TWIN = (
     BLOCKS,
     st.fixed_dictionaries(
         {
-            "near": st.sampled_from([1, 10**9]),
             "hits": st.sampled_from([1, 2000, 2000]),
             "steps": st.sampled_from([0, 10**9, 10**9]),
             "few": st.sampled_from([0, 2]),
@@ -111,8 +115,7 @@ def test_a_fork_copies_what_the_index_gives(
 ) -> None:
     with (
         blocks_of(*blocks),
-        patch.object(naming, "_NEAR", limits["near"]),
-        patch.object(naming, "_MOST_HITS", limits["hits"]),
+        patch.object(scan, "_MOST_HITS", limits["hits"]),
         patch.object(lineage, "_MOST_STEPS", limits["steps"]),
         patch.object(lineage, "_FEW", limits["few"]),
     ):
@@ -183,11 +186,11 @@ def test_an_open_batch_is_forked_too(file: Path, tmp_path: Path) -> None:
     assert [line["type"] for line in lines] == ["session", "message", "message", "label", "branch"]
 
 
-@pytest.mark.parametrize(("label", "reads"), [(None, 1.1), ("off", 1.1), ("on", 2.2)])
+@pytest.mark.parametrize(("label", "reads"), [(None, 2.2), ("off", 2.2), ("on", 3.3)])
 def test_a_fork_costs_what_lies_on_its_path(
     file: Path, tmp_path: Path, label: str | None, reads: float
 ) -> None:
-    """`reads` is how often the file may be read: once for a parent far away, once for labels."""
+    """The file is read for a parent far away, for the names, and for what a label means."""
     with Session.create(file, durability="os") as session:
         first = session.append_message(user("first"))
         with session.batch():
@@ -207,12 +210,11 @@ def test_a_fork_costs_what_lies_on_its_path(
     assert first.line not in (tmp_path / "copy.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(("note", "reads"), [("usage", 1.3), ("label", 2.3)])
-def test_a_fork_far_above_in_a_file_without_compactions_reads_it_once(
-    file: Path, tmp_path: Path, note: str, reads: float, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("note", "reads"), [("usage", 2.3), ("label", 3.3)])
+def test_a_fork_far_above_costs_a_few_searches(
+    file: Path, tmp_path: Path, note: str, reads: float
 ) -> None:
-    """And once more for the entry that a label on the path means."""
-    monkeypatch.setattr(naming, "_NEAR", 0)  # as in a file of more than 16 MB
+    """One for the entry, one for the names, one for the entry that a label on the path means."""
     with Session.create(file, durability="os") as session, session.batch():
         first = session.append_message(user("first"))
         if note == "label":
