@@ -259,7 +259,7 @@ class Session:
             file = opening.open_file(log, migrate=migrate)
             if exclusive:
                 log.keep()
-            writer = EntryWriter.of(file.log, lane, hooks, spill_over)
+            writer = EntryWriter.of(file.log, lane, hooks, spill_over, file.header_line)
             if log.readonly:
                 lanes.check_exists(writer.cursor)
         return cls(file, writer, disk, registry, None if root is None else os.fspath(root))

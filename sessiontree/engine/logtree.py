@@ -129,13 +129,20 @@ def _first_of_line(
 class LogTree:
     """What is known of an open log.
 
+    Args:
+        log: the log.
+        fetch: gives the bytes of a blob.
+        header_line: the header of the log, where it was read before.
+
     Attributes:
         size: the bytes of the log that are known.
         header: the first entry. In version 1 it has no uuid.
         decode: gives the entry of a line, and reports the damage in it.
     """
 
-    def __init__(self, log: Log, fetch: Fetch | None = None) -> None:
+    def __init__(
+        self, log: Log, fetch: Fetch | None = None, header_line: HeaderLine | None = None
+    ) -> None:
         self._log = log
         self._fetch = fetch
         self.decode, self._decode_chain, self._decode_head = self._decoders(0)
@@ -145,7 +152,7 @@ class LogTree:
         self._walk: Walk | None = None
         self._is_header_fused = False
         self._set_size(log.size())
-        self.header = self._read_header()
+        self.header = self._read_header(header_line or find_header(log, log.read(0, _START)))
 
     def _set_size(self, size: int) -> None:
         self.size = size
@@ -154,8 +161,7 @@ class LogTree:
         if size and self._log.read(size - 1, 1) != b"\n":
             self._complete = self.walk().last_line_start()
 
-    def _read_header(self) -> Entry:
-        found = find_header(self._log, self._log.read(0, 4096))
+    def _read_header(self, found: HeaderLine) -> Entry:
         if found.offset:
             self.decode, self._decode_chain, self._decode_head = self._decoders(found.offset)
             self._walk = None  # an earlier one has the decoders from before

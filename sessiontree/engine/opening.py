@@ -36,7 +36,7 @@ from sessiontree.core.codec import check_seal, decode, parts, report_run
 from sessiontree.core.damage import Damage
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.core.header import is_version_1
-from sessiontree.engine.logtree import LogTree, find_header
+from sessiontree.engine.logtree import HeaderLine, LogTree, find_header
 from sessiontree.errors import (
     AgentRecordError,
     FileError,
@@ -91,6 +91,7 @@ class FileStart(NamedTuple):
             another agent's file, none.
         agent: the agent whose file it is; None for sessiontree.
         stand_in: what replaces a lost header.
+        header_line: the header of a session that has one.
         head: how the file starts, decompressed.
         read: reads the file, decompressed.
     """
@@ -101,6 +102,7 @@ class FileStart(NamedTuple):
     read: Read
     agent: Agent | None = None
     stand_in: HeaderStandIn | None = None
+    header_line: HeaderLine | None = None
 
     @property
     def session_id(self) -> str:
@@ -127,20 +129,20 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> FileStart:
     """
     if head.startswith(MAGIC):
         return _compressed(head, file, look)
-    header: Mapping[str, Any] = {}
+    found: HeaderLine | None = None
     refused: FileError | None = None
     foreign: FileStart | None = None
     if not head.startswith(_CURRENT) and b"\n" not in head and len(head) < file.size():
         foreign = _foreign(head, file)  # its first line is longer than `head`
     if foreign is None:
         try:
-            header = find_header(file, head).keys
+            found = find_header(file, head)
         except FileError as error:
             refused = error
             foreign = _foreign(head, file)
-    uuid = header.get("uuid")
-    if uuid and isinstance(uuid, str):
-        return FileStart("current", header, head, file.read)
+    uuid = None if found is None else found.keys.get("uuid")
+    if found is not None and uuid and isinstance(uuid, str):
+        return FileStart("current", found.keys, head, file.read, header_line=found)
     lost = _lost_header(head, file, LOOK if foreign is None and refused is not None else look)
     if lost is not None:
         return lost
@@ -148,8 +150,9 @@ def sniff(head: bytes, file: Positioned, look: int = LOOK) -> FileStart:
         return foreign
     if refused is not None:
         raise _record(head, file.name) or refused
-    kind: Kind = "version 1" if is_version_1(header) else "current"
-    return FileStart(kind, header, head, file.read)
+    assert found is not None
+    kind: Kind = "version 1" if is_version_1(found.keys) else "current"
+    return FileStart(kind, found.keys, head, file.read, header_line=found)
 
 
 def _compressed(head: bytes, file: Positioned, look: int) -> FileStart:
@@ -222,10 +225,12 @@ class SessionFile(Protocol):
             entry that was there before.
         size: the bytes of the original that `log` shows.
         notes: the lines of the original whose types no reader knows.
+        header_line: the header of `log`, where it is known.
     """
 
     is_current: bool
     ends_by_rule: bool
+    header_line: HeaderLine | None
 
     @property
     def log(self) -> Log: ...
@@ -260,8 +265,9 @@ class Current:
     ends_by_rule = False
     notes = ()
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, header_line: HeaderLine | None = None) -> None:
         self.log = self.original = log
+        self.header_line = header_line
 
     @property
     def size(self) -> int:
@@ -295,7 +301,7 @@ def open_file(log: Log, *, migrate: Migrate) -> SessionFile:
     """
     start = sniff_file(log)
     if start.kind == "current":
-        return Current(log)
+        return Current(log, start.header_line)
     if start.stand_in is not None:
         lost = Headless(log, start.stand_in)
         if log.readonly:
@@ -348,6 +354,7 @@ class Headless:
 
     is_current = False
     ends_by_rule = False
+    header_line: HeaderLine | None = None
     notes = ()
 
     def __init__(self, original: Log, stand_in: HeaderStandIn) -> None:
@@ -448,6 +455,7 @@ class Migrated:
 
     is_current = False
     ends_by_rule = False
+    header_line: HeaderLine | None = None
     notes = ()
 
     def __init__(self, original: Log) -> None:

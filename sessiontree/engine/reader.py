@@ -22,7 +22,7 @@ from sessiontree.core.handle import Blob, blob_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.spill import out_of_reach
 from sessiontree.engine import names as refs
-from sessiontree.engine.logtree import LogTree
+from sessiontree.engine.logtree import HeaderLine, LogTree
 from sessiontree.errors import FileReplacedError, SpilledError
 
 if TYPE_CHECKING:
@@ -66,10 +66,10 @@ class TreeReader:
         catch_up: reads what others wrote.
     """
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, header_line: HeaderLine | None = None) -> None:
         self.log = log
         self.fetch = BlobFetch(log)
-        self.view = LogTree(log, self.fetch)
+        self.view = LogTree(log, self.fetch, header_line)
         self.pending: Mapping[str, Entry] = _NOTHING
         self.flush: Callable[[], None] = _do_nothing
         self.catch_up: Callable[[], object] = _do_nothing

@@ -25,6 +25,7 @@ from sessiontree.agents.codex.reader import planned
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MOST_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
+from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import MAGIC, Decompressed, Positioned, rest_of_line, whole_lines
@@ -44,6 +45,7 @@ class TranslatedFile:
     """A file of another format; see `SessionFile`."""
 
     is_current = False
+    header_line: HeaderLine | None = None
     ends_by_rule = True
 
     def __init__(self, original: Log, agent: Agent) -> None:

@@ -45,6 +45,7 @@ from sessiontree.core.message import Message, check_new_message
 from sessiontree.engine import names
 from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.hooks import Hooks
+from sessiontree.engine.logtree import HeaderLine
 from sessiontree.engine.reader import TreeReader
 from sessiontree.errors import BlobMissingError, EntryError, RefError, SessionBusyError, UsageError
 from sessiontree.storage.log import Log, Moved
@@ -129,9 +130,16 @@ class EntryWriter:
         self.reader.catch_up = self.catch_up
 
     @classmethod
-    def of(cls, log: Log, lane: str, hooks: Iterable[Any], spill_over: int | None) -> EntryWriter:
+    def of(
+        cls,
+        log: Log,
+        lane: str,
+        hooks: Iterable[Any],
+        spill_over: int | None,
+        header_line: HeaderLine | None = None,
+    ) -> EntryWriter:
         """Make a writer at the leaf of a lane of an open log."""
-        cursor = Cursor(TreeReader(log), None if lane == MAIN else lane)
+        cursor = Cursor(TreeReader(log, header_line), None if lane == MAIN else lane)
         return cls(cursor, hooks, spill_over)
 
     @property

@@ -5,12 +5,15 @@ from __future__ import annotations
 import errno
 import os
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
+from unittest.mock import patch
 
 import pytest
 
 from sessiontree import ReadOnlyError, Session, StorageError
 from sessiontree.core.entry import Entry
+from sessiontree.core.header import check_header
+from sessiontree.engine import logtree
 from sessiontree.errors import NotASessionError, SessionExistsError, SessionNotFoundError
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
@@ -172,3 +175,16 @@ def test_a_header_is_found_behind_any_number_of_blank_lines(tmp_path: Path, blan
     path.write_bytes(blank * 5_000 if len(blank) < 10 else blank)
     with pytest.raises(NotASessionError, match="it holds no entry"):
         Session.open(path, readonly=True)
+
+
+def test_an_open_reads_the_header_once(file: Path) -> None:
+    Session.create(file, name="chat").close()
+    found: list[bytes] = []
+
+    def check(line: bytes, *about: str) -> dict[str, Any]:
+        found.append(line)
+        return check_header(line, *about)
+
+    with patch.object(logtree, "check_header", check), Session.open(file) as session:
+        assert session.name == "chat"
+    assert found == [file.read_bytes().removesuffix(b"\n")]
