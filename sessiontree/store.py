@@ -362,7 +362,7 @@ class Store:
         """
         # slow to import, and few programs make backups
         from sessiontree.importing.backup import Backup
-        from sessiontree.library.counts import cache_folder
+        from sessiontree.library.root import cache_folder
 
         check_never_awaited("each", each)
         folder = cache_folder() if cache is None else os.fspath(cache)

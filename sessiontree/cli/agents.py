@@ -43,11 +43,10 @@ from sessiontree.cli.terminal import (
 from sessiontree.errors import NothingToDoError, SessionNotFoundError, SessionTreeError, UsageError
 from sessiontree.importing.backup import Backup, BackupResult, watched
 from sessiontree.importing.importer import ImportResult
-from sessiontree.library.counts import cache_folder
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import tell_left_out
 from sessiontree.library.resume import plan, session_to_resume
-from sessiontree.library.root import environment
+from sessiontree.library.root import cache_folder, environment
 from sessiontree.recording import events
 from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import StreamAccumulator, agents_cwd

@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from sessiontree.cli.terminal import ProgressBar, tell
 from sessiontree.core.usage import FileCounts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
-from sessiontree.library.counts import Counter, cache_folder
+from sessiontree.library.counts import Counter
 from sessiontree.library.homes import agent_folders
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import find_session
 from sessiontree.library.places import Selection, sessions_in
-from sessiontree.library.root import named_store, naming_variable, store_of_command
+from sessiontree.library.root import cache_folder, named_store, naming_variable, store_of_command
 from sessiontree.storage.names import Report, unreadable
 from sessiontree.storage.place import is_address, is_session_address, path_of, without_secret
 from sessiontree.storage.places import shown

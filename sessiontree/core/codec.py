@@ -34,6 +34,7 @@ from io import BytesIO
 from itertools import accumulate, repeat, takewhile
 from operator import itemgetter
 from typing import Any, Final, Protocol, overload
+from zlib import crc32
 
 import msgspec
 import orjson
@@ -46,11 +47,6 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import MOST_BLOCKS, count_of_blocks
 from sessiontree.core.spill import Fetch
 from sessiontree.errors import EntryError, TooMuchError
-
-try:  # CRC-32 as zlib has it, in a tenth of the time
-    from isal.isal_zlib import crc32 as crc32
-except ImportError:  # isal has no wheel for this machine
-    from zlib import crc32 as crc32
 
 FORMAT: Final = "sessiontree/2"
 VERSION: Final = 2

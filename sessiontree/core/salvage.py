@@ -28,6 +28,7 @@ import json
 import re
 from itertools import accumulate, count
 from typing import Any, Final, NamedTuple
+from zlib import crc32
 
 import msgspec
 import orjson
@@ -39,7 +40,6 @@ from sessiontree.core.codec import (
     FORMAT,
     VERSION,
     check_seal,
-    crc32,
     decode,
     encode,
     is_sealed,

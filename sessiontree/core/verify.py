@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Final
+from zlib import crc32
 
-from sessiontree.core.codec import CRC_LENGTH, check_text, crc32, decode, is_utf_8, parts
+from sessiontree.core.codec import CRC_LENGTH, check_text, decode, is_utf_8, parts
 from sessiontree.core.damage import Report, ignore
 from sessiontree.core.entry import ANNOTATIONS, HEADER, OPTIONAL_REFERENCES, REFERENCES, Entry
 from sessiontree.core.handle import Handle, check_built_in

@@ -136,13 +136,6 @@ class Counter:
 _decode: Final = msgspec.msgpack.Decoder(dict[str, _KeptCounts]).decode
 
 
-def cache_folder() -> str:
-    """The folder of this user's caches."""
-    from platformdirs import user_cache_dir
-
-    return user_cache_dir("sessiontree", appauthor=False)
-
-
 def with_counts(one: SessionInfo, counts: FileCounts | None) -> SessionInfo:
     """The facts of a session with its counts, as far as they are known."""
     if counts is None:

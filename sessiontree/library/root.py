@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
@@ -70,9 +71,23 @@ def default_root() -> str:
         return store
     if home := os.environ.get(HOME_VARIABLE):
         return os.path.expanduser(home)
-    from platformdirs import user_data_dir  # not needed if a folder is named
+    return _user_folder("XDG_DATA_HOME", "~/.local/share", on_mac="~/Library/Application Support")
 
-    return user_data_dir("sessiontree", appauthor=False)
+
+def cache_folder() -> str:
+    """The folder of this user's caches."""
+    return _user_folder("XDG_CACHE_HOME", "~/.cache", on_mac="~/Library/Caches")
+
+
+def _user_folder(variable: str, default: str, *, on_mac: str) -> str:
+    """This program's folder below one of the user's.
+
+    Source: the XDG Base Directory Specification 0.8, in which a relative path does not count, and
+    Apple's File System Programming Guide.
+    """
+    named = os.path.expanduser(os.environ.get(variable, ""))
+    usual = os.path.expanduser(on_mac if sys.platform == "darwin" else default)
+    return os.path.join(named if os.path.isabs(named) else usual, "sessiontree")
 
 
 def project_folder(root: str, cwd: str | os.PathLike[str]) -> str:

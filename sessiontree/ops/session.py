@@ -24,7 +24,7 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.core.message import Message
 from sessiontree.core.usage import Usage
 from sessiontree.errors import UsageError
-from sessiontree.library.counts import AT_ONCE, Counter, cache_folder, with_branches, with_counts
+from sessiontree.library.counts import AT_ONCE, Counter, with_branches, with_counts
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.one import facts_about, with_agent
 from sessiontree.library.places import (
@@ -34,6 +34,7 @@ from sessiontree.library.places import (
     in_order,
     originals_first,
 )
+from sessiontree.library.root import cache_folder
 from sessiontree.library.search import ROLES, SessionsOfHits, check_roles, search
 from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.library.spending import By, CountedFile, spending_of, totals_of

@@ -17,9 +17,10 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 
-from sessiontree.library.counts import Counter, cache_folder, with_counts
+from sessiontree.library.counts import Counter, with_counts
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
+from sessiontree.library.root import cache_folder
 from sessiontree.storage.names import Report
 from sessiontree.tui import reader
 from sessiontree.tui.drawing import Line, Span, matching, preview_lines, session_line, title_lines

@@ -17,10 +17,11 @@ from typing import Any, Final
 
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, UsageError
-from sessiontree.library.counts import Counter, cache_folder, with_counts
+from sessiontree.library.counts import Counter, with_counts
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import agent_of, model_of, note_of, title_of
 from sessiontree.library.places import Selection, in_order, sessions_in, without_imports
+from sessiontree.library.root import cache_folder
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.page.index import as_json
