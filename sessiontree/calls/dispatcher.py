@@ -210,8 +210,12 @@ class Dispatcher:
         try:
             method = self._method(name, told)
             given = _converted(method, params)
-            with hearing(lambda text: told.guidance("warning", text)), masking(told.text_mask):
-                result = as_builtins(method.answer(Call(self.scope, told, stop, self), given))
+            with (
+                hearing(lambda text: told.guidance("warning", text)),
+                masking(told.text_mask),
+                Call(self.scope, told, stop, self) as call,
+            ):
+                result = as_builtins(method.answer(call, given))
             value, left_out = fit(told.mask_all(result), getattr(given, "budget", TOKENS))
         except Stopped:
             told.refuse(Refusal("the call was stopped", "stopped", "Call again."))

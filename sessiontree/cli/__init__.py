@@ -106,14 +106,31 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 """For each command its place below this package, and its first line of help.
 
 The place is MODULE:COMMAND, or MODULE:NAMESPACE.METHOD for a command that is made of an operation;
-a module of this package that imports the namespace prints its results. A flag behind it chooses the
-method of its name, or of the name behind `=`, instead.
+a module of this package that imports the namespace prints its results. Behind it, an option or an
+argument chooses another method where it is given: that of its name, or the one behind `=`.
 """
 
 COMMANDS: Final = {name: made for section in SECTIONS.values() for name, made in section.items()}
 
 _INTERRUPTED: Final = 130
 _WITH_SECRETS: Final = "sessiontree.with_secrets"
+
+
+def made_of(name: str) -> Any:
+    """What a command is made of: itself, or the methods by what chooses them; the first by ''."""
+    place, *others = COMMANDS[name][0].split()
+    module, _, attribute = place.partition(":")
+    room = "" if module.startswith("ops.") else "cli."
+    found = importlib.import_module(f"sessiontree.{room}{module}")
+    namespace, _, method = attribute.partition(".")
+    if not method:
+        return getattr(found, namespace)
+    methods = {"": getattr(found, namespace).methods[method]}
+    for other in others:
+        key, _, value = other.partition("=")
+        space, _, method = (value or key.lstrip("-")).rpartition(".")
+        methods[key] = getattr(found, space or namespace).methods[method]
+    return methods
 
 
 class Commands(click.Group):
@@ -125,17 +142,11 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        place, *flags = COMMANDS[cmd_name][0].split(" --")
-        module, _, attribute = place.partition(":")
-        name, _, method = attribute.partition(".")
-        room = "" if module.startswith("ops.") else "cli."
-        made = getattr(importlib.import_module(f"sessiontree.{room}{module}"), name)
-        if method:
+        made = made_of(cmd_name)
+        if not isinstance(made, click.Command):
             derive = importlib.import_module("sessiontree.cli.derive")
             first = next(each for each, (at, _) in COMMANDS.items() if at == COMMANDS[cmd_name][0])
-            pairs = [flag.partition("=") for flag in flags]
-            flagged = {flag: made.methods[other or flag] for flag, _, other in pairs}
-            made = derive.command(first, made.methods[method], flagged)
+            made = derive.command(first, COMMANDS[first][1], made.pop(""), made)
         assert isinstance(made, click.Command)
         return made
 

@@ -22,7 +22,7 @@ import click
 import msgspec
 from msgspec import inspect as kinds_of
 
-from sessiontree.cli import COMMANDS, arguments
+from sessiontree.cli import arguments
 from sessiontree.cli.opening import LaneOptions, lane_note, reading
 from sessiontree.cli.output import describe, out_json, speaker
 from sessiontree.cli.terminal import as_line, out, tell
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
 
 T = TypeVar("T")
+Made = TypeVar("Made", bound=Callable[..., Any])
 Renderer = Callable[["CommandCall", Any], None]
 
 _RENDERERS: Final[dict[type, Renderer]] = {}
@@ -52,10 +53,10 @@ _GIVEN: Final = "given_"
 """Before the name of each parameter, for click: no option of every command has such a name."""
 
 
-def renders(kind: type[T]) -> Callable[[Callable[[CommandCall, T], None]], Renderer]:
-    """Print results of a type for people with the decorated function."""
+def renders(kind: type[T]) -> Callable[[Callable[[CommandCall, Any], None]], Renderer]:
+    """Print results of a type, or lists and iterators of it, with the decorated function."""
 
-    def add(function: Callable[[CommandCall, T], None]) -> Renderer:
+    def add(function: Callable[[CommandCall, Any], None]) -> Renderer:
         _RENDERERS[kind] = function
         return function
 
@@ -63,7 +64,10 @@ def renders(kind: type[T]) -> Callable[[Callable[[CommandCall, T], None]], Rende
 
 
 class CommandCall(Call):
-    """The call of an operation by a command: it reaches what the user may reach."""
+    """The call of an operation by a command: it reaches what the user may reach.
+
+    What it opens to read stays open until the result is printed.
+    """
 
     rows = False
 
@@ -83,8 +87,19 @@ class CommandCall(Call):
 
         return Scope(confined=False, write=True)
 
+    @property
+    def width(self) -> int | None:  # type: ignore[override]
+        """The columns of a terminal; None without one."""
+        from sessiontree.cli.screen import screen  # few commands draw
+
+        on = screen()
+        return None if on.height is None else on.width
+
     def check(self) -> None:
         """A command is stopped by an interrupt."""
+
+    def progress(self, message: str, done: float | None = None, size: float | None = None) -> None:
+        """Nothing: it is short, or shows itself how far it is."""
 
     def warn(self, text: str) -> None:
         tell(f"Warning: {text}")
@@ -123,7 +138,8 @@ class CommandCall(Call):
         """Print the result: on standard output the data, on standard error all else."""
         if self.done:
             tell(self.done + self._lane)
-        if renderer := _RENDERERS.get(type(result)):
+        is_many = isinstance(result, list | Iterator)
+        if renderer := _RENDERERS.get(self.method.item if is_many else type(result)):
             renderer(self, result)
         elif self.entry is not None:
             out_json(self.entry) if self.as_json else out(self.entry.uuid)
@@ -152,31 +168,52 @@ class _Argument(click.Argument):
         self.text = help  # not `help`, which new versions of click print in their own way
 
 
-def command(name: str, method: Method, flags: Mapping[str, Method]) -> click.Command:
-    """Make a command of its operation; each flag chooses another operation instead."""
-    methods = (method, *flags.values())
-    own = {name for each in methods for name in each.params.__annotations__}
-    every = [parameters(each.params) for each in methods]
-    needed = set.intersection(*({one.name for one in each if one.is_required} for each in every))
-    found = {one.name: one for each in reversed(every) for one in each if one.door is not None}
+def command(
+    name: str, line: str, method: Method, others: Mapping[str, Method] | None = None
+) -> click.Command:
+    """Make a command of its operation; `line` is its first line of help.
+
+    Each of `others` is called instead where its option or argument is given, the first of them. It
+    is a switch where no operation has a parameter that is spelled so.
+    """
+    others = others or {}
+    every = {each: parameters(each.params) for each in (method, *others.values())}
+    own = {name for each in every for name in each.params.__annotations__}
+    needed = set.intersection(*(_needed(each) for each in every.values()))
+    found = {
+        spelling(one): one
+        for each in [*every.values()][::-1]
+        for one in each
+        if one.door is not None
+    }
     takes = [
-        _parameter(one, one.door, is_needed=name in needed)
-        for name, one in found.items()
+        _parameter(one, one.door, is_needed=spelled in needed)
+        for spelled, one in found.items()
         if one.door is not None
     ]
     takes.sort(key=lambda one: _place(one, own))
     command = OperationCommand(
         name,
         params=takes,
-        callback=partial(_run, method, flags),
-        help=f"{COMMANDS[name][1]}\n\n{method.details}".rstrip(),
+        callback=partial(_run, method, others),
+        help=f"{line}\n\n{method.details}".rstrip(),
         context_settings=arguments.TAKES_MORE if name in _HINTS else {},
     )
-    for flag, other in flags.items():
-        click.option(f"--{flag}", is_flag=True, help=other.description.split("\n\n")[0])(command)
+    for key, other in others.items():
+        if key not in found:
+            click.option(key, is_flag=True, help=other.description.split("\n\n")[0])(command)
     arguments.default_store(command)
     arguments.json_option(method.json or arguments.WRITTEN)(command)
     return command
+
+
+def spelling(one: Parameter) -> str:
+    """How people spell a parameter: its first option, or the word for its argument."""
+    return one.name if one.door is None else one.door.names[0].strip("[]…")
+
+
+def _needed(every: Sequence[Parameter]) -> set[str]:
+    return {spelling(one) for one in every if one.is_required}
 
 
 def _place(parameter: click.Parameter, own: set[str]) -> tuple[bool, bool]:
@@ -186,27 +223,32 @@ def _place(parameter: click.Parameter, own: set[str]) -> tuple[bool, bool]:
     return True, str(parameter.name).removeprefix(_GIVEN) not in own
 
 
-def _run(method: Method, flags: Mapping[str, Method], as_json: bool, **given: Any) -> None:
-    """Call the operation of a command, and print its result."""
+def _run(method: Method, others: Mapping[str, Method], as_json: bool, **given: Any) -> None:
+    """Call the operation that a command is given, and print its result."""
     ctx = click.get_current_context()
     name = str(ctx.command.name)
     if name in _HINTS:
         arguments.refuse_more(_HINTS[name])
-    chosen = [flag for flag in flags if given.pop(flag)]
-    values = values_of(ctx, given)
-    if chosen:
-        method = flags[chosen[0]]
-        others = values.keys() - {one.name for one in parameters(method.params)}
-        if others:
-            spelled = " and ".join(_spelled(ctx, one) for one in sorted(others))
-            raise click.UsageError(f"give --{chosen[0]} or {spelled}, not both")
-    for one in parameters(method.params):
-        if one.is_required and one.name not in values:
-            ways = " or ".join([_spelled(ctx, one.name), *(f"--{flag}" for flag in flags)])
-            raise click.UsageError(f"give {ways}")
+    values = {_spelled(ctx, name): value for name, value in _of_command_line(ctx, given)}
+    chosen = next((key for key in others if key in values), None)
+    method = others.get(chosen or "", method)
+    takes = {spelling(one): one for one in parameters(method.params)}
+    if more := sorted(values.keys() - takes.keys() - {chosen}):
+        raise click.UsageError(f"give {chosen} or {' and '.join(more)}, not both")
+    for key, one in takes.items():
+        if one.is_required and key not in values:
+            raise click.UsageError(f"give {' or '.join([key, *others])}")
+    run(method, as_json=as_json, **{takes[key].name: values[key] for key in takes.keys() & values})
+
+
+def run(method: Method, *, as_json: bool, **values: Any) -> None:
+    """Call an operation with the values that a command was given, and print its result."""
+    ctx = click.get_current_context()
+    name = str(ctx.command.name)
     call = CommandCall(method, method.params(**values), as_json=as_json)
     try:
-        result = method.function(call, call.given)
+        with call:
+            call.print(method.function(call, call.given))
     except Refusal as refusal:
         if refusal.kind not in ("bad_value", "bad_parameter"):
             raise click.ClickException(as_line(str(refusal))) from None
@@ -216,7 +258,6 @@ def _run(method: Method, flags: Mapping[str, Method], as_json: bool, **given: An
             message = f"{as_line(error.ref)!r} is a path, not a REF; {_HINTS[name]}"
             raise click.UsageError(message) from None
         raise
-    call.print(result)
 
 
 def _spelled(ctx: click.Context, name: str) -> str:
@@ -239,17 +280,19 @@ def _in_options(ctx: click.Context, next: str) -> str:
 
 def values_of(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of the parameters that are given, by their names."""
-    return {
-        name.removeprefix(_GIVEN): list(value) if isinstance(value, tuple) else value
-        for name, value in given.items()
-        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
-    }
+    return {name.removeprefix(_GIVEN): value for name, value in _of_command_line(ctx, given)}
+
+
+def _of_command_line(ctx: click.Context, given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in given.items():
+        if ctx.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE:
+            yield name, list(value) if isinstance(value, tuple) else value
 
 
 def _parameter(one: Parameter, door: CommandForm, *, is_needed: bool) -> click.Parameter:
     """A parameter as an option, or as an argument, of a command."""
     first, name = door.names[0], f"{_GIVEN}{one.name}"
-    kind = _KINDS.get(door.kind or one.names or "") or type_of(item_of(one.type))
+    kind = _kind_of(one, door)
     is_list = isinstance(one.type, kinds_of.ListType)
     if not first.startswith("-"):
         nargs = -1 if is_list else 1
@@ -257,6 +300,10 @@ def _parameter(one: Parameter, door: CommandForm, *, is_needed: bool) -> click.P
             [name], metavar=first, nargs=nargs, required=is_needed, type=kind, help=one.description
         )
     return option(one, door.names, kind, door.metavar, one.description)
+
+
+def _kind_of(one: Parameter, door: CommandForm) -> click.ParamType:  # type: ignore[type-arg]
+    return _KINDS.get(door.kind or one.names or "") or type_of(item_of(one.type))
 
 
 def option(
@@ -267,16 +314,39 @@ def option(
     help: str,
 ) -> click.Option:
     """A parameter as an option, which is a switch for a truth and repeated for a list."""
+    return click.Option([*names, f"{_GIVEN}{one.name}"], **_settings(one, kind, metavar, help))
+
+
+def _settings(
+    one: Parameter,
+    kind: click.ParamType | None,  # type: ignore[type-arg]
+    metavar: str | None,
+    help: str,
+) -> dict[str, Any]:
     is_switch = isinstance(one.type, kinds_of.BoolType)
-    return click.Option(
-        [*names, f"{_GIVEN}{one.name}"],
-        type=None if is_switch else kind,
-        metavar=None if is_switch else metavar,
-        is_flag=is_switch,
-        default=None,
-        multiple=isinstance(one.type, kinds_of.ListType) and item_of(one.type) is not one.type,
-        help=help,
-    )
+    return {
+        "type": None if is_switch else kind,
+        "metavar": None if is_switch else metavar,
+        "is_flag": is_switch,
+        "default": None,
+        "multiple": isinstance(one.type, kinds_of.ListType) and item_of(one.type) is not one.type,
+        "help": help,
+    }
+
+
+def described(struct: type[msgspec.Struct], *names: str) -> Callable[[Made], Made]:
+    """Add options to a command made by hand: parameters of a struct, as it describes them."""
+    found = {one.name: one for one in parameters(struct)}
+
+    def add(function: Made) -> Made:
+        for name in reversed(names):
+            one, door = found[name], found[name].door
+            assert door is not None
+            settings = _settings(one, _kind_of(one, door), door.metavar, one.description)
+            function = click.option(*door.names, name, **settings)(function)
+        return function
+
+    return add
 
 
 _WORDS: Final = (kinds_of.LiteralType, kinds_of.IntType, kinds_of.FloatType, kinds_of.StrType)

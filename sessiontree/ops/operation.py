@@ -17,6 +17,7 @@ import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -88,12 +89,17 @@ class Method:
     @cached_property
     def params(self) -> type[msgspec.Struct]:
         """The type of the parameters."""
-        return typing.get_type_hints(self.function, include_extras=True)["given"]  # type: ignore[no-any-return]
+        return _annotated(self.function, "given")  # type: ignore[no-any-return]
 
     @cached_property
     def result(self) -> Any:
         """The type of the result."""
-        return typing.get_type_hints(self._answer or self.function, include_extras=True)["return"]
+        return _annotated(self._answer or self.function, "return")
+
+    @property
+    def item(self) -> Any:
+        """The type of the items of which the function returns a list or an iterator."""
+        return typing.get_args(_annotated(self.function, "return"))[0]
 
     def answer(self, call: Call, given: msgspec.Struct) -> Any:
         """Do what the method does; its result, as short as a model needs it."""
@@ -222,6 +228,13 @@ def schema_hash(namespaces: Iterable[Namespace]) -> str:
     }
     text = msgspec.json.encode(every, order="sorted")
     return hashlib.sha256(text).hexdigest()[:_HASH_LENGTH]
+
+
+def _annotated(function: Callable[..., Any], name: str) -> Any:
+    """The type of a parameter or the result; the others may exist for type checkers only."""
+    one = SimpleNamespace(__annotations__={name: function.__annotations__[name]})
+    hints = typing.get_type_hints(one, function.__globals__, include_extras=True)
+    return hints[name]
 
 
 def _schema(kind: Any) -> dict[str, Any]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
 
 import msgspec
 
@@ -117,6 +118,8 @@ class Call:
     """
 
     rows = True
+    width: int | None = None
+    """The columns of a drawing; None: no limit."""
 
     def __init__(
         self, scope: Scope, tell: Tell, stop: threading.Event, catalog: MethodCatalog
@@ -125,6 +128,17 @@ class Call:
         self.catalog = catalog
         self._tell = tell
         self._stop = stop
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._opened.__exit__(*raised)
+
+    @cached_property
+    def _opened(self) -> contextlib.ExitStack:
+        """What is closed when the call ends."""
+        return contextlib.ExitStack()
 
     def check(self) -> None:
         """Raise `Stopped` where the caller does not want the result any more."""
@@ -168,6 +182,10 @@ class Call:
     def file(self, session: str) -> str:
         """The path of a session's file; see `Scope.file`."""
         return self.scope.file(session, self.warn)
+
+    def open(self, session: str, root: str | None = None) -> Session:
+        """Open a session to read, as `reading`, until the call ends: its result may read it."""
+        return self._opened.enter_context(self.reading(session, root))
 
     @contextlib.contextmanager
     def reading(self, session: str, root: str | None = None) -> Iterator[Session]:

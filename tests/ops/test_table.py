@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterator
-
 import click
 import pytest
 
 from sessiontree.calls import Dispatcher, Error, Event, Scope
-from sessiontree.cli import COMMANDS, main
+from sessiontree.cli import COMMANDS, made_of, main
 from sessiontree.ops import OWN
 from sessiontree.ops.field import parameters
-from sessiontree.ops.operation import Method
 
 DERIVED = sorted(name for name, (place, _) in COMMANDS.items() if "." in place.partition(":")[2])
 
@@ -23,20 +19,9 @@ def command(name: str) -> click.Command:
     return found
 
 
-def operations(name: str) -> Iterator[Method]:
-    """The operations that a command is made of: of its name, and of its flags."""
-    place, *flags = COMMANDS[name][0].split(" --")
-    module, _, attribute = place.partition(":")
-    namespace, _, method = attribute.partition(".")
-    room = "" if module.startswith("ops.") else "cli."
-    methods = getattr(importlib.import_module(f"sessiontree.{room}{module}"), namespace).methods
-    for each in (method, *(flag.partition("=")[2] or flag for flag in flags)):
-        yield methods[each]
-
-
 @pytest.mark.parametrize("name", DERIVED)
 def test_a_command_and_its_method_describe_a_parameter_in_one_place(name: str) -> None:
-    every = [one for method in operations(name) for one in parameters(method.params)]
+    every = [one for method in made_of(name).values() for one in parameters(method.params)]
     described = {one.name: one.description for one in reversed(every)}
     shown = {
         str(one.name).removeprefix("given_"): getattr(one, "help", None) or vars(one).get("text")
