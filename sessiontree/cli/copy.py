@@ -44,7 +44,7 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
-from sessiontree.library.copies import CopyResult, Mirror, SyncResult
+from sessiontree.library.copies import CopyResult, Mirror, TransferResult
 from sessiontree.library.copies import sync as sync_all
 from sessiontree.operations.convert import converted
 from sessiontree.operations.copy import CopiedSession
@@ -441,7 +441,7 @@ def _tell_copied(copied: CopiedSession) -> None:
         out(f"{copied.source} -> {copied.target}: {counted(copied.written, 'byte')}{blobs}")
 
 
-def _out_result(result: CopyResult | SyncResult, done: str, *, as_json: bool) -> None:
+def _out_result(result: TransferResult[Any], done: str, *, as_json: bool) -> None:
     if as_json:
         out_json(result)
         return

@@ -1,9 +1,4 @@
-"""Copies of sessions between stores, and the sync of two copies.
-
-Copies of sessions from one store to another, byte for byte, with the same names.
-
-Sync: unite two copies of a session, or all sessions of two stores.
-"""
+"""Copies of sessions between stores, byte for byte, and the sync of two copies."""
 
 from __future__ import annotations
 
@@ -11,7 +6,7 @@ import contextlib
 import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -69,36 +64,63 @@ def note_problem(problems: list[str], error: SessionTreeError, *files: str) -> N
     problems.append(said if is_named else f"{files[0]}: {said}")
 
 
-class CopyResult(msgspec.Struct, frozen=True):
-    """What `copy` did.
+OneSession = TypeVar("OneSession", CopiedSession, SyncedSession)
 
-    Attributes:
-        sessions: the sessions that are in the target now, in the order of their names.
-        skipped: the files that are no sessions of sessiontree, each with the reason.
-        problems: what could not be copied.
-        damage: what is wrong with the lines of the sessions, which were copied as they are.
-    """
 
-    sessions: list[CopiedSession]
+class TransferResult(msgspec.Struct, Generic[OneSession], frozen=True):
+    """What `copy` or `sync` did."""
+
+    sessions: list[OneSession]
+    """The sessions that both sides have now, in the order of their names."""
+
     skipped: list[str]
+    """The files that are not copied or united, each with the reason."""
+
     problems: list[str]
+    """What could not be done."""
+
     damage: list[str]
+    """What is wrong with the lines of the sessions, which are copied as they are."""
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether nothing was written."""
+        """True if nothing was written."""
         return all(one.is_unchanged for one in self.sessions)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the shape that `copy --json` prints."""
+        """Return the shape that `--json` prints."""
         return {
             "sessions": [one.as_dict() for one in self.sessions],
-            "written": sum(one.written for one in self.sessions),
-            "blobs": sum(one.blobs for one in self.sessions),
             "skipped": self.skipped,
             "problems": self.problems,
             "damage": self.damage,
         }
+
+
+class CopyResult(TransferResult[CopiedSession], frozen=True):
+    """What `copy` did: the sessions that the target has now, and what is wrong.
+
+    `skipped` are the files that are not sessions of sessiontree, each with the reason; `problems`
+    is what could not be copied; `damage` is copied as it is.
+    """
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the shape that `copy --json` prints."""
+        shape = super().as_dict()
+        return {
+            "sessions": shape["sessions"],
+            "written": sum(one.written for one in self.sessions),
+            "blobs": sum(one.blobs for one in self.sessions),
+            **shape,
+        }
+
+
+class SyncResult(TransferResult[SyncedSession], frozen=True):
+    """What `sync` did: the sessions of both stores, and what is wrong.
+
+    `skipped` are the files that cannot be united, each with the reason and the next step;
+    `problems` is what could not be done; `damage` is what is wrong with the lines.
+    """
 
 
 def copy(
@@ -227,36 +249,6 @@ class Mirror:
 
 
 Each = Callable[[SyncedSession], object]
-
-
-class SyncResult(msgspec.Struct, frozen=True):
-    """What `sync` did.
-
-    Attributes:
-        sessions: the sessions, in the order of their names in the first store, then in the second.
-        skipped: the files that cannot be united, each with the reason and the next step.
-        problems: what could not be done.
-        damage: what is wrong with the lines of the sessions.
-    """
-
-    sessions: list[SyncedSession]
-    skipped: list[str]
-    problems: list[str]
-    damage: list[str]
-
-    @property
-    def is_unchanged(self) -> bool:
-        """Whether nothing was written."""
-        return all(one.is_unchanged for one in self.sessions)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return the shape that `sync --json` prints."""
-        return {
-            "sessions": [one.as_dict() for one in self.sessions],
-            "skipped": self.skipped,
-            "problems": self.problems,
-            "damage": self.damage,
-        }
 
 
 def sync(
