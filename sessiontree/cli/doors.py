@@ -1,11 +1,4 @@
-"""The commands that open a door: browse, view and mcp.
-
-The command that serves the dispatcher's methods to agents, and enters itself with them.
-
-The command that opens the browser in the terminal.
-
-The command that opens the live view in the browser.
-"""
+"""The commands that open a door: browse, view and mcp."""
 
 from __future__ import annotations
 
@@ -71,7 +64,6 @@ def browse(places: tuple[str, ...]) -> None:
 
 def _run(places: tuple[str, ...], problems: list[str]) -> Resume | None:
     """Draw the list, and then import what is slow to import."""
-    from sessiontree.cli.lookup import only_session, places_at
     from sessiontree.library.places import Selection, in_order, sessions_in, without_imports
 
     looked_in = places_at(places)
@@ -165,8 +157,8 @@ def view(places: tuple[str, ...], port: int, no_browser: bool) -> None:
     from sessiontree.web.server import open_door, serve
     from sessiontree.web.sessions import id_of
 
-    door = open_door(port)
     file = only_session(looked_in)
+    door = open_door(port)
     address = door.url_of("/" if file is None else f"/s/{id_of(file)}")
 
     def started() -> None:

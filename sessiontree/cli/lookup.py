@@ -12,7 +12,7 @@ from sessiontree.core.usage import FileCounts
 from sessiontree.errors import NotASessionError, SessionNotFoundError
 from sessiontree.library.counts import Counter
 from sessiontree.library.homes import agent_folders
-from sessiontree.library.listing import SessionInfo
+from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.lookup import find_session
 from sessiontree.library.places import Selection, sessions_in
 from sessiontree.library.root import cache_folder, named_store, naming_variable, store_of_command
@@ -87,12 +87,19 @@ def is_folder(place: str) -> bool:
 
 
 def only_session(places: Sequence[str]) -> str | None:
-    """The only place, if it is a session; None for a folder, which may not be there yet."""
+    """Return the only place, if it is a file; None for a folder, which may not be there yet.
+
+    Raises:
+        SessionTreeError: the file is not a session, or cannot be read.
+    """
     if len(places) != 1:
         return None
     place = places[0]
-    is_one = is_session_address(place) if is_address(place) else os.path.isfile(place)
-    return place if is_one else None
+    is_file = is_session_address(place) if is_address(place) else os.path.isfile(place)
+    if not is_file:
+        return None
+    facts_of(place)
+    return place
 
 
 def _place_at(place: str) -> str:
