@@ -50,7 +50,8 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.views.costs import load
-from sessiontree.views.turns import SessionOutline, Turn, outline
+from sessiontree.views.layout import layout
+from sessiontree.views.turns import SessionOutline, Turn, TurnTree, outline
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
@@ -278,8 +279,7 @@ class Document:
         return [
             turn.name,
             turn.above if turn.above is not None else -1,
-            turn.fork,  # the end of its rows takes this place when all entries are known
-            1 if turn.current else 0,
+            turn.fork,
             1 if turn.subagent else 0,
             first,
             end,
@@ -379,7 +379,13 @@ class Document:
             "at": "" if self._at is None else self._text(self._at.uuid),
             "chunks": self._chunks.firsts,
             "here": -1 if self._outline.here is None else self._outline.here,
+            "layout": self._layout(),
         }
+
+    def _layout(self) -> list[tuple[int, int]]:
+        """The turns but those of subagents from top to bottom, each with its level."""
+        runs = layout(TurnTree(self._outline.turns), deepest=0)
+        return [(place, run.level) for run in runs for place in run.nodes]
 
     def _label(self, label: str) -> str:
         return one_line(self._text(label), 60)

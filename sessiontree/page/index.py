@@ -31,7 +31,8 @@ from sessiontree.page.rows import PageRow
 NO_ENTRY: Final = -1
 ALWAYS: Final = -2
 NOWHERE: Final = -3
-_FORK: Final = 2
+PARENT, FORK, FIRST, END = 1, 2, 4, 5
+"""The places of some facts of a turn: the turn above, the row that it branches off, its rows."""
 
 
 class Index:
@@ -99,8 +100,7 @@ class Index:
         uuids = [self._tree.uuids[row] for row in self._rows]
         number_of = {uuid: number for number, uuid in enumerate(uuids)}
         for turn in self.turns:
-            fork = number_of.get(turn[_FORK], NO_ENTRY)
-            turn[_FORK] = NO_ENTRY if fork == NO_ENTRY else self._end_of[fork]
+            turn[FORK] = self._fork_of(turn, number_of.get(turn[FORK]))
         return {
             "kinds": "".join(self._kinds),
             "gists": "\n".join(gist.replace("\n", " ") for gist in self._gists),
@@ -116,6 +116,14 @@ class Index:
             "tokens": self._tokens.tolist(),
             "rules": self._folding(number_of, header),
         }
+
+    def _fork_of(self, turn: Sequence[Any], fork: int | None) -> int:
+        """The end of the rows that a turn branches off in the turn above."""
+        if turn[PARENT] < 0:
+            return NO_ENTRY
+        first, end = self.turns[turn[PARENT]][FIRST : END + 1]
+        row = end if fork is None else self._end_of[fork]
+        return row if first < row <= end else int(end)
 
     def _above(self) -> list[int]:
         """For each entry how far its parent is before it.

@@ -21,7 +21,7 @@ from msgspec.structs import replace
 from sessiontree.agents import named
 from sessiontree.library.listing import facts_of
 from sessiontree.page.document import Document
-from sessiontree.page.index import as_json
+from sessiontree.page.index import END, FIRST, FORK, PARENT, as_json
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import Excerpt
@@ -31,7 +31,6 @@ from sessiontree.web.state import PageState, state_of
 _START: Final = 96 * 1024
 _END: Final = 256 * 1024
 _OVERVIEW: Final = "FO"
-_FORK, _FIRST, _ROWS_END = 2, 5, 6
 _ELSEWHERE: Final = ("edits", "merges", "pieces", "strays")
 """The rules that reach entries above the end of the file."""
 
@@ -105,7 +104,7 @@ def _last_turn(old: dict[str, Any], found: SessionOutline) -> int | None:
 
 def _first_entry(old: dict[str, Any]) -> int:
     """The first entry of the last turn of the page."""
-    first_row = old["turns"][old["here"]][_FIRST]
+    first_row = old["turns"][old["here"]][FIRST]
     number = len(old["uuids"])
     while number and old["rowOf"][number - 1] >= first_row:
         number -= 1
@@ -115,7 +114,7 @@ def _first_entry(old: dict[str, Any]) -> int:
 def _seam(old: dict[str, Any], end: dict[str, Any], turn: int) -> _Seam | None:
     """Where both go on alike, in one line without a branch; None if there is no such place."""
     here, last = old["here"], _end_of_rows(old)
-    if old["turns"][here][_ROWS_END] != last:
+    if old["turns"][here][END] != last:
         return None
     known = {uuid: n for n, uuid in enumerate(old["uuids"][_first_entry(old) :], _first_entry(old))}
     entry = end_entry = -1
@@ -129,7 +128,7 @@ def _seam(old: dict[str, Any], end: dict[str, Any], turn: int) -> _Seam | None:
     if end["uuids"][end_entry : end_entry + count] != old["uuids"][entry:]:
         return None
     row, end_row = old["rowOf"][entry], end["rowOf"][end_entry]
-    is_whole = end["turns"][turn][_FIRST] + 1 == end_row and old["turns"][here][_FIRST] + 1 == row
+    is_whole = end["turns"][turn][FIRST] + 1 == end_row and old["turns"][here][FIRST] + 1 == row
     if is_whole:  # its head says what was done in all of it
         row, end_row = row - 1, end_row - 1
     is_line = all(step == 1 for step in end["above"][end_entry + 1 :])
@@ -169,6 +168,11 @@ def _joined(state: PageState, end: PageState, seam: _Seam) -> PageState:
     index["rowOf"] += [row + rows for row in new["rowOf"][seam.end_entry :]]
     index["turns"] = [*old["turns"][: seam.turn], *_turns(old, new, seam)]
     index["here"] = seam.turn + new["here"] - seam.end_turn
+    level = old["layout"][-1][1]  # of the current path, which goes straight down
+    index["layout"] = [
+        *old["layout"],
+        *((n, level) for n in range(seam.turn + 1, len(index["turns"]))),
+    ]
     by = new_last + rows - old_last
     index["files"] = {str(int(row) + by): calls for row, calls in old["files"].items()}
     index["labels"] = {**old["labels"], **new["labels"]}
@@ -184,16 +188,16 @@ def _turns(old: dict[str, Any], new: dict[str, Any], seam: _Seam) -> Iterator[li
     rows = seam.row - seam.end_row
     for at, given in enumerate(new["turns"][seam.end_turn :]):
         turn = [*given]
-        turn[_FIRST], turn[_ROWS_END] = turn[_FIRST] + rows, turn[_ROWS_END] + rows
+        turn[FIRST], turn[END] = turn[FIRST] + rows, turn[END] + rows
         if at == 0:
             first = old["turns"][seam.turn]
-            is_whole = first[_FIRST] == seam.row
-            turn = [*(turn if is_whole else first)[:_FIRST], first[_FIRST], turn[_ROWS_END]] + (
-                turn[_ROWS_END + 1 :] if is_whole else first[_ROWS_END + 1 :]
+            is_whole = first[FIRST] == seam.row
+            turn = [*(turn if is_whole else first)[:FIRST], first[FIRST], turn[END]] + (
+                turn[END + 1 :] if is_whole else first[END + 1 :]
             )
-            turn[1 : _FORK + 1] = first[1 : _FORK + 1]
+            turn[PARENT], turn[FORK] = first[PARENT], first[FORK]
         else:
-            turn[1], turn[_FORK] = turn[1] - seam.end_turn + seam.turn, turn[_FORK] + rows
+            turn[PARENT], turn[FORK] = turn[PARENT] - seam.end_turn + seam.turn, turn[FORK] + rows
         yield turn
 
 

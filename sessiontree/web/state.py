@@ -29,6 +29,7 @@ _LISTS: Final = (
     "above",
     "tokens",
     "turns",
+    "layout",
     "chunks",
     "names",
 )

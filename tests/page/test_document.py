@@ -90,6 +90,26 @@ def test_of_very_many_annotations_in_a_row_one_row_tells_how_many_more_there_are
     assert f"${0.01 * many:.2f}" in page.said("O")[0]
 
 
+def test_the_tree_of_a_page_is_laid_out_as_tree_lays_it_out(file: Path) -> None:
+    with Session.create(file) as session:
+        session.append_message(user("start"))
+        fork = session.append_message(assistant("an answer"))
+        session.append_message(assistant("more"))
+        for way in ("first", "second", "third"):
+            session.branch(fork)
+            session.append_message(user(way))
+        session.append_message(user("end"))
+        session.branch(session.entry("@~1"))
+        session.append_message(user("other end"))
+    page = page_of(file)
+    names = page.index["gists"]
+    rows = [(names[page.index["turns"][turn][4]], level) for turn, level in page.index["layout"]]
+    expected = [("start", 0), ("first", 1), ("second", 1), ("third", 0), ("end", 1)]
+    assert rows == [*expected, ("other end", 0)]
+    ends = {names[first]: fork for _, _, fork, _, first, *_ in page.index["turns"]}
+    assert ends == {"start": -1, "first": 3, "second": 3, "third": 3, "end": 13, "other end": 13}
+
+
 def test_a_session_of_more_turns_than_a_page_shows_is_refused(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

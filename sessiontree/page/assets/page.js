@@ -66,8 +66,8 @@ async function bodyOf(row) {
   return typeof body === 'number' ? (await load(body))[1] : body;
 }
 
-const NAME = 0, ABOVE = 1, FORK = 2, CURRENT = 3, SUB = 4, FIRST = 5, END = 6, DID = 7, NAMES = 8;
-let children;
+const NAME = 0, ABOVE = 1, FORK = 2, SUB = 3, FIRST = 4, END = 5, DID = 6, NAMES = 7;
+let children;  // of each turn the turns below it, in the order of the layout
 
 function turnOf(row) {
   let low = 0, high = index.turns.length - 1;
@@ -145,9 +145,10 @@ function expanded(found) {
 
 function prepare() {
   children = new Map();
-  index.turns.forEach((turn, n) => {
-    if (!turn[SUB]) children.set(turn[ABOVE], [...(children.get(turn[ABOVE]) || []), n]);
-  });
+  for (const [turn] of index.layout) {
+    const parent = index.turns[turn][ABOVE];
+    if (children.has(parent)) children.get(parent).push(turn); else children.set(parent, [turn]);
+  }
 }
 
 const uuidOf = (row) => (index.entryOf[row] >= 0 ? uuidAt(index.entryOf[row]) : '');
@@ -169,15 +170,9 @@ function pathTo(turn) {
   return path.reverse();
 }
 
-function newestBelow(turn) {
+function lastBelow(turn) {
   for (let found; (found = children.get(turn)); turn = found[found.length - 1]);
   return turn;
-}
-
-function endOfFork(turn, child) {
-  const fork = index.turns[child][FORK];
-  const [, , , , , first, end] = index.turns[turn];
-  return fork > first && fork <= end ? fork : end;
 }
 
 function place(row, depth) {
@@ -216,12 +211,12 @@ function build() {
 }
 
 function buildTurn(turn, next) {
-  const [, , , , , first, end] = index.turns[turn];
-  const stop = next === undefined ? end : endOfFork(turn, next);
+  const [, , , , first, end] = index.turns[turn];
+  const stop = next === undefined ? end : index.turns[next][FORK];
   const others = (children.get(turn) || []).filter((one) => one !== next);
   const at = new Map();
   for (const one of others) {
-    const where = Math.min(endOfFork(turn, one), stop);
+    const where = Math.min(index.turns[one][FORK], stop);
     at.set(where, [...(at.get(where) || []), one]);
   }
   for (let row = first; row < stop; row++) {
@@ -416,7 +411,7 @@ function noteElement({text, turns}) {
   for (const turn of turns.slice(0, 12)) {
     const link = make('a', '', `○ ${index.turns[turn][NAMES][0] || index.turns[turn][NAME]} ${gistAt(index.turns[turn][FIRST])}`.slice(0, 90));
     link.href = '#' + encodeURIComponent(uuidOf(index.turns[turn][FIRST]));
-    link.addEventListener('click', (event) => { event.preventDefault(); showPath(newestBelow(turn)); jump(index.turns[turn][FIRST]); });
+    link.addEventListener('click', (event) => { event.preventDefault(); showPath(lastBelow(turn)); jump(index.turns[turn][FIRST]); });
     element.append(link, ' ');
   }
   element.nodes = 3 + turns.length;
@@ -459,7 +454,7 @@ function reach(row) {
     if (!spread.has(+holder)) { spread.add(+holder); reach(+holder); rebuild(); }
     return;
   }
-  if (!pathTo(tip).includes(turn) || !shown.includes(row)) showPath(newestBelow(turn));
+  if (!pathTo(tip).includes(turn) || !shown.includes(row)) showPath(lastBelow(turn));
   if (!shown.includes(row)) { tip = turn; rebuild(); }
 }
 
@@ -719,24 +714,14 @@ function drawTree() {
   const wanted = PRESETS[treePreset][1], words = $('filter').value.toLowerCase();
   onPath = new Set(pathTo(tip));
   treeRows = [];
-  const current = new Set(index.here >= 0 ? pathTo(index.here) : []);
-  const waiting = [[-1, 0]];
-  while (waiting.length) {
-    const [turn, depth] = waiting.pop();
-    if (turn >= 0) {
-      const [, , , , , first, end] = index.turns[turn];
-      for (let row = first; row < end; row++) {
-        const kind = index.kinds[row];
-        if (kind === 'T' ? treePreset !== 'prompts' && treePreset !== 'all' : !wanted(kind, row)) continue;
-        if (words && !(gistAt(row) + ' ' + labelOf(row)).toLowerCase().includes(words)) continue;
-        treeRows.push([row, turn, depth]);
-      }
+  for (const [turn, level] of index.layout) {
+    const [, , , , first, end] = index.turns[turn];
+    for (let row = first; row < end; row++) {
+      const kind = index.kinds[row];
+      if (kind === 'T' ? treePreset !== 'prompts' && treePreset !== 'all' : !wanted(kind, row)) continue;
+      if (words && !(gistAt(row) + ' ' + labelOf(row)).toLowerCase().includes(words)) continue;
+      treeRows.push([row, turn, level]);
     }
-    const below = [...(children.get(turn) || [])];
-    const last = below.findIndex((one) => current.has(one));
-    if (last >= 0) below.push(...below.splice(last, 1));
-    below.forEach((one, at) => (below[at] = [one, at === below.length - 1 ? depth : depth + 1]));
-    waiting.push(...below.reverse());
   }
   $('treesize').style.height = treeRows.length * rowHeight() + 'px';
   markTree();
@@ -751,13 +736,13 @@ function markTree() {
   const seen = chosen(), here = seen >= 0 ? turnOf(seen) : -1;
   const made = [];
   for (let at = first; at < last; at++) {
-    const [row, turn, depth] = treeRows[at], link = make('a', height === 24 ? 'one' : '');
+    const [row, turn, level] = treeRows[at], link = make('a', height === 24 ? 'one' : '');
     if (!onPath.has(turn)) link.classList.add('off');
     if (turn === here) link.classList.add('here');
     link.href = '#' + encodeURIComponent(uuidOf(row));
     link.dataset.go = row;
     link.style.top = at * height + 'px';
-    link.style.paddingLeft = 8 + Math.min(depth, 10) * 12 + 'px';
+    link.style.paddingLeft = 8 + Math.min(level, 10) * 12 + 'px';
     const kind = index.kinds[row];
     link.append(make('i', '', kind === 'T' ? (onPath.has(turn) ? '● ' : '○ ') : SIGNS[kind] + ' '));
     if (labelOf(row)) link.append(make('span', 'chip label', labelOf(row)), ' ');
@@ -908,7 +893,7 @@ async function adopt(found, same, changed = []) {
   hits = mapped(hits); hit = Math.min(hit, hits.length - 1);
   targeted = now(targeted);
   const turn = firstOfTip < 0 ? -1 : turnOf(now(firstOfTip));
-  tip = isHere || turn < 0 ? (index.here >= 0 ? index.here : newestBelow(-1)) : turn;
+  tip = isHere || turn < 0 ? (index.here >= 0 ? index.here : lastBelow(-1)) : turn;
   if (mode.kind === 'model') { mode = {kind: 'all'}; $('state').hidden = true; }
   build();
   const isOverview = (row, state) => row === state.kinds.length - 1;
@@ -928,7 +913,7 @@ async function adopt(found, same, changed = []) {
 (async () => {
   index = expanded(await part('index'));
   prepare();
-  tip = index.here >= 0 ? index.here : newestBelow(-1);
+  tip = index.here >= 0 ? index.here : lastBelow(-1);
   build();
   choose('prompts');
   list.replaceChildren();
