@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Final
@@ -52,7 +53,7 @@ class OwnRules:
         self.process: subprocess.Popen[bytes] | None = None
         self._asked: tuple[str, list[list[tuple[int, int]]]] | None = None
         self.rules: tuple[Rule, ...] = with_built_in(
-            tuple(rule._replace(search=_Search(self, i)) for i, rule in enumerate(self._own))
+            tuple(replace(rule, search=_Search(self, i)) for i, rule in enumerate(self._own))
         )
 
     def __enter__(self) -> OwnRules:

@@ -35,9 +35,8 @@ from sessiontree.core.entry import KNOWN, Entry
 from sessiontree.core.media import binary, binary_in, left_out
 from sessiontree.core.message import CALL_BLOCKS, IMAGE_BLOCKS, RESULT_BLOCKS
 from sessiontree.core.spill import OPAQUE, STRUCTURE
-from sessiontree.redact.context import ASSIGNED, COMMAND, LOGIN
 from sessiontree.redact.rule import Rule, Rules
-from sessiontree.redact.rules import ALONE, PREFIXED, RULES
+from sessiontree.redact.rules import RULES
 from sessiontree.redact.values import HOME, VENDOR, home_rule, homes_in, is_secret_value, keyword_of
 
 UNSEEN: Final = (
@@ -198,6 +197,9 @@ _WORDS: Final = (
 )
 """Strings of the format itself: such a whole string is never a secret."""
 
+_ASSIGNED: Final = "assigned-secret"
+_OF_COMMANDS: Final = ("command-secret", "login-secret")
+_OF_WORDS: Final = ("random-token", "prefixed-token")
 _MASK: Final = re.compile(r"\[redacted:([a-z0-9-]+):([0-9]{1,9})\]")
 _OPENING: Final = re.compile(  # of an object or list
     r"\s*(?:\{\s*[\"}]|\[\s*(?:[\]\[{\"0-9-]|true|false|null|NaN|Infinity))"
@@ -282,7 +284,7 @@ class Redaction:
         self._rules = (*self._given, known) if known is not None and is_wanted else self._given
         self._all = Rules(self._rules)
         self._formats = Rules(rule for rule in self._rules if rule.is_format)
-        self._commands = Rules(rule for rule in self._rules if rule.name in (COMMAND, LOGIN))
+        self._commands = Rules(rule for rule in self._rules if rule.name in _OF_COMMANDS)
 
     def know_homes_of(self, header: Entry) -> None:
         """Add the home directories that a session's header names."""
@@ -417,10 +419,10 @@ class Redaction:
         keyword = None if key is None or key in self._unmarked else keyword_of(key)
         if key is not None and keyword is None and len(self._unmarked) < _MOST_KEYS:
             self._unmarked.add(key)
-        if keyword is None or not is_secret_value(keyword, text) or ASSIGNED not in self._names:
+        if keyword is None or not is_secret_value(keyword, text) or _ASSIGNED not in self._names:
             return None
-        rule = next(rule for rule in self._rules if rule.name == ASSIGNED)
-        return _FoundSecret(0, len(text), self._names.index(ASSIGNED), rule, text)
+        rule = next(rule for rule in self._rules if rule.name == _ASSIGNED)
+        return _FoundSecret(0, len(text), self._names.index(_ASSIGNED), rule, text)
 
     def _spans(self, text: str, key: str | None) -> list[_FoundSecret]:
         found = [] if text in self._plain_texts else self._found_anywhere(text)
@@ -470,7 +472,7 @@ class Redaction:
                 start, end = word.source(found.start, found.end)
                 if end - start == found.end - found.start:
                     continue  # it is whole in the text, too
-                if found.rule in (ALONE, PREFIXED) and _DIGEST.search(whole, at + start, at + end):
+                if found.rule.name in _OF_WORDS and _DIGEST.search(whole, at + start, at + end):
                     continue  # a digest, and the line above or below it
                 start, end = at + start, at + end
                 if view is not None:

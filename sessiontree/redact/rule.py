@@ -2,7 +2,8 @@
 
 A rule is a regular expression over the text itself, not its JSON spelling. It masks the group whose
 name starts with `secret`, else the whole match. Rules allow for text within text: a line break
-spelled `\\n`, quotes with backslashes before them, `%40` for `@`.
+spelled `\\n`, quotes with backslashes before them, `%40` for `@`. Expressions are made of the parts
+in `rules.toml`, and compiled when a text first calls for them.
 
 Hints are found faster together than one by one. A short text is searched once, by an expression
 that is a tree of their ends, each from its rarest character on; a long text is searched for each
@@ -16,15 +17,104 @@ rule with a finder is tried only where that found something, and a long match is
 
 from __future__ import annotations
 
+import pkgutil
 import re
+import tomllib
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property, lru_cache
+from dataclasses import dataclass
+from functools import cache, cached_property, lru_cache
 from operator import ne
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
+
+_WRITTEN: Final = tomllib.loads(
+    (pkgutil.get_data("sessiontree.redact", "rules.toml") or b"").decode("utf-8")
+)
+_REFERENCE: Final = re.compile(r"<([A-Z_]+)(?: (\w+))?>")
+ROWS: Final[list[dict[str, Any]]] = _WRITTEN["rules"]
+
+
+def words(name: str) -> tuple[str, ...]:
+    return tuple(_WRITTEN["words"][name].split())
+
+
+def expression(written: str) -> str:
+    """Return an expression with each reference replaced."""
+    return _REFERENCE.sub(lambda found: _part(found[1], found[2] or ""), _one_line(written))
+
+
+def _one_line(written: str) -> str:
+    return "".join(map(str.lstrip, written.split("\n"))) if "\n" in written else written
+
+
+def compiled(written: str) -> re.Pattern[str]:
+    return re.compile(expression(written))
+
+
+@cache
+def _part(name: str, argument: str) -> str:
+    if name == "LOGINS":
+        return "|".join(_login(row, i) for i, row in enumerate(_WRITTEN["LOGINS"]))
+    if name == "LOGIN_WORDS":
+        return any_of(sorted(_login_words()), longest=True)
+    if name in _WRITTEN["words"]:
+        return "|".join(words(name))
+    return expression(_WRITTEN["parts"][name].replace("<0>", argument))
+
+
+def _login(row: str, number: int) -> str:
+    """Return the expression for a row of `LOGINS`."""
+    row = re.sub(r" (?!\\t)", r"[ \\t]{1,8}", _one_line(row))
+    row = re.sub("<-([^<>]+)>", r"…-(?:\1)(?:<GAP>|=|(?=<QUOTE>))<user><value>", row)
+    for sign, written in (
+        ("…", r"[ \t][^\r\n;|]{0,200}?(?<=[ \t])"),
+        ("<user>", r"(?:[^\s:/\"'`\\=,-]{1,64}:)?"),
+        ("<value>", f"<GIVEN login{number}>"),
+        ("<name>", "<GIVEN archive>"),
+        ("<bare>", f"(?P<secret_login{number}><VALUE>)"),
+    ):
+        row = row.replace(sign, written)
+    return expression(row)
+
+
+def _login_words() -> set[str]:
+    """Return the first words of the commands of `LOGINS`, and of SQL."""
+    found = {"identified", "user", "role", "login", "password"}
+    for row in _WRITTEN["LOGINS"]:
+        first = re.match(r"\s*(?:\(\?i?:([^()]+)\)|([\w-]+))", row)
+        if first is not None:
+            found.update(each.split()[0] for each in (first[1] or first[2]).split("|"))
+    return found
+
+
+def any_of(words: Iterable[str], *, longest: bool = False) -> str:
+    """An expression for any of some words, in which no character is compared twice.
+
+    The words must be different. Without `longest`, it may match a word that another begins with.
+    """
+    tree: dict[str, Any] = {}
+    for word in words:
+        below = tree
+        for char in word:
+            below = below.setdefault(char, {})
+        below[""] = {}
+    return _branches(tree, longest=longest)
+
+
+def _branches(tree: dict[str, Any], *, longest: bool) -> str:
+    ends = "" in tree
+    parts = [
+        re.escape(char) + _branches(below, longest=longest) for char, below in tree.items() if char
+    ]
+    if not parts or (ends and not longest):
+        return ""
+    if len(parts) == 1 and not ends:
+        return parts[0]
+    return f"(?:{'|'.join(parts)}{'|' if ends else ''})"
+
 
 SHORT: Final = 300  # characters, up to which one search for all hints costs less
 _RARE_FIRST: Final = "zqjxkvwyb$%{}=~+@:fgp'\"0123456789/_-.muhcdlsrnoia te"
@@ -84,62 +174,45 @@ def spelled(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-def any_of(words: Iterable[str], *, longest: bool = False) -> str:
-    """An expression for any of some words, in which no character is compared twice.
-
-    The words must be different. Without `longest`, it may match a word that another begins with.
-    """
-    tree: dict[str, Any] = {}
-    for word in words:
-        below = tree
-        for char in word:
-            below = below.setdefault(char, {})
-        below[""] = {}
-    return _expression(tree, longest=longest)
-
-
-def _expression(tree: dict[str, Any], *, longest: bool) -> str:
-    ends = "" in tree
-    parts = [
-        re.escape(char) + _expression(below, longest=longest)
-        for char, below in tree.items()
-        if char
-    ]
-    if not parts or (ends and not longest):
-        return ""
-    if len(parts) == 1 and not ends:
-        return parts[0]
-    return f"(?:{'|'.join(parts)}{'|' if ends else ''})"
-
-
 _LONG: Final = 512  # characters of a match that is not searched again
 _MOST_KNOWN: Final = 1000
 _NONE: Final[frozenset[int]] = frozenset()
-QUOTE: Final = r"""\\{0,8}["'`]"""  # a quote; in text within text it has backslashes before it
-
-START: Final = (
-    r"(?:(?<![A-Za-z0-9])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9A-Fa-f]{2})"
-    r"|(?<=\x1b\[[0-9]m)|(?<=\x1b\[[0-9]{2}m))"
-)
-"""Where a word may start; also behind a line break or another character that is spelled out."""
 
 
-class Rule(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Rule:
     """One kind of secret."""
 
     name: str  # of the kind; it is in the mask
     what: str  # the kind in words
-    pattern: re.Pattern[str]  # finds it
+    expression: str  # finds it
     hints: tuple[str, ...] = ()  # a text without any of these, in lower case, has no such secret
     accepts: Callable[[re.Match[str]], bool] | None = None  # decides on a match; None accepts all
     stand_in: str | None = None  # the replacement; None for a numbered mask
-    # Finds, in lower-case text, where to try the pattern; None tries it everywhere, which is as
-    # fast where it starts with fixed characters.
-    finder: re.Pattern[str] | None = None
+    # An expression that finds, in lower-case text, where to try the rule; None tries it everywhere,
+    # which is as fast where it starts with fixed characters.
+    near: str | None = None
     reach: int = 0  # how many characters before that the match may start
-    within: re.Pattern[str] | None = None  # matches the characters allowed there; None for any
+    within: str | None = None  # an expression for the characters allowed there; None for any
     is_format: bool = False  # whether the secret is known by its own look, not by its context
     search: Callable[[str], Iterable[tuple[int, int]]] | None = None  # runs instead of the pattern
+
+    # Compiled on first use: most texts call for few of the rules.
+    @cached_property
+    def pattern(self) -> re.Pattern[str]:
+        return re.compile(self.expression)
+
+    @cached_property
+    def finder(self) -> re.Pattern[str] | None:
+        return None if self.near is None else re.compile(self.near)
+
+    @cached_property
+    def _allowed(self) -> re.Pattern[str] | None:
+        return None if self.within is None else re.compile(self.within)
+
+    @cached_property
+    def _groups(self) -> list[str]:
+        return secret_groups(self.pattern)
 
     def spans(self, text: str, lowered: Lowered) -> Iterable[tuple[int, int]]:
         """The spans of secrets in a text that has one of the hints, if the rule has any.
@@ -149,10 +222,9 @@ class Rule(NamedTuple):
         if self.search is not None:
             yield from self.search(text)
             return
-        groups = secret_groups(self.pattern)
         matches = self.pattern.finditer(text) if self.finder is None else self._tried(text, lowered)
         for match in matches:
-            start, end = secret_span(match, groups)
+            start, end = secret_span(match, self._groups)
             if start < end and (self.accepts is None or self.accepts(match)):
                 yield start, end
 
@@ -179,9 +251,9 @@ class Rule(NamedTuple):
     def _first(self, text: str, at: int, end: int) -> int:
         """The first place where a match across `end` may start, from `at` on."""
         lowest = max(at, end - self.reach)
-        if self.within is None or lowest >= end:
+        if self._allowed is None or lowest >= end:
             return lowest
-        run = self.within.match(text[lowest:end][::-1])
+        run = self._allowed.match(text[lowest:end][::-1])
         return end if run is None else end - run.end()
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from sessiontree.redact.rule import Rule, lowered
+from sessiontree.redact.rule import compiled, lowered
 from sessiontree.redact.values import (
     PLACEHOLDER,
     SNAKE,
@@ -20,11 +20,7 @@ from sessiontree.redact.values import (
     keyword_of,
 )
 
-_COLUMN: Final = re.compile(  # the end of a cell of a header, in lower case
-    r"(?:p(?:ass(?:word|wd|wort|phrase|code)?|wd)|kennwort|contrase[nñ]a|secret|token|credential"
-    r"|key(?<=(?:api|ess|ret|ate|uth)[ _-]key))s?[*`\"'\\]{0,4}"
-    r"(?:[ ]{2}|[ ]{0,40}(?=[|│┃,;\t\r\n]|\\[nrt]|(?<=\\)[nrt]|$))"
-)
+_COLUMN: Final = compiled("<COLUMN>")
 _BREAK: Final = re.compile(r"(?:\\r)?\\n|\r?\n")
 _RULER: Final = re.compile(r"[\s|│┃+:=_─━┄┼├┤┿╪╞╡-]*")
 _SIGNS: Final = ("│", "┃", "|", "\t", "\\t", ";", ",")
@@ -89,7 +85,7 @@ def _sign_of(header: str) -> str:
     return next((sign for sign in _SIGNS if sign in header), "")
 
 
-def secrets(text: str) -> Iterator[tuple[int, int]]:
+def table_cells(text: str) -> Iterator[tuple[int, int]]:
     """The cells of a text below a header that names a secret, or beside one."""
     read = 0  # the lines before this are done with
     for found in _COLUMN.finditer(lowered(text).text):
@@ -188,15 +184,3 @@ def _is_secret(name: str, value: str) -> bool:
     if SNAKE.fullmatch(value) or value.endswith(")") or not is_secret_value(name, value):
         return False
     return not is_telling(name) or len(value) >= 6
-
-
-TABLES: Final = (
-    Rule(
-        "table-secret",
-        "columns of passwords, tokens and keys in tables",
-        _COLUMN,
-        ("pass", "pwd", "kennwort", "contrase", "secret", "token", "credential", "key"),
-        search=secrets,
-        finder=_COLUMN,
-    ),
-)

@@ -1,4 +1,4 @@
-"""Names that announce a secret, values that look like one, and rules for home directories.
+"""Names that announce a secret, values that look like one, and known home directories.
 
 The names follow detect-secrets (detect_secrets/plugins/keyword.py) and gitleaks
 (config/gitleaks.toml). An expression is only tied to its surroundings where it is used. The names
@@ -12,110 +12,21 @@ from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
-from sessiontree.redact.rule import Rule, is_varied, looks_random
+from sessiontree.redact.rule import Rule, compiled, is_varied, looks_random, words
 
-KINDS_OF_KEY: Final = (
-    *("api", "access", "private", "secret", "client", "encryption", "signing", "master"),
-    *("account", "auth", "shared", "deploy", "license", "subscription", "session", "admin", "root"),
-    *("app", "application", "webhook", "hmac", "aes", "db", "database", "integration", "ingest"),
-    *("write", "priv", "ssh", "recovery", "pass"),
-)
-"""The kinds of a key that is a secret whatever its value is."""
-
-_PUBLIC_WORDS: Final = """
-    primary foreign sort partition range hash shard row column composite surrogate natural
-    unique candidate index lookup join cache cached caching object s3 bucket blob file asset
-    image artifact upload document doc record entity item node field property attribute dict
-    param parameter query mutation content message event group batch job task step state store
-    lock mutex queue topic routing route path url page tree tab list array element component
-    block slot layout view idempotency dedupe dedup deduplication correlation request trace span
-    tag label metric dimension registry config setting settings pref preference feature flag
-    experiment cluster tenant project memcached redis etcd issue build action restore digest
-    checksum version etag kv env name id type kind enum json xml yaml header cursor offset i18n
-    translation translate locale lang text string title menu hot shortcut keyboard modifier
-    arrow press pressed function meta ctrl shift enter escape any next prev first last current
-    public pub publishable verify verifying verification site known peer remote dkim jwk gpg pgp
-    minisign socket websocket
-"""
-_PUBLIC_KINDS: Final = frozenset(_PUBLIC_WORDS.split())
-"""The kinds of a key that is never a secret."""
-
+_KINDS_OF_KEY: Final = words("KINDS_OF_KEY")
+_PUBLIC_KINDS: Final = frozenset(words("PUBLIC_KINDS"))
+_PUBLIC_SETTINGS: Final = frozenset(words("PUBLIC_SETTINGS"))
+_PLAIN_KINDS: Final = frozenset(("", *words("PLAIN_KINDS")))
 _PUBLIC: Final = "public"
-_PUBLIC_SETTING_WORDS: Final = """
-    primary foreign sort partition range hash shard row index cache object s3 restore
-    idempotency dedup dedupe lock routing public pub publishable verify verifying verification
-    site
-"""
-_PUBLIC_SETTINGS: Final = frozenset(_PUBLIC_SETTING_WORDS.split())
-"""The few kinds of a key in the environment, `CACHE_KEY`, that is never a secret."""
+VENDOR: Final = compiled("(?i)<VENDORS>")
 
-VENDOR: Final = re.compile(
-    r"(?i)openai|anthropic|claude|gemini|google|mistral|cohere|gro[qk]|\bx\.?ai\b|deepseek|openrouter"
-    r"|together|fireworks|replicate|hugging|perplexity|voyage|jina|tavily|serp|brave|bing|azure|\baws"
-    r"|\bgcp|cloud|stripe|paypal|plaid|braintree|twilio|sendgrid|mailgun|mailchimp|postmark|resend"
-    r"|slack|discord|telegram|github|gitlab|sentry|datadog|relic|algolia|pinecone|weaviate|qdrant"
-    r"|elastic|supabase|firebase|mapbox|weather|deepgram|assembly|eleven|speech|vision|deepl|rapid"
-    r"|alchemy|infura|etherscan|coinbase|binance|polygon|finnhub|unsplash|youtube|spotify|steam"
-    r"|shodan|virustotal|amplitude|mixpanel|segment|posthog|intercom|zendesk|hubspot|airtable"
-    r"|notion|figma|heroku|snyk|kaggle|wandb|langchain|langsmith|langfuse|helicone|litellm|bedrock"
-    r"|translat|endpoint|vertex|nvidia|cerebras|moonshot|qwen|dashscope|minimax|provider|vendor"
-    r"|\bapi\b|\bauth\b|\bllm\b|credential|secret"
-)
-"""Words near a plain `key` that say that it opens something."""
 
-_PART: Final = r"(?:(?<![A-Za-z])|(?<=[a-z0-9](?=[A-Z]))|(?<=\\[nrt]))"  # the start of a part
-_SHORT_WORDS: Final = "pass|pwd|pw|pat|creds?|auth|psw|pswd|psk|jwt|cookie"
-_TAIL: Final = (  # what may follow the word in a name
-    r"(?:(?i:[_-](?:base|value|plain|text|raw|hex|b64|base64|private|prod|production|live|test|dev"
-    r"|staging|sandbox|main|primary|secondary|backup|old|new|current|previous|v?[0-9]{1,2}"
-    r"|id(?<=private[_-]key[_-]id)))|(?:Prod|Live|Test|Dev|Old|New|Primary|Secondary|Backup)?[0-9]?)?"
-)
-KEYWORD: Final = (
-    r"(?:(?i:pass(?:word|wd|wort|phrase|code)|(?:pass)?key(?:[_-]?data)?|secret|token|credentials?"
-    r"|kennwort|senha|contrase(?:n|ñ)a|motdepasse|connection[_-]?string)"
-    rf"{_TAIL}|{_PART}(?i:{_SHORT_WORDS})(?![A-Za-z]))"
-)
-KEYWORD_NEAR: Final = (  # a tree, in which few letters are compared twice
-    r"p(?:a(?:ss(?:word|wd|wort|phrase|code|key|(?![a-z]))|t(?![a-z]))|(?:wd?|swd?|sk)(?![a-z]))"
-    r"|key|token|se(?:cret|nha)|auth(?![a-z])"
-    r"|c(?:re(?:dential|ds?(?![a-z]))|o(?:okie(?![a-z])|ntrase|nnection[_-]?string))"
-    r"|jwt(?![a-z])|kennwort|motdepasse"
-)
 _MOST_NAMES: Final = 4096  # that are kept, as a text has few different ones
-FOREIGN_KEYWORD: Final = (
-    r"mots? de passe|wachtwoord|has[łl]o|lösenord|parola|heslo|clave|zugangsdaten"
-    r"|пароль|密码|密碼|パスワード|비밀번호|şifre"
-)
-OTHER_KEYWORD: Final = (
-    rf"(?:(?:{_PART}(?i:private|signing|salt|pepper|refresh|bearer|access|dsn|pin|phpsessid)"
-    rf"|(?:{_PART}|(?<=[tT]))(?i:otp)|(?:{_PART}|(?<=[jJ]))(?:sessionid|SESSIONID)"
-    rf"|(?<=NET_)SessionId)(?![A-Za-z]){_TAIL}|(?<=[A-Za-z0-9_])_session(?![A-Za-z])"
-    r"|(?<=connect\.)sid(?![A-Za-z]))"
-)
-COOKIE_KEYWORD: Final = rf"{_PART}(?i:session|sid)(?![A-Za-z])"
-"""Names of secrets that are also names of much else, so that the value decides."""
 
-OTHER_NEAR: Final = (  # a tree, like KEYWORD_NEAR
-    r"(?:p(?:rivate|epper|in|hpsessid)|s(?:igning|alt|ession(?:id)?|id)|refresh|bearer|access|dsn|otp"
-    r"|_session)(?![a-z])"
-)
-_CODES: Final = ("time", "verification", "security", "confirmation", "2fa", "mfa", "sms", "login")
-_BEFORE_CODE: Final = "|".join(f"(?<={kind}[ _-])" for kind in (*_CODES, "backup", "recovery"))
-CODE_KEYWORD: Final = rf"(?i:{_BEFORE_CODE})(?i:code)(?![A-Za-z])"
-CODE_NEAR: Final = r"code(?<=[a-z][ _-]code)(?![a-z])"
-OTHER_HINTS: Final = (
-    *("private", "access", "refresh", "bearer", "pepper", "signing", "sessionid", "sessid", "dsn"),
-    *("_session", "_salt", '"salt', "'salt", "cookie", "connect.sid"),
-    *(f"{word}{sign}" for word in ("pin", "otp") for sign in ('"', "\\", ":", "=", " =", " is")),
-)
-CODE_HINTS: Final = tuple(f"code{sign}" for sign in ('"', "\\", ":", "=", " =", " is"))
-FOREIGN_HINTS: Final = (
-    *("de passe", "wachtwoord", "hasło", "haslo", "lösenord", "parola", "heslo", "clave"),
-    *("пароль", "密码", "密碼", "パスワード", "비밀번호", "şifre", "zugangsdaten"),
-)
-_SECRET_KEY: Final = re.compile(
-    rf"(?:{KEYWORD}|{OTHER_KEYWORD}|{CODE_KEYWORD}|(?i:{FOREIGN_KEYWORD}|authorization|cookie|private_key_id))"
-    r"(?:[_-]?[0-9]{1,2})?$"
+_SECRET_KEY: Final = compiled(
+    "(?:<KEYWORD>|<OTHER_KEYWORD>|<CODE_KEYWORD>"
+    "|(?i:<FOREIGN_KEYWORD>|authorization|cookie|private_key_id))(?:[_-]?[0-9]{1,2})?$"
 )
 
 _IN_SECRET_KEYS: Final = re.compile(
@@ -125,22 +36,11 @@ _IN_SECRET_KEYS: Final = re.compile(
 )
 """One of these, in lower case, is in each ASCII key of a secret: to look for them is faster."""
 
-_WORDS_OF_CODE: Final = (
-    r"example|placeholder|dummy|test|none|null|nil|true|false|yes|no|undefined|string|str|number"
-    r"|bool|boolean|int|integer|float|any|text|object|bytes|required|optional|hidden|empty"
-    r"|default|pass|passwd|password|secret|token|self|this|new|await|async|process|array|list"
-    r"|dict|function|invalid|missing|expired|incorrect|wrong|correct|unknown|redacted|masked"
-    r"|removed|omitted|encrypted|hashed|plain|basic|bearer|digest|oauth2?|prompt|stdin|value"
-    r"|enabled|disabled|always|never|auto|inherit|shared|private|public|void|unset|reset|change"
-    r"|char|varchar|binary|buffer|json|yaml|include|omit|same-origin|file|path|name|user|username"
-    r"|email|login|input|unchanged|changed|updated|forgotten|vergessen|policy|field|rules?"
-    r"|key|auth|type|only|not|and|the|for|with|from|your|must|will|was|has|can|may|should"
-)
-PLACEHOLDER: Final = re.compile(
+PLACEHOLDER: Final = compiled(
     r"(?is)[\w-]{0,12}(?:\.{3}|…)|(?:x{3,}[_-]?)+|\*+|\.{2,}.*|…+|<.*|\$[a-z_{(].*|\{.*|%[a-z({].*"
     r"|\[.*"
     r"|(?:your|my|the|some|insert|enter|replace)[_ -].*|change[_-]?(?:me|it|this)|todo|tbd|n/a"
-    rf"|(?:{_WORDS_OF_CODE})[?!.:]?"
+    r"|(?:<WORDS_OF_CODE>)[?!.:]?"
     r"|(?:sk-)?(?:ssh-(?:rsa|dss|ed25519)|ecdsa-sha2-.*)"
     r"|(?:u?int|float|bytes|sha|utf-?|base|md|hs|rs|es|aes|[vfiu])-?\d{1,3}"
 )
@@ -151,15 +51,10 @@ _ABOUT: Final = re.compile(r"(?i)pass|secret|token|key|cred|auth|hash|user|param
 TOKENS: Final = ("token", "auth", "cookie", "jwt", "key", "pat")
 
 
-_OF_KEY: Final = re.compile(rf"(?P<kind>[A-Za-z0-9]*)[ _.-]?(?i:key)(?:[_-]?data)?{_TAIL}$")
+_OF_KEY: Final = compiled(r"(?P<kind>[A-Za-z0-9]*)[ _.-]?(?i:key)(?:[_-]?data)?<TAIL>$")
 _LAST_WORD: Final = re.compile(r"[A-Z]?[a-z0-9]+$|[A-Z0-9]+$")
-_PLAIN_WORDS: Final = """
-    a an the my your our this that these new old same any each no one with and or of for from to by
-    in on at as is per using use used
-"""
-_PLAIN_KINDS: Final = frozenset({"", *_PLAIN_WORDS.split()})
-_OTHER: Final = re.compile(f"{OTHER_KEYWORD}$")
-_FOREIGN_NAME: Final = re.compile(f"(?i:{FOREIGN_KEYWORD})$")
+_OTHER: Final = compiled("<OTHER_KEYWORD>$")
+_FOREIGN_NAME: Final = compiled("(?i:<FOREIGN_KEYWORD>)$")
 _CODE: Final = re.compile(r"[0-9]{4,8}|(?=.*[0-9])[A-Za-z0-9]{4,6}(?:-[A-Za-z0-9]{4,6}){1,3}")
 _CODE_NAME: Final = re.compile(r"(?i)(?:otp|pin|code)[0-9]?$")
 
@@ -179,7 +74,7 @@ def is_telling(name: str) -> bool:
     """True if a name alone says that its value is a secret: `API_KEY`, not `OPENAI_KEY`."""
     kind = _kind_of_key(name)
     if kind is not None:
-        return kind.endswith(KINDS_OF_KEY)
+        return kind.endswith(_KINDS_OF_KEY)
     if name.lower().startswith(("_session", "session", "sid")):
         return False
     return is_foreign(name) or not (_OTHER.search(name) or _CODE_NAME.search(name))
@@ -204,7 +99,7 @@ def _kind_of_key(name: str) -> str | None:
     else:
         is_public = last in _PUBLIC_KINDS or (last.endswith("ing") and len(last) > 6)
     kind: str = found["kind"].lower()
-    return _PUBLIC if is_public and not kind.endswith(KINDS_OF_KEY) else kind
+    return _PUBLIC if is_public and not kind.endswith(_KINDS_OF_KEY) else kind
 
 
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}")
@@ -330,42 +225,7 @@ def keyword_of(key: str) -> str | None:
     return None if kind in ("", _PUBLIC) else key
 
 
-VALUE: Final = r"""[^\s"'`\\;&|<>(){}\[\]]{4,256}"""
-
-
 HOME: Final = "home-directory"
-
-_ACCOUNTS: Final = (
-    *("Shared", "Public", "linuxbrew", "runner", "runneradmin", "codespace", "vscode", "gitpod"),
-    *("circleci", "vagrant", "jenkins", "ec2-user", "azureuser", "node", "jovyan", "www-data"),
-)
-"""Accounts of machines and images, which name nobody."""
-
-# No backslash: a slash behind it is the end of `\\/`, whose start decides.
-_AT_START: Final = (
-    r"(?:(?<![\w.~%\\-])|(?<=\\[nrtbf])|(?<=\\u[0-9a-fA-F]{4})|(?<=%[0-9A-Fa-f]{2})|(?<=-[ILF]))"
-)
-_FOLDER: Final = r"(?:(?<![\w-])|(?<=\\[nrtbf]))"
-_SLASH: Final = r"(?:\\{0,16}/|\\{1,16}|%2[Ff]|%5[Cc])"
-_USER: Final = rf"(?!(?:{'|'.join(_ACCOUNTS)})(?![\w-]))\w(?:[\w-]|\.(?=\w))*"
-_HOME: Final = (
-    rf"{_AT_START}(?:{_SLASH}(?:mnt|host_mnt|cygdrive){_SLASH}[a-z]|{_SLASH}(?:var|export|[a-z]))?"
-    rf"{_SLASH}(?:home|Users){_SLASH}{_USER}"
-    rf"|{_AT_START}[A-Za-z](?::|%3[Aa]){_SLASH}(?:Users|Documents and Settings){_SLASH}"
-    rf"""(?:(?!(?:Public|Default|{"|".join(_ACCOUNTS)})(?![\w-]))"""
-    rf"""[^\\/:*?"<>|\r\n%]{{1,64}}(?=[\\/])|{_USER})"""
-    rf"|{_FOLDER}-(?:home|Users)-(?!(?:{'|'.join(_ACCOUNTS)})-)[^\W_]++(?=-)"
-)
-
-ANY_HOME: Final = Rule(
-    HOME,
-    "home directories: /home/NAME, /Users/NAME, C:\\Users\\NAME, -Users-NAME-",
-    re.compile(_HOME),
-    ("home", "users", "documents and settings"),
-    stand_in="~",
-    finder=re.compile("home|users|documents and settings"),
-    reach=54,
-)
 
 
 def home_rule(homes: Iterable[str]) -> Rule | None:
@@ -378,7 +238,7 @@ def home_rule(homes: Iterable[str]) -> Rule | None:
     if folders:
         pattern += rf"|(?P<folder>{_any_of(folders)})(?![A-Za-z0-9])"
     hints = tuple(text.lower() for text in (*known, *folders))
-    return Rule(HOME, "", re.compile(pattern), hints, _starts_well, "~")
+    return Rule(HOME, "", pattern, hints, _starts_well, "~")
 
 
 def _any_of(texts: Iterable[str]) -> str:
@@ -386,11 +246,11 @@ def _any_of(texts: Iterable[str]) -> str:
 
 
 def _starts_well(match: re.Match[str]) -> bool:
-    start = re.compile(_FOLDER if match[0].startswith("-") else _AT_START)
+    start = compiled("<FOLDER>" if match[0].startswith("-") else "<HOME_START>")
     return start.match(match.string, match.start()) is not None
 
 
 def homes_in(path: str) -> list[str]:
     """The home directories that a path is in."""
-    found = re.match(rf"/(?:home|Users)/{_USER}", path)
+    found = compiled("/(?:home|Users)/<USER>").match(path)
     return [found[0]] if found else []

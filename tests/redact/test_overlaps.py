@@ -14,7 +14,7 @@ from sessiontree.redact.rule import Rule
 PATTERNS = {"one": "xy+", "two": "y+z", "three": "zx"}
 """No part of a mask has these letters."""
 
-RULES = [Rule(name, name, re.compile(pattern)) for name, pattern in PATTERNS.items()]
+RULES = [Rule(name, name, pattern) for name, pattern in PATTERNS.items()]
 
 
 class Model:
