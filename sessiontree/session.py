@@ -32,13 +32,10 @@ from sessiontree.engine.writer import EntryWriter, fresh_uuid, now
 from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, moves
-from sessiontree.operations import moves as merge
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
-from sessiontree.recording.stream import Granularity, MessageStream
 from sessiontree.storage.fs import DISK, Durability, FileSystem
 from sessiontree.storage.log import Log, MemoryLog, closed_on_failure
 from sessiontree.storage.places import check_durability, check_new_address, create_log, open_log
-from sessiontree.views import tree as outline
 
 if TYPE_CHECKING:
     from sessiontree.agents import TargetName
@@ -55,6 +52,7 @@ if TYPE_CHECKING:
     from sessiontree.operations.convert import ConversionResult
     from sessiontree.operations.export import Original
     from sessiontree.recording.events import StreamEvent
+    from sessiontree.recording.stream import Granularity, MessageStream
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.blobs import Blobs
     from sessiontree.views.compare import Comparison
@@ -464,7 +462,9 @@ class Session:
         it is resolved only if it may be a prompt. `outline` resolves no handles, so its turns may
         differ.
         """
-        return outline.turns(self.path(ref), self.cursor.messages)
+        from sessiontree.views.tree import turns  # few programs group a path
+
+        return turns(self.path(ref), self.cursor.messages)
 
     def branches(self, ref: Ref | None = None) -> list[Branch]:
         """Return all branches, or the branches below an entry.
@@ -474,7 +474,9 @@ class Session:
         The list is sorted by the position of the last entry of each branch in the file.
         """
         below = None if ref is None else self.entry(ref)
-        return outline.branches(self.cursor, below)
+        from sessiontree.views.tree import branches  # few programs list them
+
+        return branches(self.cursor, below)
 
     def tree(self) -> Iterator[TreeRow]:
         """Yield each entry with its place in the tree, in file order.
@@ -524,7 +526,9 @@ class Session:
         With `width`, the content of each entry is cut to leave room for its uuid and its names in
         so many characters, and not to 60 characters.
         """
-        return outline.draw(self.cursor, all=all, width=width)
+        from sessiontree.views.tree import draw  # few programs draw the tree
+
+        return draw(self.cursor, all=all, width=width)
 
     def conversation(self, ref: Ref | None = None) -> Iterator[StreamEvent]:
         """Yield a path as events, with the same classes as the events of a recorded stream.
@@ -847,6 +851,8 @@ class Session:
             UsageError: there is no such granularity.
         """
         facts = {"model": model, "provider": provider}
+        from sessiontree.recording.stream import MessageStream  # few programs stream
+
         return MessageStream(self, role, facts, granularity)
 
     def append_usage(
@@ -1125,7 +1131,7 @@ class Session:
                 message of another session, and `source` is missing.
             BlobError: the content of the entry is missing.
         """
-        return merge.cherry_pick(self.writer, picked, None if source is None else source.cursor)
+        return moves.cherry_pick(self.writer, picked, None if source is None else source.cursor)
 
     def merge(self, ref: Ref, summary: Summary | None = None) -> Entry:
         """Add the entries of another branch, or a summary of them, to the context of this path.
@@ -1138,7 +1144,7 @@ class Session:
             UsageError: the entry and the path have no common ancestor.
             NothingToDoError: the entry is already on the path.
         """
-        return merge.merge(self.writer, ref, summary)
+        return moves.merge(self.writer, ref, summary)
 
     def edit_context(self, ref: Ref, replacement: str | Mapping[str, Any] | None) -> Entry:
         """Replace or drop the content of an entry in the context.
@@ -1153,7 +1159,7 @@ class Session:
         Raises:
             UsageError: the entry contributes nothing to the current context.
         """
-        return merge.edit_context(self.writer, ref, replacement)
+        return moves.edit_context(self.writer, ref, replacement)
 
     # Copy
 
