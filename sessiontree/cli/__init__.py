@@ -27,7 +27,7 @@ _SELDOM: Final = (50_000, 20, 100)  # new objects, and collections of the newer,
 
 SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Write": {
-        "new": ("write:new", "Create a session."),
+        "new": ("ops.tree:TREE.create", "Create a session."),
         "append": ("write:append", "Append a message, a file or a handle."),
         "record": ("agents:record", "Record a coding agent's output while it runs."),
         "import": ("copy:import_", "Import the sessions of other agents."),
@@ -78,8 +78,11 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "ops.branch:BRANCH.merge",
             "Add the content of another branch to the current path.",
         ),
-        "fork": ("copy:fork", "Copy an entry and all entries above it into a new session file."),
-        "export-branch": ("copy:export_branch", "Copy a subtree into a new session file."),
+        "fork": (
+            "copy:TREE.fork",
+            "Copy an entry and all entries above it into a new session file.",
+        ),
+        "export-branch": ("copy:TREE.export_branch", "Copy a subtree into a new session file."),
         "export": ("copy:export", "Write a session for people to read: Markdown, or a page."),
         "resume": ("agents:resume", "Continue a session in its agent, or in another agent."),
         "convert": ("copy:convert_command", "Write a file that another program can open."),
@@ -93,8 +96,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     },
     "Maintenance": {
         "verify": ("maintenance:verify", "Check the whole file and report damage."),
-        "repair": ("maintenance:repair", "Repair the damage that needs no guessing."),
-        "gc": ("maintenance:gc", "Remove scratch lanes and blobs that nothing uses."),
+        "repair": ("maintenance:HEALTH.repair", "Repair the damage that needs no guessing."),
+        "gc": ("maintenance:HEALTH.gc", "Remove scratch lanes and blobs that nothing uses."),
         "migrate": ("maintenance:migrate", "Upgrade an old file to the current version."),
     },
     "For agents": {

@@ -1,11 +1,4 @@
-"""The commands about agents' programs: backup, record and resume.
-
-The command `resume`: go on with a session in the agent that made it, or in another.
-
-The command `backup`: keeps the sessions of all agents in the store, again and again.
-
-The command that records: a coding agent's stream on standard input, stored as it comes.
-"""
+"""The commands about agents' programs: backup, record and resume."""
 
 from __future__ import annotations
 
@@ -23,11 +16,11 @@ from typing import Any, Final
 import click
 from msgspec.structs import replace
 
-from sessiontree.agents import NAMES
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE
+from sessiontree.cli.derive import described
 from sessiontree.cli.lookup import places_at, relative_path, store_at
-from sessiontree.cli.opening import ConflictWarning, LaneOptions, lane_note, lane_options
+from sessiontree.cli.opening import ConflictWarning, LaneOptions, lane_note
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import (
     ProgressBar,
@@ -47,6 +40,7 @@ from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import tell_left_out
 from sessiontree.library.resume import plan, session_to_resume
 from sessiontree.library.root import cache_folder, environment
+from sessiontree.ops.intake import CommandToResume, Record
 from sessiontree.recording import events
 from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
@@ -200,16 +194,15 @@ _CHUNK: Final = 1 << 16
 
 @arguments.command("record", json="each event on a line of its own")
 @click.argument("file", type=PLACE)
-@click.option("--prompt", metavar="TEXT", help="The prompt, if it is not in the stream.")
-@click.option(
-    "--granularity",
-    type=click.Choice(["block", "message"]),
-    default="block",
-    show_default=True,
-    help="Store each block, or each whole message, as soon as it is complete.",
-)
-@lane_options
-def record(file: str, prompt: str | None, granularity: Any, on: LaneOptions, as_json: bool) -> None:
+@described(Record, "prompt", "granularity", "lane", "scratch")
+def record(
+    file: str,
+    prompt: str | None,
+    granularity: Any,
+    lane: str | None,
+    scratch: bool,
+    as_json: bool,
+) -> None:
     """The command reads the stream-JSON output of Claude Code from standard input, with or
     without partial messages. If FILE does not exist, the command creates FILE.
 
@@ -227,6 +220,7 @@ def record(file: str, prompt: str | None, granularity: Any, on: LaneOptions, as_
             "pipe the agent's stream in: "
             "claude -p … --output-format stream-json --verbose | sessiontree record FILE"
         )
+    on = LaneOptions(lane, scratch)
     stream: Any = sys.stdin.buffer
     chunk = stream.read1(_CHUNK)
     if not chunk:
@@ -303,15 +297,7 @@ class _EventPrinter:
 
 @arguments.command("resume", json="the command, its folder, and what the agent cannot keep")
 @click.argument("session", metavar="[ID]", required=False, type=arguments.PLACE)
-@click.option(
-    "--in",
-    "agent",
-    type=click.Choice(NAMES),
-    help="The agent that continues the session [default: the agent of the session].",
-)
-@arguments.path_option(
-    "--cwd", metavar="DIR", help="Continue in DIR [default: the working directory of the session]."
-)
+@described(CommandToResume, "agent", "cwd")
 @click.option("--exec", "runs", is_flag=True, help="Run the command instead of printing it.")
 def resume(
     session: str | None, agent: str | None, cwd: str | None, runs: bool, as_json: bool

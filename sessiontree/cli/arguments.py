@@ -237,16 +237,21 @@ metadata = click.option(
 )
 
 
-def _time(ctx: click.Context, option: click.Parameter, text: str | None) -> datetime | None:
-    if text is None:
-        return None
-    try:
-        return moment_given(text, datetime.now(UTC))
-    except UsageError as error:
-        raise click.BadParameter(str(error), ctx, option) from None
+class _Time(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        try:
+            return moment_given(value, datetime.now(UTC))
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+
+
+TIME: Final = _Time()
+"""A date, a date and time, or how long ago."""
 
 
 def time(name: str, what: str) -> Callable[[Command], Command]:
     """An option for a time: a date, a date and time, or how long ago."""
     forms = "TIME is a date, a date and time, or how long ago, such as 30m, 12h, 7d or 2w"
-    return click.option(name, metavar="TIME", callback=_time, help=f"{what}. {forms}.")
+    return click.option(name, metavar="TIME", type=TIME, help=f"{what}. {forms}.")

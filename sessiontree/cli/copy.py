@@ -1,48 +1,34 @@
-"""The commands that copy and combine: fork, export, convert, import, copy and sync.
-
-Commands that combine and copy: into this path, into new sessions, into other formats.
-
-Commands between stores: copy, sync.
-
-The command `import`: converts the sessions of other agents to sessiontree files.
-"""
+"""The commands that copy sessions: into new files, other formats and other stores; and `import`."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
-from sessiontree.agents import TARGETS
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE, session_file
+from sessiontree.cli.derive import CommandCall, described, renders
 from sessiontree.cli.lookup import is_folder, relative_path, store_at
-from sessiontree.cli.opening import entry_at, reading
-from sessiontree.cli.output import describe, out_json, out_json_list
+from sessiontree.cli.opening import entry_at, reading, redaction_of
+from sessiontree.cli.output import out_json, out_json_list, tell_redaction
 from sessiontree.cli.terminal import (
     ProgressBar,
-    as_line,
     counted,
     end,
     finish,
-    mask_with,
     out,
     out_bytes,
-    short,
     tell,
     tell_each,
 )
 from sessiontree.core.damage import damage_row, in_short
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry
-from sessiontree.errors import RefError
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library.copies import CopyResult, Mirror, TransferResult
 from sessiontree.library.copies import sync as sync_all
@@ -50,101 +36,21 @@ from sessiontree.operations.convert import converted
 from sessiontree.operations.copy import CopiedSession
 from sessiontree.operations.export import Original
 from sessiontree.operations.sync import SyncedSession
-from sessiontree.session import Session
+from sessiontree.ops.intake import Import
+from sessiontree.ops.tree import TREE as TREE
+from sessiontree.ops.tree import Convert, ExportBranch, ExportFile, NewCopy
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
-    from sessiontree.redact.rule import Rule
 
 
-_MOST_PLACES: Final = 8
 _FORMATS: Final = click.Choice(["markdown", "html"])
 _EXPORT_BRANCH: Final = (
     "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF NEWFILE'; "
     "to write the transcript to a file, use '-o OUT'"
 )
-
-_INTO_STORE: Final = "; to copy into the store, give REF as --at REF"
-
-
-def _redact_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that mask secrets; the command gets them as `redaction`."""
-
-    @click.option("--redact", is_flag=True, help="Mask secrets, and list the masked entries.")
-    @arguments.path_option(
-        "--rules",
-        metavar="TOML",
-        help="With --redact: a file with more rules, one per line: name = 'regular expression'. "
-        "A rule with the name of a built-in rule replaces the built-in rule.",
-    )
-    @click.option(
-        "--list-rules",
-        is_flag=True,
-        is_eager=True,
-        expose_value=False,
-        callback=_list_rules,
-        help="List the built-in rules and exit.",
-    )
-    @functools.wraps(command)
-    def with_redaction(redact: bool, rules: str | None, **others: Any) -> None:
-        if not redact:
-            if rules is not None:
-                raise click.UsageError("--rules needs --redact")
-            command(redaction=None, **others)
-            return
-        from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
-
-        redaction = Redaction(_own_rules(rules), homes=[os.path.expanduser("~")])
-        mask_with(redaction.text)
-        command(redaction=redaction, **others)
-        mask_with(None)  # the report is made of masks
-        _tell_redaction(redaction)
-
-    return with_redaction
-
-
-def _own_rules(file: str | None) -> Iterable[Rule] | None:
-    """The rules of a user's file and the built-in ones; None without a file."""
-    if file is None:
-        return None
-    from sessiontree.operations.own_rules import OwnRules  # slow: it compiles all rules
-
-    rules = OwnRules(Path(file).read_text("utf-8"), file)
-    return click.get_current_context().find_root().with_resource(rules).rules
-
-
-def _list_rules(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
-    if asked:
-        from sessiontree.redact.rules import RULES  # slow: it compiles all rules
-
-        for rule in RULES:
-            out(f"{rule.name:<18} {rule.what}")
-        ctx.exit()
-
-
-def _tell_redaction(redaction: Redaction) -> None:
-    """Report what was masked and where, without any secret."""
-    found: dict[str, dict[str, int]] = {}
-    for (rule, entry), count in redaction.masked.items():
-        found.setdefault(rule, {})[entry] = count
-    for rule, counts in found.items():
-        places = [short(e) + (f" ({n:,} times)" if n > 1 else "") for e, n in counts.items()]
-        more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
-        where = ", ".join(places[:_MOST_PLACES])
-        tell(f"Masked {rule}: {sum(counts.values()):,}, in {where}{more}")
-    for entry, media_type, size in redaction.left_out:
-        kind = redaction.text(media_type)
-        tell(f"Left out of {short(entry)}: {kind}, {size:,} bytes that are not text")
-    if redaction.unsealed:
-        where = ", ".join(map(short, redaction.unsealed[:_MOST_PLACES]))
-        total = counted(len(redaction.unsealed), "masked entry", "masked entries")
-        tell(f"Removed the signatures of {total}: {where}")
-    if not (redaction.masked or redaction.left_out):
-        tell("No secrets were found")
-    missed = "secrets that match no rule, are split over several blocks, or are encoded"
-    tell(f"Check the result before you share it: redaction does not find {missed}")
 
 
 @arguments.file_command(
@@ -158,21 +64,16 @@ def _tell_redaction(redaction: Redaction) -> None:
 )
 @click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
 @click.option("--html", "to", flag_value="html", help="The same as --format html.")
-@arguments.path_option("-o", "--output", metavar="OUT", help="Write the transcript to this file.")
-@click.option(
-    "--remote-images",
-    is_flag=True,
-    help="Keep an image that a message refers to by its address, instead of a link.",
-)
-@_redact_options
-@arguments.root
+@described(ExportFile, "remote_images", "redact", "rules", "list_rules", output="out")
+@described(ExportBranch, "root")
 def export(
     file: str,
     ref: str | None,
     to: str,
     output: str | None,
     remote_images: bool,
-    redaction: Redaction | None,
+    redact: bool,
+    rules: str | None,
     root: str | None,
     as_json: bool,
 ) -> None:
@@ -197,6 +98,7 @@ def export(
         )
     if to == "html" and remote_images:
         raise click.UsageError("--remote-images is for --format markdown: a page loads no images")
+    redaction = redaction_of(redact, rules)
     with reading(file, root) as session:
         end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
         beside = None if output is None else os.path.dirname(os.path.abspath(output))
@@ -210,14 +112,23 @@ def export(
         if output is None:
             for part in parts:
                 out(part.removesuffix("\n"))
-            return
-        with session.handles.failing_once():  # a page asks for a handle twice
-            create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
-    tell(f"Exported {file} as {to} to {output}")
-    if to == "html" and os.path.isdir(_images_of(output)):
-        tell(f"The page needs the images in {_images_of(output)}: move and send them together")
+        else:
+            with session.handles.failing_once():  # a page asks for a handle twice
+                create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
+    if output is not None:
+        _tell_exported(file, to, output, redaction, as_json=as_json)
+    if redaction is not None:
+        tell_redaction(redaction)
+
+
+def _tell_exported(
+    file: str, to: str, made: str, redaction: Redaction | None, *, as_json: bool
+) -> None:
+    tell(f"Exported {file} as {to} to {made}")
+    if to == "html" and os.path.isdir(_images_of(made)):
+        tell(f"The page needs the images in {_images_of(made)}: move and send them together")
     report = None if redaction is None else redaction.report()
-    out_json({"file": output, "redaction": report}) if as_json else out(output)
+    out_json({"file": made, "redaction": report}) if as_json else out(made)
 
 
 def _images_of(output: str) -> str:
@@ -225,131 +136,26 @@ def _images_of(output: str) -> str:
     return f"{os.path.splitext(output)[0]}-images"
 
 
-@arguments.file_command("fork", json="the header of the new file")
-@click.argument("words", nargs=-1, metavar="[[REF] NEWFILE]")
-@click.option(
-    "--at",
-    metavar="REF",
-    help="The last entry to copy, given as an option instead of the argument REF.",
-)
-@arguments.own_store()
-@arguments.path_option(
-    "--cwd", metavar="DIR", help="The working directory of the copy [default: that of FILE]."
-)
-@click.option("--name", metavar="NAME", help="The name of the copy [default: that of FILE].")
-def fork(
-    file: str,
-    words: tuple[str, ...],
-    at: str | None,
-    folder: str | None,
-    cwd: str | None,
-    name: str | None,
-    as_json: bool,
-) -> None:
-    """REF is the last entry to copy [default: the current leaf]. Without NEWFILE, the copy becomes
-    a new session in the store, and 'ls' lists it. In this case, give REF with --at. The store is
-    also where the id or the name of FILE is looked up. FILE does not change. If a blob of FILE is
-    missing or damaged, the copy is made without the blob, and the exit code is 1.
-    """
-    refs, newfile = list(words[:-1]), words[-1] if words else None
-    refs += [] if at is None else [at]
-    if len(refs) > 1:
-        raise click.UsageError("give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE")
-    if newfile is not None and folder is not None and not arguments.is_path(newfile):
-        raise click.UsageError(
-            "--store names the store of FILE and of the copy: leave out NEWFILE, or give its path, "
-            "such as ./NEWFILE"
-        )
-    with reading(file) as session:
-        leaf = _source(session, refs[0] if refs else "@", newfile, _INTO_STORE)
-        last = session.reader.skip_markers(leaf)
-        if newfile is None:
-            from sessiontree.cli.lookup import store_at  # heavy, and only for this
-
-            newfile = store_at(folder).fork(file, leaf, cwd=cwd, name=name)
-        else:
-            about = None if cwd is None else os.path.abspath(cwd)
-            newfile = session.fork(newfile, leaf, cwd=about, name=name)
-    tell(f"Forked at {describe(last)} into {newfile}")
-    out_json(_header(newfile)) if as_json else out(newfile)
-
-
-@arguments.file_command(
-    "export-branch", json="the header of the new file, and what --redact masked"
-)
-@arguments.ref
-@click.argument("newfile", type=PLACE)
-@click.option("--with-path", is_flag=True, help="Copy the path from the header to REF too.")
-@click.option("--inline", is_flag=True, help="Store the content of blobs and handles in NEWFILE.")
-@_redact_options
-@arguments.root
-def export_branch(
-    file: str,
-    ref: str,
-    newfile: str,
-    redaction: Redaction | None,
-    root: str | None,
-    as_json: bool,
-    **how: bool,
-) -> None:
-    """REF is the top entry of the subtree. A scratch lane below REF is copied only if the lane was
-    kept. If REF itself is on a scratch lane, the entries of that lane below REF are copied even if
-    the lane was not kept. FILE does not change. If a blob of FILE is missing or damaged, the copy
-    is made without the blob, and the exit code is 1.
-    """
-    with reading(file, root) as session:
-        top = _source(session, ref, newfile)
-        newfile = session.export_branch(top, newfile, redact=redaction, **how)
-    tell(f"Exported {_described(top, newfile)} and all below it into {newfile}")
-    if not as_json:
-        out(newfile)
-    elif redaction is None:
-        out_json(_header(newfile))
+@renders(NewCopy)
+def _(call: CommandCall, copy: NewCopy) -> None:
+    if not call.as_json:
+        out(copy.file)
+    elif copy.redaction is None:
+        out_json(copy.header())
     else:
-        out_json({"header": _header(newfile).body, "redaction": redaction.report()})
-
-
-def _source(session: Session, ref: str, newfile: str | None, hint: str = "") -> Entry:
-    """The entry to copy; refuses a NEWFILE that is not a path and names an entry."""
-    if newfile is None:
-        return session.entry(ref)
-    is_ref = newfile.startswith("@")
-    if not is_ref and not arguments.is_path(newfile):
-        with contextlib.suppress(RefError):
-            is_ref = bool(session.entry(newfile))
-    if is_ref:
-        raise click.UsageError(
-            f"{as_line(newfile)!r} is a REF; NEWFILE comes last: FILE REF NEWFILE; for a new file "
-            f"of that name give its path with its folder, such as ./NEWFILE{hint}"
-        )
-    return session.entry(ref)
-
-
-def _described(entry: Entry, copy: str) -> str:
-    """A copied entry in a few words: those of the copy, whose secrets may be masked."""
-    with Session.open(copy, readonly=True) as made:
-        return describe(made.reader.by_uuid(entry.uuid) or made.header)
-
-
-def _header(file: str) -> Entry:
-    with Session.open(file, readonly=True) as made:
-        return made.header
+        out_json({"header": copy.header().body, "redaction": copy.redaction.report()})
+    if copy.redaction is not None:
+        tell_redaction(copy.redaction)
 
 
 @arguments.file_command("convert", json="the new files and what the other format cannot keep")
-@click.option("--to", required=True, type=click.Choice(TARGETS), help="The format of the new file.")
-@arguments.path_option(
-    "-o",
-    "--output",
-    metavar="NEWFILE",
-    help="The new file, or - for standard output [default: a name that the other program uses]",
-)
-@arguments.root
+@described(Convert, "to", "root", output="out")
 def convert_command(
     file: str, to: Any, output: str | None, root: str | None, as_json: bool
 ) -> None:
-    """FILE is any session, also a session of another agent. FILE does not change. The
-    command reports what the other format cannot keep.
+    """FILE is any session, also a session of another agent. FILE does not change. Reports what the
+    other format cannot keep. Without -o, the new file has the name that the other program would
+    give it; '-o -' writes to standard output.
 
     \b
     The new file contains:
@@ -492,7 +298,7 @@ def _tell_synced(done: SyncedSession) -> None:
 @click.argument("files", nargs=-1, required=True, metavar="FILE…", type=PATH)
 @click.option("-o", "--output", metavar="DIR|URL", type=PLACE, help="Write to DIR itself.")
 @arguments.own_store()
-@click.option("--dry-run", is_flag=True, help="Only report what would be imported.")
+@described(Import, "dry_run")
 def import_(
     files: tuple[str, ...],
     output: str | None,

@@ -23,12 +23,19 @@ import msgspec
 from msgspec import inspect as kinds_of
 
 from sessiontree.cli import arguments
-from sessiontree.cli.opening import LaneOptions, lane_note, reading
+from sessiontree.cli.opening import (
+    LaneOptions,
+    lane_note,
+    list_rules,
+    reading,
+    redaction_of,
+    tell_migrated,
+)
 from sessiontree.cli.output import describe, out_json, speaker
-from sessiontree.cli.terminal import as_line, out, tell
+from sessiontree.cli.terminal import ProgressBar, as_line, out, tell
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError, UsageError
-from sessiontree.library.root import environment
+from sessiontree.library.root import STORE_VARIABLE, environment, named_store, store_of_command
 from sessiontree.ops.field import CommandForm, Parameter, parameters, plain
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Method
@@ -37,6 +44,8 @@ from sessiontree.session import Session
 
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
+    from sessiontree.redact.redaction import Redaction
+    from sessiontree.store import Store
 
 T = TypeVar("T")
 Made = TypeVar("Made", bound=Callable[..., Any])
@@ -70,6 +79,7 @@ class CommandCall(Call):
     """
 
     rows = False
+    is_command = True
 
     def __init__(self, method: Method, given: msgspec.Struct, *, as_json: bool) -> None:
         self.method = method
@@ -80,6 +90,7 @@ class CommandCall(Call):
         self._lane = ""
         self._notes: list[str] = []
         self._stop = threading.Event()
+        self.bar = ProgressBar(method.title)
 
     @cached_property
     def scope(self) -> Scope:  # type: ignore[override]  # few commands ask for it
@@ -95,11 +106,20 @@ class CommandCall(Call):
         on = screen()
         return None if on.height is None else on.width
 
+    @property
+    def store(self) -> Store:
+        from sessiontree.cli.lookup import store_at  # heavy, and only for these
+
+        return store_at(None)
+
     def check(self) -> None:
         """A command is stopped by an interrupt."""
 
+    def check_write(self) -> None:
+        """A command may write."""
+
     def progress(self, message: str, done: float | None = None, size: float | None = None) -> None:
-        """Nothing: it is short, or shows itself how far it is."""
+        self.bar(done or 0, size, message)
 
     def warn(self, text: str) -> None:
         tell(f"Warning: {text}")
@@ -109,6 +129,28 @@ class CommandCall(Call):
 
     def file(self, session: str) -> str:
         return session
+
+    def new_session(self, path: str, of: Session | None = None, *, or_store: bool = False) -> str:
+        if of is None:
+            return _outside_store(path)
+        if or_store and store_of_command() and not arguments.is_path(path):
+            raise click.UsageError(
+                "--store names the store of FILE and of the copy: leave out NEWFILE, or give its "
+                "path, such as ./NEWFILE"
+            )
+        if path.startswith("@") or (not arguments.is_path(path) and _names_entry(of, path)):
+            into_store = "; to copy into the store, give REF as --at REF" if or_store else ""
+            raise click.UsageError(
+                f"{as_line(path)!r} is a REF; NEWFILE comes last: FILE REF NEWFILE; for a new file "
+                f"of that name give its path with its folder, such as ./NEWFILE{into_store}"
+            )
+        return path
+
+    def redaction(self, asked: bool, rules: str | None = None) -> Redaction | None:
+        return redaction_of(asked, rules)
+
+    def migrated(self, file: str) -> None:
+        tell_migrated(file)
 
     def wrote(self, entry: Entry, text: str, *about: Entry | str) -> None:
         self.entry, self.done = entry, _said(text, about)
@@ -145,6 +187,23 @@ class CommandCall(Call):
             out_json(self.entry) if self.as_json else out(self.entry.uuid)
         for note in self._notes:
             tell(note)
+
+
+def _outside_store(path: str) -> str:
+    where = "--store" if store_of_command() else STORE_VARIABLE
+    if store_of_command() or (named_store() and not arguments.is_path(path)):
+        raise click.UsageError(
+            f"{where} names a store, which chooses the file: leave out {as_line(path)!r}, and give "
+            "a name with --name; for a file outside of the store, give its path, such as "
+            "./chat.jsonl, without --store"
+        )
+    return path
+
+
+def _names_entry(session: Session, word: str) -> bool:
+    with contextlib.suppress(RefError):
+        return bool(session.entry(word))
+    return False
 
 
 def _said(text: str, about: Sequence[Entry | str]) -> str:
@@ -202,7 +261,8 @@ def command(
     for key, other in others.items():
         if key not in found:
             click.option(key, is_flag=True, help=other.description.split("\n\n")[0])(command)
-    arguments.default_store(command)
+    if not any("--store" in option.opts for option in takes):
+        arguments.default_store(command)
     arguments.json_option(method.json or arguments.WRITTEN)(command)
     return command
 
@@ -248,7 +308,9 @@ def run(method: Method, *, as_json: bool, **values: Any) -> None:
     call = CommandCall(method, method.params(**values), as_json=as_json)
     try:
         with call:
-            call.print(method.function(call, call.given))
+            with call.bar:
+                result = method.function(call, call.given)
+            call.print(result)
     except Refusal as refusal:
         if refusal.kind not in ("bad_value", "bad_parameter"):
             raise click.ClickException(as_line(str(refusal))) from None
@@ -299,10 +361,23 @@ def _parameter(one: Parameter, door: CommandForm, *, is_needed: bool) -> click.P
         return _Argument(
             [name], metavar=first, nargs=nargs, required=is_needed, type=kind, help=one.description
         )
-    return option(one, door.names, kind, door.metavar, one.description)
+    return click.Option([*door.names, name], **_settings_of(one, door))
+
+
+def _settings_of(one: Parameter, door: CommandForm) -> dict[str, Any]:
+    settings = _settings(one, _kind_of(one, door), door.metavar, one.description)
+    if door.kind == "store":
+        settings |= {"is_eager": True, "callback": arguments.use_store}
+    if door.kind == "rules":
+        settings |= {"is_eager": True, "callback": list_rules, "expose_value": False}
+    if door.metavar is not None and door.metavar.startswith("["):
+        settings |= {"is_flag": False, "flag_value": ""}
+    return settings
 
 
 def _kind_of(one: Parameter, door: CommandForm) -> click.ParamType:  # type: ignore[type-arg]
+    if door.choices:
+        return click.Choice(door.choices)
     return _KINDS.get(door.kind or one.names or "") or type_of(item_of(one.type))
 
 
@@ -334,16 +409,20 @@ def _settings(
     }
 
 
-def described(struct: type[msgspec.Struct], *names: str) -> Callable[[Made], Made]:
-    """Add options to a command made by hand: parameters of a struct, as it describes them."""
+def described(struct: type[msgspec.Struct], *names: str, **optional: str) -> Callable[[Made], Made]:
+    """Add options to a command made by hand: parameters of a struct, as it describes them.
+
+    People may leave out those of `optional`, which the command gets under another name.
+    """
     found = {one.name: one for one in parameters(struct)}
 
     def add(function: Made) -> Made:
-        for name in reversed(names):
-            one, door = found[name], found[name].door
+        for name, field in reversed({**{name: name for name in names}, **optional}.items()):
+            one, door = found[field], found[field].door
             assert door is not None
-            settings = _settings(one, _kind_of(one, door), door.metavar, one.description)
-            function = click.option(*door.names, name, **settings)(function)
+            settings = _settings_of(one, door) | {"default": one.default}
+            is_needed = one.is_required and name not in optional
+            function = click.option(*door.names, name, required=is_needed, **settings)(function)
         return function
 
     return add
@@ -432,6 +511,8 @@ _KINDS: Final[Mapping[str, click.ParamType]] = {  # type: ignore[type-arg]
     "session": arguments.SESSION_FILE,
     "path": arguments.PATH,
     "place": arguments.PLACE,
+    "store": arguments.STORE,
+    "time": arguments.TIME,
     "program": _Program(),
     "content": arguments.Json((str, list), "give content as a string or a list of blocks"),
 }

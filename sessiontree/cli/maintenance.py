@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sized
-from datetime import datetime
 
 import click
 
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PLACE
-from sessiontree.cli.opening import open_migrated, reading, tell_migrated, writing
+from sessiontree.cli.derive import CommandCall, renders
+from sessiontree.cli.opening import open_migrated
 from sessiontree.cli.output import out_findings, out_json, out_json_list
 from sessiontree.cli.terminal import ProgressBar, counted, end, finish, out, short, tell
 from sessiontree.core.damage import Damage, damage_row, in_short
 from sessiontree.core.display import one_line
 from sessiontree.engine.gc import GcResult
+from sessiontree.engine.repair import RepairResult
 from sessiontree.errors import SessionTreeError
-from sessiontree.library.one import repaired, verified
+from sessiontree.library.one import verified
+from sessiontree.ops.care import HEALTH as HEALTH
+from sessiontree.ops.care import Gc, Repair, StoreGarbage
 from sessiontree.session import Session
 from sessiontree.storage.names import BLOBS
 
 _MOST_SHOWN = 20
-_DEFAULT_STORE = ""
 _REST = "no running program writes it, it is a leftover"
 
 
@@ -64,110 +66,55 @@ def _verified(file: str) -> list[Damage]:
     return damage
 
 
-@arguments.file_command(
-    "repair", json="what was repaired, where the original is, and what damage remains"
-)
-@click.option("--dry-run", is_flag=True, help="Only report what would be repaired.")
-def repair(file: str, dry_run: bool, as_json: bool) -> None:
-    """The command removes NUL bytes, blank lines, and incomplete lines of an interrupted write. The
-    command splits joined lines, adds lines without a uuid to the tree, and writes a lost header
-    again. The original stays beside the file. The command lists the damage that remains. The exit
-    code is 1 if damage remains.
-    """
-    if dry_run:
-        with Session.open(file, readonly=True) as session:
-            done = session.repair(dry_run=True)
-    else:
-        done = repaired(file, lambda: tell_migrated(file))
-    if as_json:
+@renders(RepairResult)
+def _(call: CommandCall, done: RepairResult) -> None:
+    given = call.given
+    assert isinstance(given, Repair)
+    file, is_trial = given.session, given.dry_run
+    if call.as_json:
         remaining = [damage_row(damage) for damage in done.remaining]
         out_json({"mended": done.mended, "original": done.evidence, "remaining": remaining})
     else:
         for mending in done.mended:
-            what = f"would have {mending.what}" if dry_run else mending.what
+            what = f"would have {mending.what}" if is_trial else mending.what
             out(f"{file}:{mending.line}: byte {mending.offset}: {what}")
-        if not dry_run:
+        if not is_trial:
             out_findings(done.remaining)
     finish()
     count = len(done.mended)
     if not count:
         tell(f"{file}: nothing to repair")
-    elif dry_run:
+    elif is_trial:
         tell(f"{file}: {count:,} to repair; nothing was written")
     else:
         tell(f"{file}: {count:,} repaired; the original is kept as {done.evidence}")
-    if done.remaining and not dry_run:
+    if done.remaining and not is_trial:
         rest = counted(len(done.remaining), "finding remains", "findings remain")
         tell(f"{file}: {rest}; repair does not guess")
         end(rest)
 
 
-@arguments.command(
-    "gc", json="what was removed, and the bytes freed; with --store, a list with the path of each"
-)
-@click.argument("file", required=False, type=arguments.SESSION_FILE)
-@arguments.own_store(
-    metavar="[DIR|URL]",
-    help="Without FILE: all sessions in the folder DIR or at the address [default: the store]. "
-    "With FILE: the store that it is in.",
-    is_flag=False,
-    flag_value=_DEFAULT_STORE,
-)
-@click.option("--dry-run", is_flag=True, help="Only report what would be removed.")
-@arguments.time("--as-of", "Use this time as the current time")
-def gc(
-    file: str | None, folder: str | None, dry_run: bool, as_of: datetime | None, as_json: bool
-) -> None:
-    """\b
-    - If a scratch lane was not kept, gc moves its entries to an archive beside the file.
-      An entry is moved when the entry and all entries below it are seven days old.
-    - An archive is removed after thirty days.
-    - A blob that no entry uses is removed after seven days.
-    - An unfinished blob of an interrupted program is removed after seven days.
-    - When the content of a damaged blob is stored again, the damaged file gets another
-      name. gc removes that file after thirty days.
-
-    With --store, gc prints one line for each session that has something to remove. If gc fails for
-    a session, it goes on with the other sessions, and the exit code is 1.
-    """
-    if file is None and folder is None:
-        raise click.UsageError("give FILE, or --store for all sessions of the store")
-    if file is not None and folder == _DEFAULT_STORE:
-        raise click.UsageError("give FILE, or --store without it for all sessions of the store")
-    if file is None:
-        _collect_store(folder or None, as_of, dry_run=dry_run, as_json=as_json)
+@renders(StoreGarbage)
+def _(call: CommandCall, done: StoreGarbage) -> None:
+    is_trial = _is_trial(call)
+    if call.as_json:
+        out_json_list({"file": file, **one.as_dict()} for file, one in done.found.items())
     else:
-        _collect_file(file, as_of, dry_run=dry_run, as_json=as_json)
-
-
-def _collect_store(
-    folder: str | None, as_of: datetime | None, *, dry_run: bool, as_json: bool
-) -> None:
-    from sessiontree.cli.lookup import store_at  # heavy, and only for this
-
-    store = store_at(folder)
-    problems: list[str] = []
-    count = 0
-    with ProgressBar("Removing garbage") as shown:
-
-        def each(file: str, done: GcResult) -> None:
-            nonlocal count
-            count += 1
-            shown(count, None)
-            if not (done.is_empty or as_json):
-                out(f"{file}: {_in_short(done, dry_run=dry_run)}")
-
-        found = store.gc(now=as_of, dry_run=dry_run, each=each, report=problems.append)
-    if as_json:
-        out_json_list({"file": file, **done.as_dict()} for file, done in found.items())
+        for file, one in done.found.items():
+            out(f"{file}: {_in_short(one, dry_run=is_trial)}")
     finish()
-    freed = sum(done.freed for done in found.values())
-    verb = "would be freed" if dry_run else "freed"
-    of = f"{len(found):,} of {counted(count, 'session')}"
-    tell(f"{store.root}: garbage in {of}; {freed:,} bytes {verb}")
-    for problem in problems:
+    freed = sum(one.freed for one in done.found.values())
+    verb = "would be freed" if is_trial else "freed"
+    of = f"{len(done.found):,} of {counted(done.sessions, 'session')}"
+    tell(f"{done.root}: garbage in {of}; {freed:,} bytes {verb}")
+    for problem in done.problems:
         tell(f"Error: {problem}")
-    end(problems)
+    end(done.problems)
+
+
+def _is_trial(call: CommandCall) -> bool:
+    assert isinstance(call.given, Gc)
+    return call.given.dry_run
 
 
 def _in_short(done: GcResult, *, dry_run: bool) -> str:
@@ -186,10 +133,9 @@ def _in_short(done: GcResult, *, dry_run: bool) -> str:
     return "; ".join([*into, *gone, f"{done.freed:,} bytes"])
 
 
-def _collect_file(file: str, as_of: datetime | None, *, dry_run: bool, as_json: bool) -> None:
-    with reading(file) if dry_run else writing(file) as session:
-        done = session.gc(dry_run=dry_run, now=as_of)
-    if as_json:
+@renders(GcResult)
+def _(call: CommandCall, done: GcResult) -> None:
+    if call.as_json:
         out_json(done)
         return
     removed = {
@@ -208,9 +154,10 @@ def _collect_file(file: str, as_of: datetime | None, *, dry_run: bool, as_json: 
         if len(lines) > _MOST_SHOWN:
             out(f"and {len(lines) - _MOST_SHOWN:,} more {kind}; --json lists all")
     if not any(removed.values()):
-        tell(f"{file}: nothing to remove")
+        assert isinstance(call.given, Gc)
+        tell(f"{call.given.session}: nothing to remove")
         return
-    verb = "would be " if dry_run else ""
+    verb = "would be " if _is_trial(call) else ""
     into = f"{verb}moved into {done.archive}" if done.archive else f"{verb}removed"
     tell(f"{counted(len(done.entries), 'entry', 'entries')} {into}; {done.freed:,} bytes freed")
 

@@ -7,8 +7,9 @@ import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
 
@@ -23,6 +24,10 @@ from sessiontree.engine.opening import KEPT_AS
 from sessiontree.errors import RefError
 from sessiontree.library.one import open_to_write
 from sessiontree.session import Session
+
+if TYPE_CHECKING:
+    from sessiontree.redact.redaction import Redaction
+    from sessiontree.redact.rule import Rule
 
 
 @contextlib.contextmanager
@@ -134,6 +139,42 @@ def entry_at(session: Session, ref: str, hint: str) -> Entry:
             given = terminal.as_line(ref)
             raise click.UsageError(f"{given!r} is a path, not a REF; {hint}") from None
         raise
+
+
+def redaction_of(asked: bool, rules: str | None) -> Redaction | None:
+    """What masks secrets, if that is asked for; what is printed is masked, too, until its report.
+
+    `rules` is a file with more rules.
+    """
+    if not asked:
+        if rules is not None:
+            raise click.UsageError("--rules needs --redact")
+        return None
+    from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+
+    made = Redaction(_own_rules(rules), homes=[os.path.expanduser("~")])
+    terminal.mask_with(made.text)
+    return made
+
+
+def _own_rules(file: str | None) -> Iterable[Rule] | None:
+    """The rules of a user's file and the built-in ones; None without a file."""
+    if file is None:
+        return None
+    from sessiontree.operations.own_rules import OwnRules  # slow: it compiles all rules
+
+    rules = OwnRules(Path(file).read_text("utf-8"), file)
+    return click.get_current_context().find_root().with_resource(rules).rules
+
+
+def list_rules(ctx: click.Context, option: click.Parameter, asked: bool) -> None:
+    """Print the built-in rules, and exit."""
+    if asked:
+        from sessiontree.redact.rules import RULES  # slow: it compiles all rules
+
+        for rule in RULES:
+            terminal.out(f"{rule.name:<18} {rule.what}")
+        ctx.exit()
 
 
 class ConflictWarning:

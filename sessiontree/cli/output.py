@@ -9,12 +9,12 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import orjson
 
-from sessiontree.cli.terminal import out, short, tell, write
+from sessiontree.cli.terminal import counted, mask_with, out, short, tell, write
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
@@ -22,6 +22,11 @@ from sessiontree.core.message import Message, speaker_of
 from sessiontree.core.usage import Usage
 from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import speaker as entry_speaker
+
+if TYPE_CHECKING:
+    from sessiontree.redact.redaction import Redaction
+
+_MOST_PLACES: Final = 8
 
 
 def out_json(value: Any) -> None:
@@ -90,6 +95,30 @@ def out_findings(found: Iterable[Damage]) -> None:
     for damage in found:
         place = f"{damage.file}:{damage.line}: byte {damage.offset}"
         out(f"{place}: {damage.kind}: {damage.cause}; {NEXT_STEP[damage.kind]}")
+
+
+def tell_redaction(redaction: Redaction) -> None:
+    """Report what was masked and where, without any secret; masking ends."""
+    mask_with(None)  # the report is made of masks
+    found: dict[str, dict[str, int]] = {}
+    for (rule, entry), count in redaction.masked.items():
+        found.setdefault(rule, {})[entry] = count
+    for rule, counts in found.items():
+        places = [short(e) + (f" ({n:,} times)" if n > 1 else "") for e, n in counts.items()]
+        more = f" and {len(places) - _MOST_PLACES:,} more" if len(places) > _MOST_PLACES else ""
+        where = ", ".join(places[:_MOST_PLACES])
+        tell(f"Masked {rule}: {sum(counts.values()):,}, in {where}{more}")
+    for entry, media_type, size in redaction.left_out:
+        kind = redaction.text(media_type)
+        tell(f"Left out of {short(entry)}: {kind}, {size:,} bytes that are not text")
+    if redaction.unsealed:
+        where = ", ".join(map(short, redaction.unsealed[:_MOST_PLACES]))
+        total = counted(len(redaction.unsealed), "masked entry", "masked entries")
+        tell(f"Removed the signatures of {total}: {where}")
+    if not (redaction.masked or redaction.left_out):
+        tell("No secrets were found")
+    missed = "secrets that match no rule, are split over several blocks, or are encoded"
+    tell(f"Check the result before you share it: redaction does not find {missed}")
 
 
 def out_facts(facts: Mapping[str, Any]) -> None:

@@ -1,11 +1,7 @@
-"""Commands that write entries: at the leaf, to move the leaf, or from another branch.
-
-`new` creates a session. Each of the others opens a session and writes one entry.
-"""
+"""Commands that write entries: at the leaf, to move the leaf, or from another branch."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import sys
 from typing import Any
@@ -13,55 +9,16 @@ from typing import Any
 import click
 
 from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH, PLACE
+from sessiontree.cli.arguments import PATH
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.opening import LaneOptions, lane_note, lane_options, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker
-from sessiontree.cli.terminal import as_line, counted, out, short, tell
+from sessiontree.cli.terminal import counted, out, short, tell
 from sessiontree.core.message import check_new_message
 from sessiontree.errors import EntryError
-from sessiontree.library.root import STORE_VARIABLE, named_store
 from sessiontree.operations.compact import CompactionPlan
 from sessiontree.ops.branch import BRANCH as BRANCH
 from sessiontree.ops.branch import Plan, Rewound
-from sessiontree.session import Session
-
-
-@arguments.command("new", json=arguments.WRITTEN)
-@click.argument("file", type=PLACE, required=False)
-@arguments.own_store()
-@click.option("--name", metavar="NAME", help="A name for the session.")
-@arguments.path_option(
-    "--cwd", metavar="DIR", help="The working directory of the session [default: the current one]."
-)
-@click.option("--id", metavar="ID", help="The id of the session [default: a new UUID].")
-@arguments.metadata
-def new(file: str | None, folder: str | None, cwd: str | None, as_json: bool, **given: Any) -> None:
-    """FILE is the path of the new file, or an address that ends in /PROJECT/NAME.jsonl. Without
-    FILE, the session is made in the store, and 'ls' lists it.
-    """
-    cwd = None if cwd is None else os.path.abspath(cwd)
-    with _made(file, folder, cwd=cwd, **given) as session:
-        out_written(
-            session.header, f"Created {session.file}, session {session.id}", as_json=as_json
-        )
-
-
-def _made(file: str | None, folder: str | None, **given: Any) -> Session:
-    """A new session, in a file or in the store."""
-    if file is None:
-        from sessiontree.cli.lookup import store_at  # heavy, and only for this
-
-        return store_at(folder).create(**given)
-    where = "--store" if folder is not None else STORE_VARIABLE
-    if folder is not None or (not arguments.is_path(file) and named_store()):
-        named = as_line(file)
-        raise click.UsageError(
-            f"{where} names a store, which chooses the file: leave out {named!r}, and give a name "
-            "with --name; for a file outside of the store, give its path, such as ./chat.jsonl, "
-            "without --store"
-        )
-    return Session.create(file, **given)
 
 
 @arguments.write_command("append")

@@ -17,10 +17,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
+from msgspec import Meta
 
 from sessiontree.core.codec import decode, lines_in
 from sessiontree.core.damage import Damage, Report, ignore
@@ -52,9 +53,9 @@ FindUnsound = Callable[[Sequence[Share]], Iterator[Sequence[int]]]
 class Mending(msgspec.Struct, frozen=True):
     """One line that was repaired."""
 
-    line: int  # its number in the original, from 1
-    offset: int  # its byte offset in the original
-    what: str  # what was done to it, in words
+    line: Annotated[int, Meta(description="The number of the line, from 1.")]
+    offset: Annotated[int, Meta(description="The first byte of the line.")]
+    what: Annotated[str, Meta(description="What was done, or would be.")]
 
 
 class RepairResult(msgspec.Struct, frozen=True):

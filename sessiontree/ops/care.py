@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import platform
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -18,7 +18,7 @@ from sessiontree import __version__
 from sessiontree.core.codec import FORMAT
 from sessiontree.core.damage import NEXT_STEP, Damage, in_short
 from sessiontree.engine.gc import GcResult
-from sessiontree.engine.repair import RepairResult
+from sessiontree.engine.repair import Mending, RepairResult
 from sessiontree.errors import BlobError, RefError
 from sessiontree.handles.registry import Registry
 from sessiontree.library.moving import RemovedSession
@@ -26,6 +26,7 @@ from sessiontree.library.one import repaired, verified
 from sessiontree.library.places import Selection
 from sessiontree.operations.copy import FAULTS, verify_blobs
 from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
+from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import Refusal, ambiguous
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, OfSession, PagedOfSession
@@ -342,15 +343,7 @@ def _finding(damage: Damage, file: str) -> Finding:
 
 
 class Repair(OfSession):
-    dry_run: Annotated[bool, Meta(description="Only tell what would be repaired.")] = False
-
-
-class Mended(msgspec.Struct, kw_only=True):
-    """A repair."""
-
-    line: Annotated[int, Meta(description="The number of the line, from 1.")]
-    offset: Annotated[int, Meta(description="The first byte of the line.")]
-    what: Annotated[str, Meta(description="What was done, or would be.")]
+    dry_run: Annotated[bool, opt("--dry-run", help="Only report what would be repaired.")] = False
 
 
 class Repaired(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -361,44 +354,72 @@ class Repaired(msgspec.Struct, kw_only=True, omit_defaults=True):
     remaining: Annotated[
         int, Meta(description="The damage that remains; `health.check` tells it.")
     ] = 0
-    items: Annotated[list[Mended], Meta(description="The repairs, in the order of the file.")]
+    items: Annotated[list[Mending], Meta(description="The repairs, in the order of the file.")]
     more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
 
 
-@HEALTH.method("Repair a session", "write", idempotent=True)
-def repair(call: Call, given: Repair) -> Repaired:
-    """Repair the damage that needs no guess; the original is kept beside the file.
-
-    Tells what remains. With `dry_run` nothing is written.
-    """
-    done = _repair(call, given)
+def _repaired(call: Call, given: Repair, done: RepairResult) -> Repaired:
     made = Repaired(
         mended=len(done.mended),
         original=None if given.dry_run else done.evidence,
         remaining=len(done.remaining),
         items=[],
     )
-    every = [Mended(line=one.line, offset=one.offset, what=one.what) for one in done.mended]
-    made.items, made.more = short_list(every, given, size(made))
+    made.items, made.more = short_list(done.mended, given, size(made))
     return made
 
 
-def _repair(call: Call, given: Repair) -> RepairResult:
+@HEALTH.method(
+    "Repair a session",
+    "write",
+    idempotent=True,
+    json="what was repaired, where the original is, and what damage remains",
+    answer=_repaired,
+)
+def repair(call: Call, given: Repair) -> RepairResult:
+    """Repair the damage that needs no guess; the original is kept beside the file.
+
+    Tells what remains. With `dry_run` nothing is written.
+    \f
+    Removes NUL bytes, blank lines, and incomplete lines of an interrupted write. Splits joined
+    lines, adds lines without a uuid to the tree, and writes a lost header again. The exit code is 1
+    if damage remains.
+    """
     if given.dry_run:
         with Session.open(call.file(given.session), readonly=True) as session:
             return session.repair(dry_run=True)
-    call.scope.check_write()
+    call.check_write()
     file = call.file(given.session)
-    return repaired(
-        file, lambda: call.warn(f"{file} was of version 1: it was migrated, the original is kept.")
-    )
+    return repaired(file, lambda: call.migrated(file))
 
 
 class Gc(Budgeted):
     session: Annotated[
-        Name | None, Meta(description="The session; by default all sessions of the store.")
+        Name | None, arg("[FILE]", help="The session; by default all sessions of the store.")
     ] = None
-    dry_run: Annotated[bool, Meta(description="Only tell what would be removed.")] = False
+    dry_run: Annotated[bool, opt("--dry-run", help="Only report what would be removed.")] = False
+    store: Annotated[
+        str | None,
+        opt(
+            "--store",
+            metavar="[DIR|URL]",
+            kind="store",
+            help="Without FILE: all sessions in the folder DIR or at the address [default: the "
+            "store]. With FILE: the store that it is in.",
+        ),
+        only_for_people,
+    ] = None
+    as_of: Annotated[
+        Any,
+        opt(
+            "--as-of",
+            metavar="TIME",
+            kind="time",
+            help="Use this time as the current time: a date, a date and time, or how long ago, "
+            "such as 30m, 12h, 7d or 2w.",
+        ),
+        only_for_people,
+    ] = None
 
 
 class Garbage(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -421,35 +442,78 @@ class Collected(msgspec.Struct, kw_only=True, omit_defaults=True):
     more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
 
 
-@HEALTH.method("Remove garbage", "destroy", idempotent=True)
-def gc(call: Call, given: Gc) -> Collected:
-    """Remove attempts that nobody kept for seven days, and content that no entry uses.
+class StoreGarbage(NamedTuple):
+    """The garbage of the sessions of a store."""
 
-    Entries move to an archive beside the session, which is removed after thirty days. With
-    `dry_run` nothing is removed.
-    """
-    if not given.dry_run:
-        call.scope.check_write()
-    found = _of_store(call, given) if given.session is None else _of_session(call, given)
-    every = [_garbage(file, result) for file, result in found if not result.is_empty]
+    root: str
+    sessions: int  # how many were looked at
+    found: dict[str, GcResult]  # by the files of the sessions that have garbage
+    problems: list[str]  # why the garbage of others cannot be removed
+
+
+def _collected(call: Call, given: Gc, done: GcResult | StoreGarbage) -> Collected:
+    if isinstance(done, StoreGarbage):
+        every = [_garbage(file, result) for file, result in done.found.items()]
+        for problem in done.problems:
+            call.warn(problem)
+    else:
+        assert given.session is not None
+        every = [] if done.is_empty else [_garbage(call.file(given.session), done)]
     made = Collected(sessions=len(every), freed=sum(one.freed for one in every), items=[])
     made.items, made.more = short_list(every, given, size(made))
     return made
 
 
-def _of_store(call: Call, given: Gc) -> list[tuple[str, GcResult]]:
-    def each(file: str, result: GcResult) -> None:
-        call.progress(f"Removing garbage: {file}")
+@HEALTH.method(
+    "Remove garbage",
+    "destroy",
+    idempotent=True,
+    json="what was removed, and the bytes freed; with --store, a list with the path of each",
+    answer=_collected,
+)
+def gc(call: Call, given: Gc) -> GcResult | StoreGarbage:
+    """Remove attempts that nobody kept for seven days, and content that no entry uses.
 
-    found = call.scope.store.gc(dry_run=given.dry_run, each=each, report=call.warn)
-    return list(found.items())
+    Entries move to an archive beside the session, which is removed after thirty days. With
+    `dry_run` nothing is removed.
+    \f
+    \b
+    - If a scratch lane was not kept, gc moves its entries to an archive beside the file.
+      An entry is moved when the entry and all entries below it are seven days old.
+    - An archive is removed after thirty days.
+    - A blob that no entry uses is removed after seven days.
+    - An unfinished blob of an interrupted program is removed after seven days.
+    - When the content of a damaged blob is stored again, the damaged file gets another
+      name. gc removes that file after thirty days.
 
-
-def _of_session(call: Call, given: Gc) -> list[tuple[str, GcResult]]:
-    assert given.session is not None
+    With --store, gc prints one line for each session that has something to remove. If gc fails for
+    a session, it goes on with the other sessions, and the exit code is 1.
+    """
+    if not given.dry_run:
+        call.check_write()
+    if given.session is None:
+        if call.is_command and given.store is None:
+            next = "Give FILE, or --store for all sessions of the store"
+            raise Refusal("it is not clear what to collect", "bad_value", next)
+        return _of_store(call, given)
+    if given.store == "":
+        next = "Give FILE, or --store without it for all sessions of the store"
+        raise Refusal("there are two things to collect", "bad_value", next)
     opened = call.reading(given.session) if given.dry_run else call.writing(given.session)
     with opened as session:
-        return [(session.file or "", session.gc(dry_run=given.dry_run))]
+        return session.gc(dry_run=given.dry_run, now=given.as_of)
+
+
+def _of_store(call: Call, given: Gc) -> StoreGarbage:
+    store, count, problems = call.store, 0, list[str]()
+
+    def each(file: str, result: GcResult) -> None:
+        nonlocal count
+        count += 1
+        call.progress(f"Removing garbage: {file}", count)
+
+    found = store.gc(now=given.as_of, dry_run=given.dry_run, each=each, report=problems.append)
+    return StoreGarbage(store.root, count, found, problems)
 
 
 def _garbage(file: str, done: GcResult) -> Garbage:

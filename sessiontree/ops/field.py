@@ -21,7 +21,10 @@ class CommandForm(NamedTuple):
 
     metavar: str | None
     kind: str | None
-    """What the text is, where its type does not say: `path`, `place`, `time`, `program`."""
+    """What the text names, if its type does not say: `path`, `place`, `store`, `time`, …."""
+
+    choices: tuple[str, ...]
+    """The words in the order for people, if it is not that of the alphabet."""
 
 
 def opt(
@@ -29,10 +32,14 @@ def opt(
     help: str,
     metavar: str | None = None,
     kind: str | None = None,
+    choices: tuple[str, ...] = (),
     **more: Any,
 ) -> msgspec.Meta:
-    """Describe a parameter that is an option of the command; `more` as for `msgspec.Meta`."""
-    door = CommandForm(names, metavar, kind)
+    """Describe a parameter that is an option of the command; `more` as for `msgspec.Meta`.
+
+    The value may be left out if the metavar is in brackets: it is then empty.
+    """
+    door = CommandForm(names, metavar, kind, choices)
     return msgspec.Meta(description=help, extra={_DOOR: door}, **more)
 
 

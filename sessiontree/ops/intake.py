@@ -19,6 +19,7 @@ from sessiontree.library.listing import facts_of
 from sessiontree.library.places import Selection, in_order, sessions_in
 from sessiontree.library.resume import plan
 from sessiontree.ops.budget import Budgeted, short_list, size
+from sessiontree.ops.field import opt
 from sessiontree.ops.guidance import Refusal, ambiguous
 from sessiontree.ops.params import Call, LaneName, OfSession
 from sessiontree.ops.params import SessionName as Name
@@ -40,7 +41,7 @@ class Import(Budgeted):
             examples=[["latest"]],
         ),
     ]
-    dry_run: Annotated[bool, Meta(description="Only tell what would be imported.")] = False
+    dry_run: Annotated[bool, opt("--dry-run", help="Only report what would be imported.")] = False
 
 
 class Imported(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -153,14 +154,16 @@ class Record(Budgeted):
         Name | None, Meta(description="The session to record into; by default a new one.")
     ] = None
     prompt: Annotated[
-        str | None, Meta(description="The prompt of the agent, if it is not in the stream.")
+        str | None,
+        opt("--prompt", metavar="TEXT", help="The prompt, if it is not in the stream."),
     ] = None
     granularity: Annotated[
-        Literal["block", "message"], Meta(description="Keep each block, or each message as one.")
+        Literal["block", "message"],
+        opt("--granularity", help="Store each block, or each whole message, once it is complete."),
     ] = "block"
     lane: LaneName | None = None
     scratch: Annotated[
-        bool, Meta(description="Record on a new scratch lane, which is dropped unless it is kept.")
+        bool, opt("--scratch", help="Record on a new scratch lane, dropped unless it is kept.")
     ] = False
 
 
@@ -238,10 +241,20 @@ def _line(event: dict[str, Any]) -> bytes:
 class CommandToResume(OfSession):
     agent: Annotated[
         AgentName | None,
-        Meta(description="The agent that goes on; by default the agent of the session."),
+        opt(
+            "--in",
+            choices=NAMES,
+            help="The agent that continues the session; by default its own agent.",
+        ),
     ] = None
     cwd: Annotated[
-        str | None, Meta(description="The directory to go on in; by default that of the session.")
+        str | None,
+        opt(
+            "--cwd",
+            metavar="DIR",
+            kind="path",
+            help="The directory to continue in; by default the session's working directory.",
+        ),
     ] = None
 
 

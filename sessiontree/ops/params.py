@@ -7,6 +7,7 @@ told; a call that was stopped goes no further than its next report.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
     from sessiontree.library.places import Selection
     from sessiontree.ops.operation import Method
+    from sessiontree.redact.redaction import Redaction
+    from sessiontree.store import Store
 
 
 T = TypeVar("T")
@@ -77,8 +80,11 @@ EntryRef = Annotated[str, msgspec.Meta(description=ABOUT_REF, examples=["@"])]
 
 Root = Annotated[
     str | None,
-    msgspec.Meta(
-        description="The folder below which handles of files are read; without it, none is read."
+    opt(
+        "--root",
+        metavar="DIR",
+        kind="path",
+        help="The folder below which handles of files are read; without it, none is read.",
     ),
 ]
 
@@ -115,11 +121,13 @@ class Call:
 
     Attributes:
         rows: False if entries are shown as they are: results then need no rows of them.
+        is_command: True if people gave a command, and see its result.
     """
 
     rows = True
     width: int | None = None
     """The columns of a drawing; None: no limit."""
+    is_command = False
 
     def __init__(
         self, scope: Scope, tell: Tell, stop: threading.Event, catalog: MethodCatalog
@@ -179,6 +187,15 @@ class Call:
         """
         return self._tell.mask(value)
 
+    @property
+    def store(self) -> Store:
+        """The store of the call."""
+        return self.scope.store
+
+    def check_write(self) -> None:
+        """Refuse where calls may not change anything."""
+        self.scope.check_write()
+
     def file(self, session: str) -> str:
         """The path of a session's file; see `Scope.file`."""
         return self.scope.file(session, self.warn)
@@ -186,6 +203,25 @@ class Call:
     def open(self, session: str, root: str | None = None) -> Session:
         """Open a session to read, as `reading`, until the call ends: its result may read it."""
         return self._opened.enter_context(self.reading(session, root))
+
+    def new_session(self, path: str, of: Session | None = None, *, or_store: bool = False) -> str:
+        """The path or the address of a new session, such as a copy of `of`.
+
+        Without one, it may go into the store. See `Scope.new_session`.
+        """
+        return self.scope.new_session(path)
+
+    def redaction(self, asked: bool, rules: str | None = None) -> Redaction | None:
+        """What masks secrets in a copy, if that is asked for or holds for all that leaves."""
+        if not (asked or self.scope.redact):
+            return None
+        from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
+
+        return Redaction(homes=[os.path.expanduser("~")])
+
+    def migrated(self, file: str) -> None:
+        """Tell that a file of version 1 was migrated."""
+        self.warn(f"{file} is of version 2 now; the original is kept as {file}.v1")
 
     @contextlib.contextmanager
     def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
@@ -233,4 +269,4 @@ class Call:
                     yield used
             finally:
                 if is_old and (opened.reader.log is not log or log.was_replaced()):
-                    self.warn(f"{file} is of version 2 now; the original is kept as {file}.v1")
+                    self.migrated(file)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
-from sessiontree.agents import TargetName
+from sessiontree.agents import TARGETS, TargetName
 from sessiontree.core.display import printable
+from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import is_scratch
+from sessiontree.engine.names import LEAF
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, by_time
 from sessiontree.library.places import Selection
 from sessiontree.ops.budget import Offset, Page, Paged, Passage, page, page_of, passage
+from sessiontree.ops.field import arg, only_for_people, opt
+from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
 from sessiontree.session import Session
@@ -32,17 +36,31 @@ TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, dra
 class Create(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     cwd: Annotated[
         str | None,
-        Meta(description="The working directory of the session; by default the current directory."),
+        opt(
+            "--cwd",
+            metavar="DIR",
+            kind="path",
+            help="The working directory of the session; by default the current directory.",
+        ),
     ] = None
-    name: Annotated[str | None, Meta(description="The name of the session.")] = None
-    id: Annotated[str | None, Meta(description="Its id; by default a new UUID.")] = None
+    name: Annotated[str | None, opt("--name", metavar="NAME", help="The name of the session.")] = (
+        None
+    )
+    id: Annotated[str | None, opt("--id", metavar="ID", help="Its id; by default a new UUID.")] = (
+        None
+    )
     model: Annotated[str | None, Meta(description="The id of the model that it starts with.")] = (
         None
     )
     provider: Annotated[str | None, Meta(description="The provider of that model.")] = None
     system: Annotated[str | None, Meta(description="The system text that it starts with.")] = None
     metadata: Annotated[
-        dict[str, Any] | None, Meta(description="Small facts of your own about the session.")
+        dict[str, Any] | None, opt("--metadata", help="Small facts of your own about the session.")
+    ] = None
+    file: Annotated[
+        str | None,
+        arg("[FILE]", kind="place", help="The path or the address of the new session."),
+        only_for_people,
     ] = None
 
 
@@ -58,15 +76,24 @@ class Made(msgspec.Struct, omit_defaults=True):
 
 @TREE.method("Create a session", "write", core=True)
 def create(call: Call, given: Create) -> Made:
-    """Create an empty session in the store. Refuses an id that another session has."""
-    call.scope.check_write()
+    """Create an empty session in the store. Refuses an id that another session has.
+    \f
+    An address ends in /PROJECT/NAME.jsonl. Without FILE, the session is made in the store, and 'ls'
+    lists it.
+    """
+    call.check_write()
     model = {"provider": given.provider, "modelId": given.model} if given.model else None
     facts = {"model": model, "system": given.system}
     metadata = {**(given.metadata or {}), **{key: v for key, v in facts.items() if v is not None}}
-    with call.scope.store.create(
-        cwd=given.cwd, id=given.id, name=given.name, metadata=metadata or None
-    ) as session:
+    options: Any = {"id": given.id, "name": given.name, "metadata": metadata or None}
+    if given.file is None:
+        made = call.store.create(cwd=given.cwd, **options)
+    else:
+        cwd = None if given.cwd is None else os.path.abspath(given.cwd)
+        made = Session.create(call.new_session(given.file), cwd=cwd, **options)
+    with made as session:
         assert session.file is not None
+        call.wrote(session.header, "Created {}, session {}", session.file, session.id)
         return Made(session.id, session.file)
 
 
@@ -189,29 +216,112 @@ def get(call: Call, given: TreeGet) -> Page[TreeRow]:
 
 
 class Fork(OfSession):
-    at: Annotated[EntryRef, Meta(description="The last entry to copy.")] = "@"
-    name: Annotated[str | None, Meta(description="The name of the copy.")] = None
+    words: Annotated[
+        list[str],
+        arg(
+            "[[REF] NEWFILE]",
+            help="The last entry to copy, and the new file; by default a new session in the store.",
+        ),
+        only_for_people,
+    ] = msgspec.field(default_factory=list)
+    at: Annotated[
+        EntryRef | None,
+        opt("--at", metavar="REF", help="The last entry to copy; by default the current leaf."),
+    ] = None
+    name: Annotated[
+        str | None,
+        opt("--name", metavar="NAME", help="The name of the copy; by default that of the session."),
+    ] = None
     cwd: Annotated[
         str | None,
-        Meta(description="The working directory of the copy; by default that of the session."),
+        opt(
+            "--cwd",
+            metavar="DIR",
+            kind="path",
+            help="The working directory of the copy; by default that of the session.",
+        ),
     ] = None
 
 
-@TREE.method("Copy a path into a new session", "write", core=True)
-def fork(call: Call, given: Fork) -> Made:
-    """Copy an entry and all entries above it into a new session of the store."""
-    call.scope.check_write()
-    store = call.scope.store
-    file = store.fork(call.file(given.session), given.at, name=given.name, cwd=given.cwd)
-    return _made(call, file)
+class NewCopy(NamedTuple):
+    """A session file that was made of another."""
+
+    file: str
+    redaction: Redaction | None = None
+
+    def header(self) -> Entry:
+        with Session.open(self.file, readonly=True) as made:
+            return made.header
+
+
+def _made(call: Call, given: OfSession, copy: NewCopy) -> Made:
+    masked = None if copy.redaction is None else copy.redaction.report()
+    return Made(copy.header()["id"], copy.file, masked)
+
+
+@TREE.method(
+    "Copy a path into a new session",
+    "write",
+    core=True,
+    json="the header of the new file",
+    answer=_made,
+)
+def fork(call: Call, given: Fork) -> NewCopy:
+    """Copy an entry and all entries above it into a new session of the store.
+    \f
+    Without NEWFILE, the copy becomes a new session in the store, and 'ls' lists it. In this case,
+    give REF with --at. The store is also where the id or the name of FILE is looked up. FILE does
+    not change. If a blob of FILE is missing or damaged, the copy is made without the blob, and the
+    exit code is 1.
+    """
+    call.check_write()
+    refs, newfile = given.words[:-1], given.words[-1] if given.words else None
+    refs += [] if given.at is None else [given.at]
+    if len(refs) > 1:
+        next = "Give one REF and one NEWFILE: sessiontree fork FILE REF NEWFILE"
+        raise Refusal("there is more than one REF", "bad_value", next)
+    with call.reading(given.session) as session:
+        file = newfile and call.new_session(newfile, session, or_store=True)
+        leaf = session.entry(refs[0] if refs else LEAF)
+        last = session.reader.skip_markers(leaf)
+        if file is None:
+            assert session.file is not None
+            file = call.store.fork(session.file, leaf, cwd=given.cwd, name=given.name)
+        else:
+            cwd = None if given.cwd is None else os.path.abspath(given.cwd)
+            file = session.fork(file, leaf, cwd=cwd, name=given.name)
+    call.wrote(last, "Forked at {} into {}", last, file)
+    return NewCopy(file)
 
 
 Out = Annotated[
     str,
-    Meta(
-        description="The path of the new file; a relative one begins in the folder of the store.",
+    opt(
+        "-o",
+        "--output",
+        metavar="OUT",
+        kind="path",
+        help="The path of the new file.",
         examples=["copy.jsonl"],
     ),
+]
+
+Redact = Annotated[bool, opt("--redact", help="Mask secrets.")]
+Rules = Annotated[
+    str | None,
+    opt(
+        "--rules",
+        metavar="TOML",
+        kind="path",
+        help="With --redact: a file with more rules, one per line: name = 'regular expression'. "
+        "A rule with the name of a built-in rule replaces the built-in rule.",
+    ),
+    only_for_people,
+]
+ListRules = Annotated[
+    bool,
+    opt("--list-rules", kind="rules", help="List the built-in rules and exit."),
+    only_for_people,
 ]
 
 
@@ -219,10 +329,16 @@ class Transcribing(OfSession, kw_only=True):
     """Parameters of a method that makes a transcript."""
 
     at: Annotated[EntryRef, Meta(description="The last entry of the transcript.")] = "@"
-    redact: Annotated[bool, Meta(description="Mask secrets.")] = False
+    redact: Redact = False
     remote_images: Annotated[
-        bool, Meta(description="Keep images that messages refer to by address, instead of links.")
+        bool,
+        opt(
+            "--remote-images",
+            help="Keep images that messages refer to by address, instead of links.",
+        ),
     ] = False
+    rules: Rules = None
+    list_rules: ListRules = False
 
 
 class Export(Transcribing):
@@ -243,7 +359,7 @@ def export(call: Call, given: Export) -> Transcript:
 
     It has all messages, also those that a compaction replaced in the context.
     """
-    redaction = _redaction(call, given.redact)
+    redaction = call.redaction(given.redact)
     with call.reading(given.session) as session:
         end = session.entry(given.at)
         parts = session.to_markdown(end, redact=redaction, remote_images=given.remote_images)
@@ -266,9 +382,12 @@ class Exported(msgspec.Struct, omit_defaults=True):
 
 @TREE.method("Write a transcript to a file", "write")
 def export_file(call: Call, given: ExportFile) -> Exported:
-    """Write the path to an entry as Markdown to a new file; a file is never replaced."""
+    """Write the path to an entry as Markdown to a new file; a file is never replaced.
+
+    A relative path begins in the folder of the store.
+    """
     file = call.scope.new_file(given.out)
-    redaction = _redaction(call, given.redact)
+    redaction = call.redaction(given.redact)
     with call.reading(given.session) as session:
         parts = session.to_markdown(
             session.entry(given.at),
@@ -281,44 +400,67 @@ def export_file(call: Call, given: ExportFile) -> Exported:
 
 
 class ExportBranch(OfSession, kw_only=True):
-    entry: Annotated[EntryRef, Meta(description="The top entry of the subtree.")]
+    entry: Annotated[EntryRef, arg("REF", help="The top entry of the subtree.")]
     out: Annotated[
         str,
-        Meta(
-            description="The path of the new file, or the address of the new session; a relative "
-            "one begins in the store.",
+        arg(
+            "NEWFILE",
+            kind="place",
+            help="The path of the new file, or the address of the new session.",
             examples=["copy.jsonl"],
         ),
     ]
     with_path: Annotated[
-        bool, Meta(description="Copy the path from the header to the entry, too.")
+        bool, opt("--with-path", help="Copy the path from the header to the entry, too.")
     ] = False
     inline: Annotated[
-        bool, Meta(description="Put the content of blobs and handles into the new file itself.")
+        bool,
+        opt("--inline", help="Put the content of blobs and handles into the new file itself."),
     ] = False
-    redact: Annotated[bool, Meta(description="Mask secrets in the copy.")] = False
+    redact: Redact = False
+    rules: Rules = None
+    list_rules: ListRules = False
     root: Root = None
 
 
-@TREE.method("Copy a subtree into a new session", "write")
-def export_branch(call: Call, given: ExportBranch) -> Made:
+@TREE.method(
+    "Copy a subtree into a new session",
+    "write",
+    json="the header of the new file, and what --redact masked",
+    answer=_made,
+)
+def export_branch(call: Call, given: ExportBranch) -> NewCopy:
     """Copy an entry and all entries below it into a new session; nothing is ever replaced.
 
-    Scratch lanes that were never kept are left out.
+    Scratch lanes that were never kept are left out. A relative path begins in the store.
+    \f
+    A scratch lane below REF is copied only if the lane was kept. If REF itself is on a scratch
+    lane, the entries of that lane below REF are copied even if the lane was not kept. FILE does not
+    change. If a blob of FILE is missing or damaged, the copy is made without the blob, and the exit
+    code is 1.
     """
-    file = call.scope.new_session(given.out)
-    redaction = _redaction(call, given.redact)
+    call.check_write()
+    redaction = call.redaction(given.redact, given.rules)
     with call.reading(given.session, given.root) as session:
-        made = session.export_branch(
-            given.entry, file, given.with_path, inline=given.inline, redact=redaction
+        file = call.new_session(given.out, session)
+        top = session.entry(given.entry)
+        file = session.export_branch(
+            top, file, given.with_path, inline=given.inline, redact=redaction
         )
-    return _made(call, made, redaction)
+    with Session.open(file, readonly=True) as made:
+        copied = made.reader.by_uuid(top.uuid) or made.header  # whose secrets may be masked
+        call.wrote(copied, "Exported {} and all below it into {}", copied, file)
+    return NewCopy(file, redaction)
 
 
 class Convert(OfSession, kw_only=True):
     to: Annotated[
         TargetName,
-        Meta(description="The program, or 'atif': the Agent Trajectory Interchange Format."),
+        opt(
+            "--to",
+            choices=TARGETS,
+            help="The program, or 'atif': the Agent Trajectory Interchange Format.",
+        ),
     ]
     out: Out
     root: Root = None
@@ -343,24 +485,10 @@ class Converted(msgspec.Struct, omit_defaults=True):
 def convert(call: Call, given: Convert) -> Converted:
     """Make a file that another program opens, and say what its format cannot keep.
 
-    The session does not change; a file is never replaced. To go on with a session in an agent, use
-    session.resume_command.
+    The session does not change; a file is never replaced. A relative path begins in the folder of
+    the store. To go on with a session in an agent, use session.resume_command.
     """
     file = call.scope.new_file(given.out)
     with call.reading(given.session, given.root) as session:
         made = session.convert(given.to, file)
     return Converted(made.file, made.beside, [str(loss) for loss in made.losses], made.warnings)
-
-
-def _made(call: Call, file: str, redaction: Redaction | None = None) -> Made:
-    with call.reading(file) as copy:
-        return Made(copy.id, file, None if redaction is None else redaction.report())
-
-
-def _redaction(call: Call, asked: bool) -> Redaction | None:
-    """What masks secrets in a copy, where that is asked for or holds for all that leaves."""
-    if not (asked or call.scope.redact):
-        return None
-    from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
-
-    return Redaction(homes=[os.path.expanduser("~")])
