@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 285,
-    "lines of sessiontree": 92_128,
-    "lines of tests": 98_980,
+    "lines of sessiontree": 92_149,
+    "lines of tests": 99_009,
 }
 
 

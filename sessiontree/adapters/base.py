@@ -1,31 +1,34 @@
-"""What adapters share: the file of an id, whole reads, known versions of SDKs.
+"""What adapters share: the file of an id, its opening, whole reads, and known versions of SDKs.
 
-Reads of a session that are whole, or an error: an SDK is never given a part as if it were all.
+An SDK's sessions are files in a folder of a store, one for each id. A store at an address has no
+folders: there, the names of sessions begin with the name of a folder.
 
-Where the session of an SDK's id is: one file for each id, in a folder of a store. A store at an
-address has no folders: there, the names of sessions begin with the name of a folder.
-
-The SDKs that adapters are made for, and which of their versions are known to work.
-
-Invariants: damage that a read meets, or a path that does not lead to the header, is a
-`CorruptionError`; what a write that was cut short left behind is no damage, for it was never
-acknowledged.
+Invariants: a file that its SDK did not store is a `NotASessionError`, never an empty session.
+Damage that a read meets, or a path that does not lead to the header, is a `CorruptionError`; a
+write that was cut short leaves no damage, because it was never acknowledged.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
 from importlib import metadata
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sessiontree.core.codec import is_sealed
 from sessiontree.core.entry import Entry
-from sessiontree.errors import CorruptionError, SessionExistsError, UsageError
+from sessiontree.errors import (
+    CorruptionError,
+    NotASessionError,
+    SessionExistsError,
+    SessionNotFoundError,
+    UsageError,
+    warn,
+)
 from sessiontree.library import catalogs
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
@@ -47,10 +50,11 @@ class SessionFiles:
 
     Args:
         root: the folder or the address of a store, or a `Store`; None for the store of the user.
-        name: the name of the folder.
+        name: the name of the folder, which begins with the name of the SDK.
     """
 
     def __init__(self, root: PathLike | Store | None, name: str) -> None:
+        self._sdk = name.partition("/")[0]
         self.store = root if isinstance(root, Store) else Store(root)
         self._name = name
         self._catalog = catalogs.catalog_at(self.store.root, DISK)
@@ -93,6 +97,45 @@ class SessionFiles:
         return files, folders
 
     @contextmanager
+    def opened(self, file: str, *, readonly: bool = False) -> Iterator[Session]:
+        """Open a session.
+
+        Raises:
+            SessionNotFoundError: it has no file.
+            NotASessionError: the SDK did not store the file.
+        """
+        with Session.open(file, readonly=readonly) as session:
+            if (session.header.get("metadata") or {}).get("agent") != self._sdk:
+                raise foreign(file, self._sdk)
+            yield session
+
+    @contextmanager
+    def made(self, file: str, facts: Mapping[str, Any]) -> Iterator[Session]:
+        """Open a session for writing; one without a file is made, with some facts as metadata."""
+        with ExitStack() as stack:
+            try:
+                session = stack.enter_context(self.opened(file))
+            except SessionNotFoundError:
+                self.make_room(file)
+                with suppress(SessionExistsError):
+                    Session.create(file, metadata={"agent": self._sdk, **facts}).close()
+                session = stack.enter_context(self.opened(file))
+            yield session
+
+    def sessions(self, *, readonly: bool = True) -> Iterator[Session]:
+        """Open each session in the folder; a warning names each file of another program."""
+        for file in self.files():
+            with ExitStack() as stack:
+                try:
+                    session = stack.enter_context(self.opened(file, readonly=readonly))
+                except SessionNotFoundError:
+                    continue
+                except NotASessionError as error:
+                    warn(str(error))
+                    continue
+                yield session
+
+    @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep out all other programs that call this for the folder, which is made."""
         if not is_address(self.folder):
@@ -108,7 +151,7 @@ class SessionFiles:
 
     @staticmethod
     def has(file: str) -> bool:
-        """Whether there is a session with this file."""
+        """True if there is a session with this file."""
         if not is_address(file):
             return os.path.exists(file)
         place, name = place_of(file)
@@ -128,24 +171,24 @@ def _name_of(id: str) -> str:
     return f"{words or 'session'}-{digest}"
 
 
+def foreign(file: str, sdk: str) -> NotASessionError:
+    """Make the error for a file that an SDK's adapter did not store."""
+    return NotASessionError(
+        f"{file} is not a session that {sdk} stored, or its header is lost; move it elsewhere", file
+    )
+
+
 class UnknownSdkError(UsageError, ImportError):
     """An SDK is not installed, or has a version that its adapter does not know."""
 
 
 class Sdk(NamedTuple):
-    """An SDK.
+    """An SDK, and its versions that are known to work."""
 
-    Attributes:
-        package: the name of its distribution.
-        extra: the extra of sessiontree that installs it.
-        oldest: the major and the minor number of the oldest version that is known to work.
-        before: the major number from which on no version is known.
-    """
-
-    package: str
-    extra: str
-    oldest: tuple[int, int]
-    before: int
+    package: str  # the name of its distribution
+    extra: str  # the extra of sessiontree that installs it
+    oldest: tuple[int, int]  # the major and the minor number of the oldest known version
+    before: int  # the major number from which on no version is known
 
     def check(self) -> None:
         """Check the version that is installed.
@@ -232,7 +275,7 @@ def check_sound(session: Session, known: Sequence[tuple[int, str]] = ()) -> None
 
 
 def loses_content(session: Session, offset: int, kind: str) -> bool:
-    """Whether damage may have changed a line; what a write that was cut short left has not."""
+    """True if damage may have changed a line; a write that was cut short has not."""
     if kind not in _LOSES:
         return False
     line = rest_of_line(session.reader.log.read, offset)

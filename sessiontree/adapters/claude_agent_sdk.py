@@ -26,7 +26,13 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import CLAUDE_AGENT_SDK, SessionFiles, check_sound, loses_content
+from sessiontree.adapters.base import (
+    CLAUDE_AGENT_SDK,
+    SessionFiles,
+    check_sound,
+    foreign,
+    loses_content,
+)
 from sessiontree.adapters.claude_lines import (
     STARTS,
     Given,
@@ -49,7 +55,6 @@ from sessiontree.core.migrate import uuid_of_line
 from sessiontree.engine.walk import gc_paused
 from sessiontree.engine.writer import fresh_uuid
 from sessiontree.errors import (
-    NotASessionError,
     SessionExistsError,
     SessionNotFoundError,
     SessionTreeError,
@@ -344,11 +349,7 @@ class _Indexes:
 def _check_own(session: Session, wanted: _Wanted) -> None:
     about = session.header.get("metadata") or {}
     if (about.get(AGENT_SESSION_KEY), about.get(_PROJECT)) != (wanted.session_id, wanted.project):
-        raise NotASessionError(
-            f"{wanted.file} is no session that claude-agent-sdk stored, or its header is lost; "
-            "move it elsewhere",
-            wanted.file,
-        )
+        raise foreign(wanted.file, FOLDER)
 
 
 def _key(session: Session, tree: TreeIndex, subpath: str | None) -> Key | None:

@@ -28,18 +28,17 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain, groupby, islice, takewhile
 from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, up
+from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, foreign, up
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import (
     EntryError,
-    NotASessionError,
     SessionExistsError,
     SessionNotFoundError,
 )
@@ -325,7 +324,7 @@ class SessionTreeSessionService(BaseSessionService):
 
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """See `BaseSessionService.get_user_state`."""
-        return await run_sync(_shared, self._file_of_user(app_name, user_id))
+        return await run_sync(self._shared, self._file_of_user(app_name, user_id))
 
     async def append_event(self, session: AdkSession, event: Event) -> Event:
         """See `BaseSessionService.append_event`; the event is durable when the call returns.
@@ -381,11 +380,13 @@ class SessionTreeSessionService(BaseSessionService):
         """Store an event; False if it was stored before."""
         told = _told(event)
         parts = _States.of(event.actions.state_delta)
-        try:
-            stored = Session.open(self.file_of(session.app_name, session.user_id, session.id))
-        except SessionNotFoundError:
-            raise UnknownSessionError(f"Session {session.id} not found.") from None
-        with stored, stored.locked():
+        file = self.file_of(session.app_name, session.user_id, session.id)
+        with ExitStack() as stack:
+            try:
+                stored = stack.enter_context(self._place.opened(file))
+            except SessionNotFoundError:
+                raise UnknownSessionError(f"Session {session.id} not found.") from None
+            stack.enter_context(stored.locked())
             latest = _latest(stored)
             if told["timestamp"] <= latest and _has(stored, told):
                 return False
@@ -404,23 +405,31 @@ class SessionTreeSessionService(BaseSessionService):
         ):
             if not delta:
                 continue
-            self._place.make_room(file)
-            with suppress(SessionExistsError):
-                Session.create(file, metadata={"agent": FOLDER}).close()
-            with Session.open(file) as shared, shared.locked():
+            with self._place.made(file, {}) as shared, shared.locked():
                 state = {"customType": "google-adk:state", _STATE: {**_state(shared), **delta}}
                 shared.writer.append("custom", state)
+
+    def _shared(self, file: str) -> Json:
+        """The state of an app or a user; empty without one."""
+        with (
+            suppress(SessionNotFoundError),
+            self._place.opened(file, readonly=True) as session,
+        ):
+            return _state(session)
+        return {}
 
     def _loaded(
         self, file: str, config: GetSessionConfig | None, *, with_events: bool
     ) -> AdkSession:
-        with Session.open(file, readonly=True) as session:
-            about = _about(session)
+        with self._place.opened(file, readonly=True) as session:
+            about = session.header["metadata"].get(_KEY)
+            if about is None:  # the state of an app or a user
+                raise foreign(file, FOLDER)
             last = next(_events(session, session.leaf), None)
             events = _recent(session, config) if with_events else []
             own = _state(session)
-        app = _shared(self._file_of_app(about["app"]))
-        user = _shared(self._file_of_user(about["app"], about["user"]))
+        app = self._shared(self._file_of_app(about["app"]))
+        user = self._shared(self._file_of_user(about["app"], about["user"]))
         return AdkSession(
             id=about["id"],
             app_name=about["app"],
@@ -429,24 +438,6 @@ class SessionTreeSessionService(BaseSessionService):
             events=events,
             last_update_time=about["created"] if last is None else last["timestamp"],
         )
-
-
-def _about(session: Session) -> Json:
-    about = (session.header.get("metadata") or {}).get(_KEY)
-    if isinstance(about, dict) and {"id", "app", "user", "created"} <= about.keys():
-        return about
-    raise NotASessionError(
-        f"{session.file} is no session that google-adk stored, or its header is lost; move it "
-        "elsewhere",
-        str(session.file),
-    )
-
-
-def _shared(file: str) -> Json:
-    """The state of an app or a user; empty without one."""
-    with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
-        return _state(session)
-    return {}
 
 
 def _state(session: Session) -> Json:

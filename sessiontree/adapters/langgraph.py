@@ -32,12 +32,7 @@ from sessiontree.adapters import langgraph_checkpoints as kept
 from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound
 from sessiontree.adapters.langgraph_checkpoints import KEY, Above, CheckpointAt, Name, about_of
 from sessiontree.core.entry import Entry
-from sessiontree.errors import (
-    NothingToDoError,
-    SessionExistsError,
-    SessionNotFoundError,
-    UsageError,
-)
+from sessiontree.errors import NothingToDoError, SessionNotFoundError, UsageError
 from sessiontree.session import Session
 from sessiontree.store import PathLike, Store
 
@@ -92,9 +87,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     ) -> None:
         LANGGRAPH.check()
         super().__init__(serde=serde)
-        place = SessionFiles(root, FOLDER)
-        self.store, self.folder = place.store, place.folder
-        self._place, self._files = place, place.files
+        self._place = SessionFiles(root, FOLDER)
+        self.store, self.folder = self._place.store, self._place.folder
         self._known = _Known()
 
     def file_of(self, thread_id: object) -> str:
@@ -136,12 +130,11 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
             return all(told.get(key) == value for key, value in (filter or {}).items())
 
         def tuples() -> Iterator[CheckpointTuple]:
-            for file in [self.file_of(asked["thread_id"])] if config else self._files():
-                with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
-                    thread = session.reader.last_fact(checkpoints.THREAD)
-                    for found in checkpoints.visible(session):
-                        if is_asked(found.entry):
-                            yield self._tuple(session, thread, found)
+            for session in self._threads(asked["thread_id"]) if config else self._place.sessions():
+                thread = session.reader.last_fact(checkpoints.THREAD)
+                for found in checkpoints.visible(session):
+                    if is_asked(found.entry):
+                        yield self._tuple(session, thread, found)
 
         return islice(tuples(), None if limit is None else max(0, limit))
 
@@ -236,8 +229,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of runs. They stay in their files."""
         wanted = set(run_ids)
-        for file in self._files() if wanted else ():
-            with checkpoints.hiding(file) as (session, hidden):
+        for session in self._place.sessions(readonly=False) if wanted else ():
+            with checkpoints.hiding(session) as hidden:
                 for found in checkpoints.visible(session):
                     if kept.decoded(found.entry["about"], self.serde).get("run_id") in wanted:
                         hidden.keys.append(about_of(found.entry)["key"])
@@ -250,7 +243,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
             SessionExistsError: the target has checkpoints.
         """
         source, target = self.file_of(source_thread_id), self.file_of(target_thread_id)
-        with Session.open(source, readonly=True) as session:
+        with self._place.opened(source, readonly=True) as session:
             session.export_branch(session.header.uuid, target)
         with Session.open(target) as session:
             session.update_metadata(**{checkpoints.THREAD: target_thread_id})
@@ -271,7 +264,8 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
                 continue
             with (
                 suppress(SessionNotFoundError),
-                checkpoints.hiding(self.file_of(thread)) as (session, hidden),
+                self._place.opened(self.file_of(thread)) as session,
+                checkpoints.hiding(session) as hidden,
             ):
                 for found in reversed(list(checkpoints.visible(session))):
                     about = about_of(found.entry)
@@ -345,22 +339,23 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     def _reading(self, thread: str) -> Iterator[Session | None]:
         """The session of a thread; None if it has none."""
         with ExitStack() as stack:
-            session = None
+            session, file = None, self.file_of(thread)
             with suppress(SessionNotFoundError):
-                session = stack.enter_context(Session.open(self.file_of(thread), readonly=True))
+                session = stack.enter_context(self._place.opened(file, readonly=True))
             yield session
+
+    def _threads(self, thread: str) -> Iterator[Session]:
+        """The session of a thread, if it has one."""
+        with self._reading(thread) as session:
+            if session is not None:
+                yield session
 
     @contextmanager
     def _writing(self, place: Name) -> Iterator[Session]:
         """The session of a thread on the lane of a namespace, locked; made unless it is there."""
-        file = self.file_of(place.thread)
-        if not self._place.has(file):
-            self._place.make_room(file)
-            facts = {"agent": FOLDER, checkpoints.THREAD: place.thread}
-            with suppress(SessionExistsError):
-                Session.create(file, metadata=facts).close()
+        facts = {checkpoints.THREAD: place.thread}
         with ExitStack() as stack:
-            session = stack.enter_context(Session.open(file))
+            session = stack.enter_context(self._place.made(self.file_of(place.thread), facts))
             if place.space:
                 lane = session.lane(checkpoints.lane_of(place.space), empty=True)
                 session = stack.enter_context(lane)

@@ -490,11 +490,11 @@ def visible(session: Session) -> Iterator[CheckpointAt]:
 
 
 @contextmanager
-def hiding(file: str) -> Iterator[tuple[Session, Hidden]]:
-    """The session of a file, locked, with its hidden checkpoints, which are written at the end."""
-    with Session.open(file) as session, session.locked():
+def hiding(session: Session) -> Iterator[Hidden]:
+    """Lock a session, and give its hidden checkpoints, which are written at the end."""
+    with session.locked():
         hidden = Hidden.of(session)
         before = deepcopy(hidden)
-        yield session, hidden
+        yield hidden
         if hidden != before:
             session.update_metadata(**{HIDDEN: msgspec.to_builtins(hidden)})

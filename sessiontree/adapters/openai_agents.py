@@ -17,7 +17,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, suppress
 from itertools import chain, islice
 from typing import Any, Final, NamedTuple, TypeVar, cast
 
@@ -32,7 +32,6 @@ from sessiontree.engine.writer import now
 from sessiontree.errors import (
     EntryError,
     InvalidNameError,
-    SessionExistsError,
     SessionNotFoundError,
     UsageError,
 )
@@ -405,7 +404,7 @@ class SessionTreeSession:
 
         def read() -> T:
             try:
-                with Session.open(self.file, readonly=True) as session:
+                with self._place.opened(self.file, readonly=True) as session:
                     return ask(session)
             except SessionNotFoundError:
                 return without
@@ -416,33 +415,21 @@ class SessionTreeSession:
         """Write to the session under its lock; `without` if it has no file yet."""
 
         def call() -> T:
-            try:
-                session = Session.open(self.file)
-            except SessionNotFoundError:
-                return without
-            with session, session.locked():
+            with ExitStack() as stack:
+                try:
+                    session = stack.enter_context(self._place.opened(self.file))
+                except SessionNotFoundError:
+                    return without
+                stack.enter_context(session.locked())
                 return write(session)
 
         return await run_sync(call)
 
     def _add(self, items: Sequence[TResponseInputItem]) -> None:
         entries = _entries(items)
-        with self._made() as session, session.locked():
+        facts = {"sessionId": self.session_id}
+        with self._place.made(self.file, facts) as session, session.locked():
             session.writer.append_all(entries, _parent(session))
-
-    @contextmanager
-    def _made(self) -> Iterator[Session]:
-        """The session, made unless it is there."""
-        try:
-            session = Session.open(self.file)
-        except SessionNotFoundError:
-            self._place.make_room(self.file)
-            facts = {"agent": FOLDER, "sessionId": self.session_id}
-            with suppress(SessionExistsError):
-                Session.create(self.file, metadata=facts).close()
-            session = Session.open(self.file)
-        with session:
-            yield session
 
 
 def _entries(items: Sequence[object]) -> list[tuple[str, dict[str, Any]]]:

@@ -30,7 +30,7 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import groupby
 from typing import Any, Final, NamedTuple
 
@@ -335,7 +335,7 @@ class SessionTreeConversationStore(ConversationStore):
     def _record_of(self, conversation_id: str) -> ConversationRecord | None:
         file = self.file_of(conversation_id)
         try:
-            with Session.open(file, readonly=True) as session:
+            with self._place.opened(file, readonly=True) as session:
                 record = _record_in(session, conversation_id)
         except SessionNotFoundError:
             return None
@@ -344,14 +344,13 @@ class SessionTreeConversationStore(ConversationStore):
 
     def _records(self, scope: str | None, limit: int | None) -> list[ConversationRecord]:
         found: list[ConversationRecord] = []
-        for file in self._place.files():
-            with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
-                record = _record_in(session)
-                if record is None or self.file_of(record.conversation_id) != file:
-                    continue  # a fork that was not finished
-                if scope is None or record.scope == scope:
-                    self._remember(file, record)
-                    found.append(record)
+        for session in self._place.sessions():
+            file, record = str(session.file), _record_in(session)
+            if record is None or self.file_of(record.conversation_id) != file:
+                continue  # a fork that was not finished
+            if scope is None or record.scope == scope:
+                self._remember(file, record)
+                found.append(record)
         found.sort(key=lambda record: record.updated_at, reverse=True)
         return found[:limit]
 
@@ -399,11 +398,12 @@ class SessionTreeConversationStore(ConversationStore):
     @contextmanager
     def _checked(self, file: str, conversation_id: str, expected: str | None) -> Iterator[Session]:
         """The session of a conversation, locked, whose record has the expected revision."""
-        try:
-            session = Session.open(file)
-        except SessionNotFoundError:
-            raise ConversationConflict(conversation_id) from None
-        with session, session.locked():
+        with ExitStack() as stack:
+            try:
+                session = stack.enter_context(self._place.opened(file))
+            except SessionNotFoundError:
+                raise ConversationConflict(conversation_id) from None
+            stack.enter_context(session.locked())
             stored = _record_in(session, conversation_id)
             if (None if stored is None else stored.revision) != expected:
                 raise ConversationConflict(conversation_id)
@@ -415,7 +415,7 @@ class SessionTreeConversationStore(ConversationStore):
         A file without a record is left by a program that was killed, or by `delete`.
         """
         if self._place.has(file):
-            with Session.open(file, readonly=True) as session:
+            with self._place.opened(file, readonly=True) as session:
                 if _has(session, base) or _record_in(session, conversation_id) is not None:
                     return
             self.store.trash(file)
@@ -425,7 +425,7 @@ class SessionTreeConversationStore(ConversationStore):
         source = self._file_with(base)
         if source is None:
             raise ConversationConflict(conversation_id)
-        with Session.open(source, readonly=True) as session:
+        with self._place.opened(source, readonly=True) as session:
             session.fork(file, base)
 
     def _delete(self, conversation_id: str, expected: str) -> None:
@@ -445,7 +445,7 @@ class SessionTreeConversationStore(ConversationStore):
                 "damaged, `sessiontree verify FILE` tells"
             )
         try:
-            with Session.open(file, readonly=True) as session:
+            with self._place.opened(file, readonly=True) as session:
                 head = session.reader.by_uuid(head_id)
                 return [] if head is None else _entries(session, head, limit)
         except SessionNotFoundError:
@@ -454,10 +454,14 @@ class SessionTreeConversationStore(ConversationStore):
     def _file_with(self, entry_id: str) -> str | None:
         """The file of a conversation that has an entry."""
         known = self._files.get(entry_id)
-        for file in ([known] if known is not None else []) + list(self._place.files()):
-            with suppress(SessionNotFoundError), Session.open(file, readonly=True) as session:
+        with suppress(SessionNotFoundError), ExitStack() as stack:
+            if known is not None:
+                session = stack.enter_context(self._place.opened(known, readonly=True))
                 if _has(session, entry_id):
-                    return file
+                    return known
+        for session in self._place.sessions():
+            if _has(session, entry_id):
+                return str(session.file)
         return None
 
 

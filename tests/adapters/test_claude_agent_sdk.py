@@ -669,7 +669,7 @@ def test_a_file_that_is_no_session_is_neither_deleted_nor_listed(
 def test_a_session_of_another_key_is_refused(store: SessionTreeStore, session_file: Path) -> None:
     session_file.parent.mkdir(parents=True)
     Session.create(session_file).close()
-    with pytest.raises(SessionTreeError, match="is no session that claude-agent-sdk stored"):
+    with pytest.raises(SessionTreeError, match="is not a session that claude-agent-sdk stored"):
         append(store, said("a", 1))
 
 

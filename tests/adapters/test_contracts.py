@@ -249,13 +249,42 @@ def test_a_file_that_is_no_session_is_refused_and_kept(
 ) -> None:
     ran(adapter(tmp_path)[0])()
     (file,) = tmp_path.rglob("*.jsonl")
-    foreign = b'{"type":"user","sessionId":"s","uuid":"u"}\n'  # a read may find nothing in it
-    for content in (b"\x93\n", b"", foreign):
+    foreign = b'{"type":"user","sessionId":"s","uuid":"u"}\n'
+    with Session.create(tmp_path / "theirs.jsonl", metadata={"agent": "theirs"}) as other:
+        other.append_message({"role": "user", "content": "not of the SDK"})
+    theirs = (tmp_path / "theirs.jsonl").read_bytes()
+    for content in (b"\x93\n", b"", foreign, theirs):
         file.write_bytes(content)
-        for call in adapter(tmp_path)[: 1 if content == foreign else 2]:
+        for call in adapter(tmp_path):
             with pytest.raises(SessionTreeError, match=file.name):
                 ran(call)()
         assert file.read_bytes() == content
+
+
+async def _conversations(folder: Path) -> list[Any]:
+    from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
+
+    return list(await SessionTreeConversationStore(folder).read_records())
+
+
+async def _checkpoints(folder: Path) -> list[Any]:
+    from sessiontree.adapters.langgraph import SessionTreeSaver
+
+    return [each async for each in SessionTreeSaver(folder).alist(None)]
+
+
+@pytest.mark.parametrize(
+    ("adapter", "listed"), [(pydantic_ai, _conversations), (langgraph, _checkpoints)]
+)
+def test_a_list_warns_of_a_file_that_another_program_made(
+    adapter: Callable[[Path], Adapter], listed: Callable[[Path], Any], tmp_path: Path
+) -> None:
+    ran(adapter(tmp_path)[0])()
+    (file,) = tmp_path.rglob("*.jsonl")
+    with Session.create(file.with_name("theirs.jsonl"), metadata={"agent": "theirs"}):
+        pass
+    with pytest.warns(UserWarning, match=r"theirs\.jsonl is not a session that"):
+        assert len(ran(lambda: listed(tmp_path))()) == 1
 
 
 KNOWN: Final = {
