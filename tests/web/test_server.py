@@ -162,7 +162,7 @@ def test_a_taken_port_is_one_line_with_what_to_do(folder: Path) -> None:
 def test_a_file_that_is_not_a_session_is_one_line_and_no_server(tmp_path: Path) -> None:
     for name, content in (("notes.txt", "hello\n"), ("s.jsonl", '{"a": 1}\n'), ("e.jsonl", "")):
         (tmp_path / name).write_text(content)
-        command = [*COMMAND, tmp_path / name]
+        command = [*COMMAND, str(tmp_path / name)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE)
         assert (ended.returncode, ended.stdout) == (1, "")
         assert ended.stderr.startswith(f"Error: {tmp_path / name} is not a session: ")
