@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 MOST: Final = {
     "modules of sessiontree": 285,
     "lines of sessiontree": 92_149,
-    "lines of tests": 99_009,
+    "lines of tests": 98_974,
 }
 
 

@@ -13,20 +13,18 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from sessiontree.agents import OWN
 from sessiontree.cli import arguments
 from sessiontree.cli.look import without_scratch
 from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, read_sessions
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, no_pager, screen, show
-from sessiontree.cli.terminal import ProgressBar, counted, is_terminal, tell, tell_each
+from sessiontree.cli.terminal import counted, is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.library.places import Selection, originals_first
 from sessiontree.library.spending import (
     BY,
     By,
-    CountedFile,
     Name,
     Spending,
     SpendingSum,
@@ -92,7 +90,6 @@ def stats(
     With --by, the command also estimates the cost of each answer without a reported cost, at the
     list price of the provider. The package genai-prices has the prices (pip install
     'sessiontree[prices]') and needs no network. Reported and estimated costs are separate columns.
-    --by reads each file from start to end, every time.
     """
     selection = Selection(**only)
     if by is not None:
@@ -177,17 +174,14 @@ def _out_spending(places: Sequence[str], selection: Selection, how: _How) -> Non
     problems: list[str] = []
     by, prices = how.by, load()
     found = originals_first(read_sessions(places, selection, problems.append))
-    sources = [CountedFile(one.file, one.made_by or OWN, one.cwd) for one in found]
-    with ProgressBar("Reading sessions") as shown:
-        made = spending_of(
-            sources,
-            by,
-            prices,
-            problems.append,
-            since=selection.since,
-            is_listed=how.is_listed,
-            shown=lambda number: shown(number + 1, len(sources)),
-        )
+    made = spending_of(
+        counts_of(found, problems.append),
+        by,
+        prices,
+        problems.append,
+        since=selection.since,
+        is_listed=how.is_listed,
+    )
     if how.as_json:
         out_json(_as_json(made, by, prices))
     elif not made.rows:

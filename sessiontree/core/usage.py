@@ -22,6 +22,7 @@ Invariants: a handle is not resolved, and a blob is not read.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
 from operator import add, sub
 from typing import Any, Final, NamedTuple, Protocol
 
@@ -181,41 +182,118 @@ def cost_in(cost: Any) -> float | None:
     return float(cost) if is_number and 0 <= cost <= LARGEST else None
 
 
-class AnswerUsage(NamedTuple):
-    """What an answer used, and when; of a cost that is reported apart, the answer before it."""
+class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """The usage of one answer, summary or `usage` entry."""
 
-    time: int | str  # in milliseconds since 1970; else what names the answer
-    id: str  # the agent's, empty if it gives none
-    input: int
-    output: int
-    cache_read: int
-    cache_write: int
-    cost: float
+    time: int | None = None  # when it was first written, in milliseconds since 1970
+    answer: str = ""  # the agent's id of the answer; empty if it has none
+    entry: str = ""  # the uuid of the first entry that has it, or of the agent's line
+    provider: str | None = None
+    model: str = ""
+    usage: Usage = Usage()  # the tokens, and the cost that was reported
+    written_for_an_hour: int = 0  # the part of the tokens written to a cache kept for an hour
+    mode: Mode | None = None  # how the provider served it, if that has a price of its own
+    is_reported: bool = False  # whether a cost, which may be 0, was reported with the tokens
+    is_report: bool = False  # whether the cost is that of answers before it
+    is_of_session: bool = False  # whether these are all answers of the session, not of a turn
+    is_covered: bool = False  # whether a later entry of the session reports the cost
 
     @property
-    def usage(self) -> Usage:
-        return Usage(*self[2:])
+    def moment(self) -> datetime | None:
+        return None if self.time is None else datetime.fromtimestamp(self.time / 1000, UTC)
 
     @property
     def copy_key(self) -> str:
-        return copy_key(self.id, self.time, self.usage)
+        """What the copies of the answer in forks and imports have in common.
+
+        That is its id and its time. An answer of an agent that gives no id is known by its time and
+        its tokens, a cost that is reported apart by its time and itself.
+        """
+        time = (self.answer or self.entry) if self.time is None else self.time
+        if self.answer:
+            return f"{time} {self.answer}"
+        tokens = astuple(self.usage)[:4]
+        return f"{time} {tokens if any(tokens) else self.usage.cost}"
+
+    @property
+    def name(self) -> str:
+        """The model with its provider, as `stats` names it; empty if it is not known."""
+        return f"{self.provider}/{self.model}" if self.provider and self.model else self.model
+
+    @property
+    def needs_price(self) -> bool:
+        """Whether tokens were used whose cost nothing reports."""
+        return bool(self.usage.tokens) and not (self.is_reported or self.is_covered)
 
 
-def copy_key(id: str, time: int | str, usage: Usage) -> str:
-    """What the copies of an answer in forks and imports have in common, for every sum of costs.
+_OF_SESSION: Final = "session"
+_REPORTS: Final = frozenset({_OF_SESSION, "result"})
+"""The kinds of `usage` entries that give the cost of answers before them."""
 
-    That is its id and its time. An answer of an agent that gives no id is known by its time and its
-    tokens, a cost that is reported apart by its time and itself.
+
+def spent_on(
+    reported: Any,
+    time: Any,
+    answer: Any = None,
+    entry: Any = None,
+    *,
+    provider: Any = None,
+    model: Any = None,
+    service_tier: Any = None,
+    kind: Any = None,
+) -> Iterator[Spent]:
+    """What a provider reported for an answer, then what the models used that its model asked.
+
+    Args:
+        reported: the usage, in any shape.
+        time: when the answer was written, as stored.
+        answer: the id that several lines of one answer repeat.
+        entry: the uuid of the line.
+        provider: the provider.
+        model: the model.
+        service_tier: the tier of OpenAI that served it, if the agent keeps it apart.
+        kind: the kind of a `usage` entry.
     """
-    if id:
-        return f"{time} {id}"
-    tokens = astuple(usage)[:4]
-    return f"{time} {tokens if any(tokens) else usage.cost}"
+    usage, id = usage_of(reported), _text(answer)
+    at = seconds_of(time)
+    milliseconds = None if at is None else int(at * 1000)
+    is_report = isinstance(kind, str) and kind in _REPORTS
+    named = provider if isinstance(provider, str) else None
+    yield Spent(
+        time=milliseconds,
+        answer=id,
+        entry=_text(entry),
+        provider=named,
+        model=_text(model),
+        usage=usage,
+        written_for_an_hour=written_for_an_hour(reported),
+        mode=mode_of(reported, service_tier),
+        is_reported=usage.cost > 0 if is_report else reports_cost(reported),
+        is_report=is_report and usage.cost > 0,
+        is_of_session=kind == _OF_SESSION,
+    )
+    for advice in advice_in(reported, id):
+        yield Spent(
+            time=milliseconds,
+            answer=advice.name,
+            entry=_text(entry),
+            provider=named,
+            model=advice.model,
+            usage=usage_of(advice.reported),
+            written_for_an_hour=written_for_an_hour(advice.reported),
+            mode=mode_of(advice.reported),
+            is_reported=reports_cost(advice.reported),
+        )
 
 
-def total(answers: Iterable[AnswerUsage]) -> Usage:
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def total(found: Iterable[Spent]) -> Usage:
     """What some answers used together."""
-    return Usage(*map(sum, zip(*(answer[2:] for answer in answers), strict=True)))
+    each = (astuple(spent.usage) for spent in found)
+    return Usage(*map(sum, zip(*each, strict=True)))
 
 
 class FileCounts(msgspec.Struct, frozen=True):
@@ -224,18 +302,22 @@ class FileCounts(msgspec.Struct, frozen=True):
     turns: int = 0  # the number of prompts
     model: str | None = None  # the model that was used last, or None
     usage: Usage = Usage()  # the tokens and the reported cost of all answers
-    listed: bytes = b""  # the answers, encoded, as most who ask for counts need none of them
+    listed: bytes = b""  # what was spent, encoded, as most who ask for counts need none of it
+    damaged: int = 0  # lines with needles that are not JSON objects
 
-    def answers(self) -> list[AnswerUsage]:
-        """The answers that have tokens or a cost."""
-        return _decode_answers(self.listed) if self.listed else []
+    def spent(self) -> list[Spent]:
+        """What each answer spent, in the order of the file."""
+        return _decode_spent(self.listed) if self.listed else []
 
 
-_decode_answers: Final = msgspec.msgpack.Decoder(list[AnswerUsage]).decode
+_decode_spent: Final = msgspec.msgpack.Decoder(list[Spent]).decode
 
 
 class Tally(Protocol):
-    """Counts the lines of one session; each line that has one of the `needles` is taken."""
+    """Counts the lines of one session; each line that has one of the `needles` is taken.
+
+    It is the one rule of what the sessions of an agent cost: lists, sums and rows come from it.
+    """
 
     needles: tuple[bytes, ...]
 
@@ -247,50 +329,47 @@ class Tally(Protocol):
 
 
 class Sums:
-    """The sums of a tally."""
+    """The sums of a tally; an answer that several lines repeat counts once."""
 
     def __init__(self) -> None:
         self.turns = 0
         self.model: str | None = None
-        self._spent: list[AnswerUsage] = []
+        self.spent: list[Spent] = []
+        self._damaged = 0
         self._places: dict[str, int] = {}  # by the id of an answer
-        self._time: int | str = ""
+        self._time: int | None = None
 
-    def spend(
-        self, usage: Usage, time: Any, answer: Any = None, name: Any = "", *, beside: bool = False
-    ) -> None:
-        """Add the usage of an answer; of lines with one answer's id one counts.
+    def decoded(self, line: bytes) -> dict[str, Any]:
+        """The object in a line; an empty one, which counts as damage, if it has none."""
+        body = decode_object(line)
+        self._damaged += not body
+        return body
 
-        Args:
-            usage: the usage.
-            time: when the answer was written, as stored.
-            answer: the id that several lines of one answer have.
-            name: names the answer where it has no time.
-            beside: whether it is a subagent's.
+    def spend(self, *reported: Any, beside: bool = False, **more: Any) -> None:
+        """Add what a provider reported for an answer, of a subagent or not; see `spent_on`."""
+        for spent in spent_on(*reported, **more):
+            self.add(spent, beside=beside)
+
+    def add(self, spent: Spent, *, beside: bool = False) -> int | None:
+        """Add what was spent: its place in `spent`; None if its answer has a place already.
+
+        What has no time, such as a cost that is reported apart, has that of the answer before it.
         """
-        id = answer if isinstance(answer, str) else ""
-        place = self._places.get(id) if id else None
+        place = self._places.get(spent.answer) if spent.answer else None
         if place is not None:
-            known = self._spent[place]
-            if counts_instead(usage, known.usage):
-                self._spent[place] = AnswerUsage(known.time, id, *astuple(usage))
-            return
-        made = AnswerUsage(_milliseconds(time) or str(answer or name or ""), id, *astuple(usage))
-        if not usage.tokens:  # a cost of the answers before, which may have no time of its own
-            made = made._replace(time=self._time)
+            known = self.spent[place]
+            if counts_instead(spent.usage, known.usage):
+                self.spent[place] = replace(spent, time=known.time, entry=known.entry)
+            return None
+        if spent.time is None:
+            spent = replace(spent, time=self._time)
         elif not beside:
-            self._time = made.time
-        if id:
-            self._places[id] = len(self._spent)
-        self._spent.append(made)
-
-    def spend_reported(
-        self, reported: Any, time: Any, answer: Any = None, name: Any = "", *, beside: bool = False
-    ) -> None:
-        """Add what a provider reported for an answer, and for the models that its model asked."""
-        self.spend(usage_of(reported), time, answer, name, beside=beside)
-        for advice in advice_in(reported, answer):
-            self.spend(usage_of(advice.reported), time, advice.name, name, beside=True)
+            self._time = spent.time
+        place = len(self.spent)
+        if spent.answer:
+            self._places[spent.answer] = place
+        self.spent.append(spent)
+        return place
 
     def use(self, model: Any) -> None:
         """Note the model that wrote a message."""
@@ -298,19 +377,29 @@ class Sums:
             self.model = model
 
     def counts(self) -> FileCounts:
-        usage = total(self._spent)
-        listed = [answer for answer in self._spent if any(answer[2:])]
-        encoded = msgspec.msgpack.encode(listed) if listed else b""
-        return FileCounts(self.turns, self.model, usage, encoded)
-
-
-def _milliseconds(time: Any) -> int | None:
-    seconds = seconds_of(time)
-    return None if seconds is None else int(seconds * 1000)
+        listed = msgspec.msgpack.encode(self.spent) if self.spent else b""
+        return FileCounts(self.turns, self.model, total(self.spent), listed, self._damaged)
 
 
 ANSWERS: Final = {"message": "id", "handle": "id", "message_end": "messageUuid"}
 """The key that identifies an answer, by type of entry: several entries may repeat one."""
+
+
+def spent_by(body: Mapping[str, Any], fields: Mapping[str, Any]) -> Iterator[Spent]:
+    """What an entry spent, given its keys, and its message or, without one, its keys again."""
+    if not isinstance(fields.get("usage"), Mapping):
+        return
+    kind = str(body.get("type"))
+    yield from spent_on(
+        fields["usage"],
+        body.get("timestamp"),
+        fields.get(ANSWERS.get(kind, "")),
+        body.get("uuid", body.get("id")),
+        provider=fields.get("provider"),
+        model=fields.get("model"),
+        service_tier=fields.get("serviceTier"),
+        kind=fields.get("kind") if kind == "usage" else None,
+    )
 
 
 class EntryTally:
@@ -323,7 +412,7 @@ class EntryTally:
         self.counts = self._sums.counts
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
-        body = decode_object(line)
+        body = self._sums.decoded(line)
         kind = str(body.get("type"))
         message = body.get("message")
         fields = message if kind == "message" else body
@@ -338,15 +427,10 @@ class EntryTally:
             self._sums.use(fields.get("model"))
         elif kind == "model_change":
             self._sums.use(fields.get("modelId"))
-        if isinstance(fields.get("usage"), Mapping):
-            lane = body.get("lane")
-            self._sums.spend_reported(
-                fields["usage"],
-                body.get("timestamp"),
-                fields.get(ANSWERS.get(kind, "")),
-                body.get("uuid"),
-                beside=isinstance(lane, str) and is_of_subagent(lane),
-            )
+        lane = body.get("lane")
+        is_beside = isinstance(lane, str) and is_of_subagent(lane)
+        for spent in spent_by(body, fields):
+            self._sums.add(spent, beside=is_beside)
 
 
 def is_prompt_entry(body: Mapping[str, Any]) -> bool:

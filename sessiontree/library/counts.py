@@ -33,7 +33,7 @@ from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of
 from sessiontree.storage.place import is_address
-from sessiontree.storage.scanner import Scanner
+from sessiontree.storage.scanner import Find, Scanner
 from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.pattern import finder
 
@@ -50,7 +50,7 @@ _DOCUMENT: Final = b"{\n"
 """How a document over many lines starts."""
 
 MOST_KEPT: Final = 50_000
-_NAME: Final = "counts-4.msgpack"
+_NAME: Final = "counts-5.msgpack"
 
 Stamp = tuple[int, ...]
 """The size and the time of each of some files, -1 for one that is not there."""
@@ -193,7 +193,7 @@ def _others(one: SessionInfo) -> list[str]:
 def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> FileCounts | None:
     agent = next((each for each in AGENTS if each.program == one.agent), None)
     tally: Tally = EntryTally() if agent is None else agent.reader.tally()
-    find = finder(tally.needles)
+    find = _with_torn(finder(tally.needles))
     if agent is not None and _may_have_more(agent, one.file):
         for line in inherited_lines(agent, one.file):
             tally.take(line)
@@ -209,6 +209,20 @@ def _counts_of(one: SessionInfo, others: Sequence[str], scanner: Scanner) -> Fil
             for _, line in scanner.lines(path, find):
                 tally.take(line, beside=True)
     return tally.counts()
+
+
+def _with_torn(find: Find) -> Find:
+    """Find a last line without its LF too: a cut line may have had what is counted."""
+
+    def found(block: bytearray | bytes, end: int) -> Iterator[tuple[int, int]]:
+        last = -1
+        for last, stop in find(block, end):
+            yield last, stop
+        start = block.rfind(b"\n", 0, end) + 1
+        if start not in (last, end):
+            yield start, end
+
+    return found
 
 
 def _may_have_more(agent: Agent, file: str) -> bool:

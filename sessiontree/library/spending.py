@@ -1,33 +1,28 @@
 """What many sessions cost: as a whole, and by day, project, model or agent.
 
-Reported and estimated costs are kept apart. For sums by day, project, model or agent a session is
-read whole, one at a time in each process; of each answer only its sums and the hash of its key are
-kept. The sums of a list (`totals_of`) are added up from counts, which a cache keeps.
+All sums are added up from the counts of whole files (`library.counts`), which a cache keeps.
+Reported and estimated costs are kept apart.
 
 Invariants: an answer that is copied to several sessions, such as forks and imports, counts once,
-for the first of them (`core.usage.copy_key` is the one rule); a file that cannot be read is
-reported, and hides no other.
+for the first of them (`Spent.copy_key` is the one rule); a session that is not counted, or only in
+part, is reported, and hides no other.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing
+from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
 from sessiontree.agents import OWN
-from sessiontree.core.usage import AnswerUsage, FileCounts, Usage, total
+from sessiontree.core.usage import FileCounts, Spent, Usage, total
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.search import processes_for
-from sessiontree.operations.workers import Crew, Each, nothing
-from sessiontree.session import Session
-from sessiontree.storage.names import Report, problem_of
-from sessiontree.views.costs import Prices, Spent, costs, unreported
+from sessiontree.storage.names import Report
+from sessiontree.text.amounts import counted
+from sessiontree.views.costs import Prices, unreported, with_covered
 
 By = Literal["day", "project", "model", "agent"]
 BY: Final[tuple[By, ...]] = get_args(By)
@@ -36,12 +31,8 @@ Name = str | None
 """The day, project, model or agent of a row; None for what has none."""
 
 
-class CountedFile(NamedTuple):
-    """A session file, and the facts by which its costs are added up."""
-
-    file: str
-    agent: str
-    project: str | None
+CountedSession = tuple[SessionInfo, FileCounts | None]
+"""A session with its counts, None if they are not known; see `library.counts`."""
 
 
 class SpendingSum(msgspec.Struct):
@@ -92,16 +83,10 @@ class Spending(msgspec.Struct):
     copies: int = 0
 
 
-class _CountedAnswer(msgspec.Struct, array_like=True):
-    number: int  # of the source
-    spent: Spent
-    price: float | None
-
-
-class _Counted(msgspec.Struct, gc=False):
+class _CountedAnswer(msgspec.Struct, gc=False):
     """An answer that counts; its price does, as long as no cost is reported for it."""
 
-    number: int  # of the source
+    number: int  # of the session
     row: Name
     price: float | None
     is_estimated: bool
@@ -110,34 +95,33 @@ class _Counted(msgspec.Struct, gc=False):
 class _Sums:
     """Adds up answers."""
 
-    def __init__(self, by: By, sources: Sequence[CountedFile]) -> None:
+    def __init__(self, by: By) -> None:
         self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
-        self._sources = sources
-        self._known: dict[int, _Counted] = {}  # by the hash of the key
+        self._known: dict[int, _CountedAnswer] = {}  # by the hash of the key
         self._last: dict[Name, int] = {}  # by row, the session that it counted last
         self._counted = -1
 
-    def add(self, found: _CountedAnswer) -> None:
-        """Add an answer, unless it is a copy of one that counts already."""
-        spent, key = found.spent, hash(found.spent.copy_key)
+    def add(self, number: int, one: SessionInfo, spent: Spent, price: float | None) -> None:
+        """Add an answer of the session with a number, unless it is a copy of one before."""
+        key = hash(spent.copy_key)
         known = self._known.get(key)
-        if known is not None and known.number != found.number:
+        if known is not None and known.number != number:
             self._add_copy(spent, known)
             return
-        name = _row_name(self._by, self._sources[found.number], spent)
+        name = _row_name(self._by, one, spent)
         row, total = self.made.rows.setdefault(name, SpendingSum()), self.made.total
-        row.sessions += self._last.get(name) != found.number
-        total.sessions += self._counted != found.number
-        self._last[name] = self._counted = found.number
+        row.sessions += self._last.get(name) != number
+        total.sessions += self._counted != number
+        self._last[name] = self._counted = number
         for each in (row, total):
             each.answers += not spent.is_report
             each.usage += spent.usage
-        self._known[key] = _Counted(found.number, name, found.price, spent.needs_price)
+        self._known[key] = _CountedAnswer(number, name, price, spent.needs_price)
         if spent.needs_price:
-            self._add_price(name, found.price, spent)
+            self._add_price(name, price, spent)
 
-    def _add_copy(self, spent: Spent, known: _Counted) -> None:
+    def _add_copy(self, spent: Spent, known: _CountedAnswer) -> None:
         """Count a copy; one whose cost is reported takes back what was estimated."""
         self.made.copies += not spent.is_report
         if known.is_estimated and not spent.needs_price:
@@ -153,68 +137,47 @@ class _Sums:
 
 
 def spending_of(
-    sources: Sequence[CountedFile],
-    by: By,
-    prices: Prices | None,
-    report: Report,
-    *,
-    since: datetime | None = None,
-    is_listed: bool = False,
-    shown: Each = nothing,
-    processes: int | None = None,
+    sessions: Iterable[CountedSession], by: By, prices: Prices | None, report: Report, **how: Any
 ) -> Spending:
     """The costs of sessions, by day, project, model or agent; see `spendings_of`."""
-    return spendings_of(
-        sources,
-        (by,),
-        prices,
-        report,
-        since=since,
-        is_listed=is_listed,
-        shown=shown,
-        processes=processes,
-    )[by]
+    return spendings_of(sessions, (by,), prices, report, **how)[by]
 
 
 def spendings_of(
-    sources: Sequence[CountedFile],
+    sessions: Iterable[CountedSession],
     each_by: Sequence[By],
     prices: Prices | None,
     report: Report,
     *,
     since: datetime | None = None,
     is_listed: bool = False,
-    shown: Each = nothing,
-    processes: int | None = None,
 ) -> dict[By, Spending]:
-    """The costs of sessions, added up in several ways; each session is read once.
+    """The costs of sessions, added up in several ways.
 
     Args:
-        sources: the sessions; an answer that several have counts for the first.
+        sessions: the sessions; an answer that several have counts for the first.
         each_by: what the rows are about.
         prices: the prices of answers without a reported cost; None: they are not known.
-        report: is called for each file that cannot be read, and for what is wrong with one.
-        is_listed: whether each answer is priced, and no reported cost counts.
+        report: is called for each session that is not counted, and for each that is damaged.
         since: what was spent before does not count; None: all counts.
-        shown: is called with the number of each session before it is read.
-        processes: how many processes share the sessions; None: as many as are worth it.
+        is_listed: whether each answer is priced, and no reported cost counts.
     """
-    sums = [_Sums(by, sources) for by in each_by]
-    processes = processes_for([source.file for source in sources], processes)
-
-    def found_in(number: int) -> Iterator[_CountedAnswer | str]:
-        return _found_in(number, sources[number].file, prices, is_listed=is_listed)
-
-    crew = Crew(found_in, msgspec.msgpack.encode, _decode, processes)
-    with closing(crew.results(range(len(sources)), shown)) as results:
-        for found in results:
-            if isinstance(found, str):
-                report(found)
+    sums = [_Sums(by) for by in each_by]
+    start = None if since is None else since.timestamp() * 1000
+    for number, (one, counts) in enumerate(sessions):
+        if counts is None:
+            report(f"{one.file} is not counted: it is cut, or too large")
+            continue
+        found = with_covered(counts.spent())
+        for spent in unreported(found) if is_listed else found:
+            if start is not None and spent.time is not None and spent.time < start:
                 continue
-            time = found.spent.time
-            if since is None or time is None or time >= since:
-                for each in sums:
-                    each.add(found)
+            price = prices.of(spent) if prices is not None and spent.needs_price else None
+            for each in sums:
+                each.add(number, one, spent, price)
+        if counts.damaged:
+            places = counted(counts.damaged, "damaged place")
+            report(f"what {places} of {one.file} may have cost; verify the file to see the damage")
     return {by: _in_order(each.made, by) for by, each in zip(each_by, sums, strict=True)}
 
 
@@ -224,47 +187,15 @@ def _in_order(made: Spending, by: By) -> Spending:
     return made
 
 
-_LOSING: Final = frozenset(
-    {
-        *("header", "torn", "nul", "json", "utf-8", "crc", "object"),
-        *("unreadable", "cut short", "side file", "history"),
-    }
-)
-"""The kinds of damage by which an answer, or what it cost, may be lost."""
-
-_decode: Final = msgspec.msgpack.Decoder(_CountedAnswer | str).decode
-
-
-def _found_in(
-    number: int, file: str, prices: Prices | None, *, is_listed: bool
-) -> Iterator[_CountedAnswer | str]:
-    """What a session spent, and what is wrong with its file."""
-    try:
-        with warnings.catch_warnings(record=True) as given:
-            warnings.simplefilter("always")
-            with Session.open(file, readonly=True) as session:
-                found = costs(session.cursor)
-                damage = sum(found.kind in _LOSING for found in session.damage)
-    except Exception as error:
-        yield problem_of(file, error)
-        return
-    for spent in unreported(found) if is_listed else found:
-        price = prices.of(spent) if prices is not None and spent.needs_price else None
-        yield _CountedAnswer(number, spent, price)
-    yield from (f"{file}: {warning.message}" for warning in given)
-    if damage:
-        places = "1 damaged place" if damage == 1 else f"{damage:,} damaged places"
-        yield f"what {places} of {file} may have cost; verify the file to see the damage"
-
-
-def _row_name(by: By, source: CountedFile, spent: Spent) -> Name:
+def _row_name(by: By, one: SessionInfo, spent: Spent) -> Name:
     if by == "project":
-        return source.project
+        return one.cwd
     if by == "agent":
-        return source.agent
+        return one.made_by or OWN
     if by == "model":
         return spent.name or None
-    return None if spent.time is None else spent.time.astimezone().date().isoformat()
+    moment = spent.moment
+    return None if moment is None else moment.astimezone().date().isoformat()
 
 
 def _place_by_day(item: tuple[Name, SpendingSum]) -> tuple[bool, str]:
@@ -295,7 +226,7 @@ class Totals(msgspec.Struct):
     not_counted: int = 0
     copies: int = 0
 
-    def add(self, one: SessionInfo, counts: FileCounts | None, copies: list[AnswerUsage]) -> None:
+    def add(self, one: SessionInfo, counts: FileCounts | None, copies: list[Spent]) -> None:
         """Add a session, without the answers that are copies."""
         self.sessions += 1
         self.bytes += one.bytes
@@ -306,7 +237,7 @@ class Totals(msgspec.Struct):
         self.usage += counts.usage
         if copies:
             self.usage -= total(copies)
-            self.copies += sum(answer.usage.tokens > 0 for answer in copies)
+            self.copies += sum(not spent.is_report for spent in copies)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `stats --json` prints."""
@@ -320,9 +251,7 @@ class Totals(msgspec.Struct):
         }
 
 
-def totals_of(
-    sessions: Iterable[tuple[SessionInfo, FileCounts | None]],
-) -> tuple[Totals, dict[str, Totals]]:
+def totals_of(sessions: Iterable[CountedSession]) -> tuple[Totals, dict[str, Totals]]:
     """The sums of all sessions, and by agent, the agent with the most sessions first.
 
     An answer that several sessions have counts for the first.
@@ -331,11 +260,9 @@ def totals_of(
     agents: dict[str, Totals] = {}
     known: set[str] = set()
     for one, counts in sessions:
-        answers = counts.answers() if counts is not None else []
-        keys = {answer.copy_key for answer in answers}
-        copied = keys & known
-        copies = [answer for answer in answers if answer.copy_key in copied] if copied else []
-        known |= keys
+        found = [(spent.copy_key, spent) for spent in counts.spent()] if counts is not None else []
+        copies = [spent for key, spent in found if key in known]
+        known.update(key for key, _ in found)
         every.add(one, counts, copies)
         agents.setdefault(one.made_by or OWN, Totals()).add(one, counts, copies)
     most_first = sorted(agents.items(), key=lambda item: (-item[1].sessions, item[0]))

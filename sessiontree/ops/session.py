@@ -37,7 +37,7 @@ from sessiontree.library.places import (
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import ROLES, SessionsOfHits, check_roles, search
 from sessiontree.library.search_file import SearchHit, Wanted
-from sessiontree.library.spending import By, CountedFile, spending_of, totals_of
+from sessiontree.library.spending import By, CountedSession, spending_of, totals_of
 from sessiontree.library.spending import SpendingSum as SpendingRow
 from sessiontree.ops.budget import Page, Paged, beginning, page_of, size
 from sessiontree.ops.guidance import Refusal
@@ -581,8 +581,8 @@ class SessionTotals(Selected):
     by: Annotated[
         Literal["agent", "day", "project", "model"],
         Meta(
-            description="What each row is about. By day, project or model, whole files are read "
-            "each time, and costs that were not reported are estimated."
+            description="What each row is about. By day, project or model, costs that were not "
+            "reported are estimated."
         ),
     ] = "agent"
 
@@ -632,18 +632,18 @@ def totals(call: Call, given: SessionTotals) -> SessionSums:
     return made
 
 
-def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[SessionSums, list[TotalRow]]:
+def _counted(call: Call, found: Sequence[SessionInfo]) -> Iterator[CountedSession]:
     counter = Counter(cache_folder(), call.warn)
-
-    def counted() -> Iterator[Any]:
+    try:
         for number, each in enumerate(counter.counted(found, None)):
             call.progress("Counting sessions", number, len(found))
             yield each
-
-    try:
-        total, agents = totals_of(counted())
     finally:
         counter.save()
+
+
+def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[SessionSums, list[TotalRow]]:
+    total, agents = totals_of(_counted(call, found))
     rows = [
         TotalRow(
             name=name,
@@ -662,12 +662,7 @@ def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[SessionSums, li
 def _by(
     call: Call, found: Sequence[SessionInfo], by: By, since: datetime | None
 ) -> tuple[SessionSums, list[TotalRow]]:
-    sources = [CountedFile(one.file, one.made_by or OWN, one.cwd) for one in found]
-
-    def shown(number: int) -> None:
-        call.progress("Reading sessions", number, len(sources))
-
-    made = spending_of(sources, by, load(), call.warn, since=since, shown=shown)
+    made = spending_of(_counted(call, found), by, load(), call.warn, since=since)
     rows = [_total_row(name, row) for name, row in made.rows.items()]
     if by == "day":
         rows.reverse()

@@ -11,14 +11,13 @@ from __future__ import annotations
 import json
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
-from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object, moment_of
+from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type, left_out
@@ -212,7 +211,6 @@ class _Making:
         self._annotations = 0  # that follow each other and have rows, up to the entry taken
         self._more = 0  # those behind them
         self._blocks = 0  # of its messages, each of which may be a row
-        self._time: datetime | None = None  # of the last entry that has one
 
     def take(self, entry: Entry, row: int) -> None:
         """Take the next entry of the turn."""
@@ -352,8 +350,7 @@ class _Making:
         return self._take_message(message, {"uuid": entry.uuid}, entry)
 
     def _spend(self, entry: Entry, fields: Mapping[str, Any]) -> None:
-        self._time = moment_of(entry.timestamp) or self._time
-        if (found := found_in(entry, fields, self._time)) is not None:
+        if (found := found_in(entry, fields)) is not None:
             self._spent.append(found)
 
     def _start_agents(self, entry: Entry) -> None:

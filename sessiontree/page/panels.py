@@ -23,7 +23,6 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -34,12 +33,12 @@ from sessiontree.core.blocks import message_uuid
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
 from sessiontree.core.steps import Steps
-from sessiontree.core.usage import usage_of
+from sessiontree.core.usage import Spent, Sums, spent_by
 from sessiontree.edits.diff import DiffCounts, diff_of
 from sessiontree.edits.tools import Edit, after
 from sessiontree.errors import TooMuchError
 from sessiontree.text.amounts import in_short
-from sessiontree.views.costs import Prices, Spent, spent_by, with_covered
+from sessiontree.views.costs import Prices, with_covered
 from sessiontree.views.turns import SessionOutline
 
 _MOST_TEXT: Final = 400_000  # characters of a file whose states are kept
@@ -208,17 +207,16 @@ class Cost(NamedTuple):
     how: str
 
 
-Found = tuple[list[tuple[str, Spent]], int]
-"""What the answers of an entry used, by their names, and the size of the context they had."""
+Found = tuple[list[Spent], int]
+"""What the answers of an entry used, and the size of the context they had."""
 
 
-def found_in(entry: Entry, fields: Mapping[str, Any], time: datetime | None) -> Found | None:
-    """What the fields of a message or another entry say of usage; `time` is that of the entry."""
-    used = fields.get("usage")
-    if not isinstance(used, Mapping):
+def found_in(entry: Entry, fields: Mapping[str, Any]) -> Found | None:
+    """What the fields of a message or another entry say of usage."""
+    found = list(spent_by(entry.body, fields))
+    if not found:
         return None
-    usage = usage_of(used)
-    found = [(name or spent.key, spent) for name, spent in spent_by(entry, fields, time)]
+    usage = found[0].usage
     return found, usage.input + usage.cache_read + usage.cache_write
 
 
@@ -227,21 +225,17 @@ class CostsPanel:
 
     def __init__(self, load: Callable[[], Prices | None]) -> None:
         self._load = load
-        self._answers: dict[str, Spent] = {}
-        self._by_turn: dict[int, list[str]] = {}
+        self._sums = Sums()
+        self._by_turn: dict[int, list[int]] = {}
         self._sizes: dict[int, list[int]] = {}
 
     def take(self, place: int, entries: Iterable[Found]) -> None:
         """Take what the entries of the turn at a place used."""
         for found, size in entries:
-            is_new = False
-            for key, spent in found:
-                known = self._answers.get(key)
-                self._answers[key] = spent.unless_known(known)
-                if known is None:
-                    is_new = True
-                    self._by_turn.setdefault(place, []).append(key)
-            if size and is_new:
+            new = [at for spent in found if (at := self._sums.add(spent)) is not None]
+            if new:
+                self._by_turn.setdefault(place, []).extend(new)
+            if size and new:
                 self._sizes.setdefault(place, []).append(size)
 
     def context_of(self, place: int) -> int:
@@ -262,12 +256,12 @@ class CostsPanel:
         """
         if place not in self._by_turn:
             return None
-        found = [self._answers[key] for key in self._by_turn[place]]
+        found = [self._sums.spent[at] for at in self._by_turn[place]]
         return self._sum([spent for spent in found if not spent.is_of_session])
 
     def total(self) -> Cost | None:
         """What all turns cost."""
-        return self._sum(list(self._answers.values()))
+        return self._sum(self._sums.spent)
 
     def _sum(self, found: list[Spent]) -> Cost | None:
         reported = listed = 0.0

@@ -15,8 +15,8 @@ from contextlib import closing
 from itertools import islice
 from typing import Any, ClassVar, Final
 
-from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
+from sessiontree.library.counts import Counter, cache_folder
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
 from sessiontree.library.search import search
@@ -24,7 +24,7 @@ from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.library.spending import (
     BY,
     By,
-    CountedFile,
+    CountedSession,
     Name,
     Spending,
     SpendingSum,
@@ -274,9 +274,14 @@ class SpendingView(View, inherit_bindings=False):
 
     def _added_up(self) -> tuple[dict[By, Spending], Prices | None]:
         prices = load()
-        sources = [CountedFile(one.file, one.made_by or OWN, one.cwd) for one in self._sessions]
-        found = spendings_of(sources, BY, prices, self._problems.append, shown=self._note)
-        return found, prices
+        return spendings_of(self._counted(), BY, prices, self._problems.append), prices
+
+    def _counted(self) -> Iterator[CountedSession]:
+        counter = Counter(cache_folder(), self._problems.append)
+        for number, each in enumerate(counter.counted(self._sessions, None)):
+            self._note(number)
+            yield each
+        counter.save()
 
     def _note(self, number: int) -> None:
         if self._is_left:

@@ -1,27 +1,19 @@
-"""Stats, usage and list prices: what a session and its turns cost.
+"""What an open session and its turns cost, as reported or at list prices, and how large it is.
 
-What each turn of a session cost, as reported or at list prices.
+What an entry spent, and that an answer counts once, is the rule of `core.usage`; `spending` applies
+it to the entries of a session. An agent may report a cost apart from the answers: Claude Code
+writes what the session cost so far (`cost-state`), and the recorder what a turn cost. An answer
+that such a report covers has no cost of its own, and must not be priced again.
 
-Spending: what each answer of a model used and cost, in the order of the file. An agent may report a
-cost apart from the answers: Claude Code writes what the session cost so far (`cost-state`), and the
-recorder what a turn cost. An answer that such a report covers has no cost of its own, and must not
-be priced again.
-
-Stats: how large a session is, and what it cost.
-
-Prices: what an answer costs at the list price of its provider, by the package `genai-prices`.
-
-The package has the prices in itself. Invariant: nothing is read from the network. The package is an
-optional dependency, and slow to import: only `load` imports it.
+The list prices are those of the package `genai-prices`, which has them in itself. It is an optional
+dependency, and slow to import: only `load` imports it.
 
 Invariants:
 
-- An answer counts once, in the turn that has its first entry. What an agent reported for the whole
-  session counts in no turn.
-- The usage of one answer counts once, however many entries repeat it.
+- The whole file counts, with all branches and lanes. An answer counts in the turn that has its
+  first entry; what an agent reported for the whole session counts in no turn.
 - No blob is read, and no handle resolved but those that may be answers.
-- The whole file counts, with all branches and lanes, and its usage as `spending` gives it.
-- No blob is read.
+- Nothing is read from the network.
 """
 
 from __future__ import annotations
@@ -30,32 +22,19 @@ import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from datetime import UTC, datetime
 from decimal import Decimal
+from math import inf
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.context.settings import model_of
 from sessiontree.core.blocks import role_of_entry
-from sessiontree.core.entry import Entry, decode_object, moment_of
+from sessiontree.core.entry import Entry, decode_object, is_of_subagent
 from sessiontree.core.handle import MARK, Blob, blobs_needed
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.core.usage import (
-    ANSWERS,
-    Mode,
-    Usage,
-    advice_in,
-    copy_key,
-    counts_instead,
-    mode_of,
-    reports_cost,
-    usage_of,
-    written_for_an_hour,
-)
-from sessiontree.storage.lines import Backwards
+from sessiontree.core.usage import Mode, Spent, Sums, Usage, spent_by, total
 from sessiontree.views.messages import with_messages
 from sessiontree.views.tree import count_branches
 from sessiontree.views.turns import SessionOutline
@@ -65,113 +44,39 @@ if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
 
 
-_OF_SESSION: Final = "session"
-_REPORTS: Final = frozenset({_OF_SESSION, "result"})
-"""The kinds of `usage` entries that give the cost of answers before them."""
-
 _VARIANT: Final = re.compile(r"\[[^]]*]$|-\d{8}$")
 """What a name of a model may have at its end in one place and not in another."""
 
-_NEAR: Final = 64
-"""Lines before an entry without a time that are read to find one."""
 
-
-class Spent(msgspec.Struct, frozen=True):
-    """The usage of one answer, summary or `usage` entry.
-
-    Attributes:
-        key: identifies the answer in its session.
-        time: when it was first written; None if that is not known.
-        provider: the provider, as far as the entry names it.
-        model: the model; empty if the entry names none.
-        usage: the tokens, and the cost that was reported.
-        written_for_an_hour: the part of the tokens written to a cache that is kept for an hour.
-        mode: how the provider served it, if that has a price of its own.
-        is_reported: whether a cost, which may be 0, was reported with the tokens.
-        is_report: whether the cost is that of answers before it.
-        is_of_session: whether these are all answers of the session, and not those of a turn.
-        entry: the uuid of the first entry that has it.
-        is_covered: whether a later entry of the session reports the cost.
-        answer: the agent's id of the answer; empty if it has none.
-    """
-
-    key: str
-    time: datetime | None
-    provider: str | None
-    model: str
-    usage: Usage
-    written_for_an_hour: int = 0
-    mode: Mode | None = None
-    is_reported: bool = False
-    is_report: bool = False
-    is_of_session: bool = False
-    entry: str = ""
-    is_covered: bool = False
-    answer: str = ""
-
-    @property
-    def copy_key(self) -> str:
-        """What identifies the answer in all files that have a copy of it; see `copy_key`."""
-        time = self.entry if self.time is None else int(self.time.timestamp() * 1000)
-        return copy_key(self.answer, time, self.usage)
-
-    @property
-    def name(self) -> str:
-        """The model with its provider, as `stats` names it; empty if it is not known."""
-        return f"{self.provider}/{self.model}" if self.provider and self.model else self.model
-
-    @property
-    def needs_price(self) -> bool:
-        """Whether tokens were used whose cost nothing reports."""
-        return bool(self.usage.tokens) and not (self.is_reported or self.is_covered)
-
-    def unless_known(self, known: Spent | None) -> Spent:
-        """What counts of this and of what an earlier entry of the same answer spent."""
-        if known is None:
-            return self
-        if not counts_instead(self.usage, known.usage):
-            return known
-        return replace(self, key=known.key, time=known.time, entry=known.entry)
-
-
-def spending(cursor: Cursor, needed: set[Blob] | None = None) -> Iterator[Spent]:
+def spending(cursor: Cursor, needed: set[Blob] | None = None) -> list[Spent]:
     """What each entry with usage spent; an answer that several entries repeat is given once.
 
     The blobs that entries need are added to `needed`, so that the file is read once.
     """
-    answers: dict[str, Spent] = {}
+    sums = Sums()
     lack = "their usage is not counted"
     entries = may_have_usage(cursor.reader, set() if needed is None else needed)
     for entry, message in with_messages(entries, cursor.messages, lack, _may_be_answer):
         fields = entry.message_as_stored if entry.type == "message" else entry.as_stored
         fields = fields if message is None else message
-        if not isinstance(fields, dict) or not isinstance(fields.get("usage"), dict):
-            continue
-        for name, spent in spent_by(entry, fields, _time_of(entry, cursor.reader)):
-            spent = replace(spent, entry=entry.uuid, answer=name)
-            if name:
-                answers[name] = spent.unless_known(answers.get(name))
-            else:
-                yield spent
-    yield from answers.values()
-
-
-def costs(cursor: Cursor) -> list[Spent]:
-    """What `spending` gives, with the answers marked whose cost another entry reports.
-
-    Such an entry is given with the provider and the name that the answers have for its model.
-    """
-    return with_covered(list(spending(cursor)))
+        if isinstance(fields, dict):
+            is_beside = entry.lane is not None and is_of_subagent(entry.lane)
+            for spent in spent_by(entry.body, fields):
+                sums.add(spent, beside=is_beside)
+    return sums.spent
 
 
 def with_covered(found: list[Spent]) -> list[Spent]:
-    """See `costs`; `found` is what one session spent."""
-    until: dict[str, datetime] = {}  # by model: the time of its last report
+    """What one session spent, with the answers marked whose cost another entry reports.
+
+    Such an entry is given with the provider and the name that the answers have for its model.
+    """
+    until: dict[str, float] = {}  # by model: the time of its last report
     named: dict[str, Spent] = {}
     for spent in found:
         model = _plain(spent.model)
         if spent.is_report:
-            time = spent.time or _NEVER
+            time = inf if spent.time is None else spent.time
             until[model] = max(until.get(model, time), time)
         else:
             named.setdefault(model, spent)
@@ -187,7 +92,7 @@ def unreported(found: Iterable[Spent]) -> list[Spent]:
     ]
 
 
-def _marked(spent: Spent, until: Mapping[str, datetime], named: Mapping[str, Spent]) -> Spent:
+def _marked(spent: Spent, until: Mapping[str, float], named: Mapping[str, Spent]) -> Spent:
     model = _plain(spent.model)
     if spent.is_report:
         answer = named.get(model, spent)
@@ -195,9 +100,6 @@ def _marked(spent: Spent, until: Mapping[str, datetime], named: Mapping[str, Spe
     ends = [until[each] for each in (model, "") if each in until]
     is_covered = bool(ends) and (spent.time is None or spent.time <= max(ends))
     return replace(spent, is_covered=True) if is_covered and not spent.is_reported else spent
-
-
-_NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 
 def _plain(model: str) -> str:
@@ -223,80 +125,6 @@ def may_have_usage(reader: TreeReader, needed: set[Blob]) -> Iterator[Entry]:
 def _may_be_answer(handle: Entry) -> bool:
     """Whether a handle of a message may be an answer, and does not have its usage itself."""
     return role_of_entry(handle) in (None, "assistant") and "usage" not in handle.as_stored
-
-
-def spent_by(
-    entry: Entry, fields: Mapping[str, Any], time: datetime | None
-) -> Iterator[tuple[str, Spent]]:
-    """What an entry spent, given its message or its keys, with the name of the answer.
-
-    The name is what other entries of the answer repeat; it is empty where the answer has none. A
-    model that the model of the answer asked has an answer of its own.
-    """
-    given = fields.get(ANSWERS.get(entry.type, ""))
-    name = given if isinstance(given, str) else ""
-    model = model_of(fields) or {}
-    provider, named = model.get("provider"), str(model.get("modelId", ""))
-    told = provider if isinstance(provider, str) else None
-    reported = fields["usage"]
-    kind = fields.get("kind") if entry.type == "usage" else None
-    key = name or entry.uuid
-    mode = mode_of(reported, fields.get("serviceTier"))
-    yield name, _spent(key, time, told, named, reported, mode, kind)
-    for number, advice in enumerate(advice_in(reported, name)):
-        key = advice.name or f"{entry.uuid} {number}"
-        yield advice.name, _spent(key, time, told, advice.model, advice.reported)
-
-
-def _spent(
-    key: str,
-    time: datetime | None,
-    provider: str | None,
-    model: str,
-    reported: Any,
-    mode: Mode | None = None,
-    kind: Any = None,
-) -> Spent:
-    usage = usage_of(reported)
-    is_report = isinstance(kind, str) and kind in _REPORTS
-    return Spent(
-        key=f"{key} {time and time.timestamp()}",
-        time=time,
-        provider=provider,
-        model=model,
-        usage=usage,
-        written_for_an_hour=written_for_an_hour(reported),
-        mode=mode,
-        is_reported=usage.cost > 0 if is_report else reports_cost(reported),
-        is_report=is_report and usage.cost > 0,
-        is_of_session=kind == _OF_SESSION,
-    )
-
-
-def _time_of(entry: Entry, reader: TreeReader) -> datetime | None:
-    """When an entry was written; of one without a time, the time of the entry before it."""
-    return _moment(entry.timestamp) if entry.timestamp else _time_before(entry, reader)
-
-
-def _time_before(entry: Entry, reader: TreeReader) -> datetime | None:
-    backwards = Backwards(reader.log.read)
-    end = entry.offset - 1
-    for _ in range(_NEAR):
-        if end <= 0:
-            break
-        start, line = backwards.line_before(end)
-        body = decode_object(line)
-        if body.get("timestamp") and body.get("lane") == entry.lane:
-            return _moment(body["timestamp"])
-        end = start - 1
-    return None
-
-
-def _moment(timestamp: Any) -> datetime | None:
-    found = moment_of(timestamp)
-    with suppress(OverflowError):  # at the first or the last year
-        return None if found is None else found.astimezone(UTC)
-    return None
 
 
 class Stats(msgspec.Struct, frozen=True):
@@ -350,10 +178,9 @@ def stats(cursor: Cursor, file_bytes: int) -> Stats:
     tree = reader.index()
     rows = range(len(tree))
     needed: set[Blob] = set()
-    total = Usage()
     models: dict[str, Usage] = {}
-    for spent in spending(cursor, needed):
-        total += spent.usage
+    found = spending(cursor, needed)
+    for spent in found:
         if name := spent.name:
             models[name] = models.get(name, Usage()) + spent.usage
     blobs = list(reader.blobs.blobs())
@@ -365,7 +192,7 @@ def stats(cursor: Cursor, file_bytes: int) -> Stats:
         blob_bytes=sum(blob.size for blob in blobs),
         blobs=len(blobs),
         lost_blobs=_lost(reader, needed),
-        usage=total,
+        usage=total(found),
         models=models,
     )
 
@@ -414,10 +241,10 @@ class Prices:
 
     def of(self, spent: Spent) -> float | None:
         """The price in US dollars at the time of an answer; None if none is known."""
-        usual = self._price(spent, spent.time)
+        usual = self._price(spent, spent.moment)
         if spent.mode is None or not usual:
             return usual
-        price = self._price(spent, spent.time, spent.mode)
+        price = self._price(spent, spent.moment, spent.mode)
         return price if price != usual else usual * self._times(spent)
 
     def _times(self, spent: Spent) -> float:

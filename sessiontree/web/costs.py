@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import msgspec
 
-from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
+from sessiontree.library.counts import Counter, cache_folder
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
-from sessiontree.library.spending import By, CountedFile, Spending, SpendingSum, spending_of
+from sessiontree.library.spending import By, Spending, SpendingSum, spending_of
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.views.costs import HOW_TO_GET, load
 
@@ -46,10 +46,10 @@ def costs_of(sessions: Sequence[SessionInfo], by: By, days: int) -> dict[str, An
     since = datetime.now(UTC) - timedelta(days=days) if days else None
     prices = load()
     problems: list[str] = []
-    sources = [
-        CountedFile(one.file, one.made_by or OWN, one.cwd) for one in originals_first(sessions)
-    ]
-    made = spending_of(sources, by, prices, problems.append, since=since)
+    counter = Counter(cache_folder(), problems.append)
+    counted = counter.counted(originals_first(sessions), None)
+    made = spending_of(counted, by, prices, problems.append, since=since)
+    counter.save()
     rows = [_row(by, name, row) for name, row in [*made.rows.items()][-_MOST_ROWS:]]
     if by != "day":
         rows = [_row(by, name, row) for name, row in [*made.rows.items()][:_MOST_ROWS]]

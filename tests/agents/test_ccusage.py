@@ -14,7 +14,9 @@ from typing import Any
 import orjson
 import pytest
 
-from sessiontree.library.spending import CountedFile, spending_of
+from sessiontree.library.counts import Counter
+from sessiontree.library.listing import facts_of
+from sessiontree.library.spending import spending_of
 from sessiontree.views.costs import load
 from tests.agents import ccusage
 from tests.agents.ccusage import Sums
@@ -29,8 +31,8 @@ AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
 
 
 def our_sums(files: Iterable[Path], **how: Any) -> Sums:
-    sources = [CountedFile(os.fspath(file), "an agent", None) for file in files]
-    total = spending_of(sources, "model", load(), pytest.fail, **how).total
+    found = Counter(None).counted((facts_of(os.fspath(file)) for file in files), None)
+    total = spending_of(found, "model", load(), pytest.fail, **how).total
     tokens = total.usage.input, total.usage.output, total.usage.cache_read, total.usage.cache_write
     assert not total.unpriced
     return Sums(*tokens, round((total.usage.cost + total.estimated) * 100, 2))

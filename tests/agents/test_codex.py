@@ -93,15 +93,6 @@ def test_a_rollout_becomes_a_conversation(tmp_path: Path) -> None:
         assert kinds == {"codex:turn_context", "codex:event_msg", "codex:response_item"}
 
 
-def test_a_repeated_token_count_is_counted_once(tmp_path: Path) -> None:
-    def told(total: int) -> Line:
-        usage = {"total_token_usage": {"total_tokens": total}, "last_token_usage": {"n": total}}
-        return line("event_msg", type="token_count", info=usage)
-
-    with opened(tmp_path, told(5), told(5), told(9)) as session:
-        assert [entry["usage"]["n"] for entry in session.find(type="usage")] == [5, 9]
-
-
 @pytest.mark.parametrize(
     ("turns", "left"),
     [(1, ["ctx", "one", "1"]), (2, ["ctx"]), (9, ["ctx"]), (0, ["ctx", "one", "1", "two", "2"])],
@@ -289,14 +280,6 @@ def test_an_output_that_answers_no_call_is_kept(tmp_path: Path) -> None:
         assert context.messages[1] == goal["payload"]
         for request in (context.to_openai(), context.to_anthropic()):
             assert "the goal" in json.dumps(request.params)
-
-
-def test_a_line_of_an_unknown_type_is_counted_and_no_finding(tmp_path: Path) -> None:
-    with opened(tmp_path, line("new_one"), line("new_one"), said("user", "go")) as session:
-        assert session.verify() == []
-        assert [(note.type, note.count) for note in session.notes] == [("new_one", 2)]
-        done = import_session(str(session.file), tmp_path / "out")
-        assert (done.damage, done.entries) == ([], 3)
 
 
 def test_a_line_of_a_known_side_type_is_no_finding(tmp_path: Path) -> None:

@@ -126,20 +126,6 @@ def test_a_second_root_hangs_below_the_header(tmp_path: Path) -> None:
         assert len(session.branches()) == 2
 
 
-def test_an_unknown_type_is_kept_shown_and_counted(tmp_path: Path) -> None:
-    odd = entry("e1", "e0", "hologram", beam=[1, None], spilled="?", lane="x", crc="y")
-    lines = [HEADER, message("e0", None, "user", "old"), odd, {**odd, "id": "e2", "parentId": "e1"}]
-    lines.append(message("e3", "e2", "user", "new"))
-    file = written(tmp_path / "s.jsonl", lines)
-    with Session.open(file, readonly=True) as session:
-        assert [m["content"] for m in session.context().messages] == ["old", "new"]
-        assert session.entry("e1")["customType"] == "pi:hologram"
-        assert session.entry("e1")["data"] == odd
-        assert session.damage == []
-        (noted,) = session.notes
-        assert (noted.file, noted.line, noted.type, noted.count) == (str(file), 3, "hologram", 2)
-
-
 def test_only_versions_2_and_3_are_recognised_as_pi(tmp_path: Path) -> None:
     Session.create(tmp_path / "ours.jsonl").close()
     assert recognise((tmp_path / "ours.jsonl").read_bytes()) is None

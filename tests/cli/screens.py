@@ -25,7 +25,7 @@ from sessiontree.library.lookup import short_ids
 from sessiontree.library.places import Selection, sessions_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import Wanted
-from sessiontree.library.spending import BY, By, CountedFile, Spending, spending_of
+from sessiontree.library.spending import BY, By, Spending, spending_of
 from sessiontree.text.pattern import query
 from sessiontree.views.costs import Prices
 
@@ -65,8 +65,8 @@ def screens() -> Iterator[tuple[str, str]]:
         files = [one.file for one in counted]
         ids = short_ids(one.id for one in counted)
         hits = list(search(query("file"), files, Wanted(conversation=True), problems.append))
-        sources = [CountedFile(one.file, one.made_by or "sessiontree", one.cwd) for one in counted]
-        spent = {by: spending_of(sources, by, PRICES, problems.append) for by in BY}
+        sums = [*Counter(None).counted(found, None)]
+        spent = {by: spending_of(sums, by, PRICES, problems.append) for by in BY}
         assert not problems
         yield (
             "spending-no-terminal",

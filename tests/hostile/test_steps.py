@@ -29,7 +29,7 @@ from sessiontree.handles.resolve import HandleScope
 from sessiontree.library import search_file
 from sessiontree.redact import redaction, values
 from sessiontree.redact import redaction as views
-from sessiontree.views.costs import costs
+from sessiontree.views.costs import spending
 from tests.hostile import corpus
 
 _GROWTH = 5
@@ -119,7 +119,7 @@ def test_costs_behind_handles_read_the_log_a_few_times(
             return found
 
         monkeypatch.setattr(type(log), "read", counted)
-        costs(session.cursor)
+        spending(session.cursor)
         assert read["bytes"] < 40 * log.size()
 
 

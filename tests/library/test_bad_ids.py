@@ -9,16 +9,13 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.core.usage import FileCounts
-from sessiontree.engine.cursor import Cursor
 from sessiontree.importing.importer import Batch, Importer
 from sessiontree.library import counts
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import SessionInfo, facts_of, session_infos
 from sessiontree.library.moving import finish
-from sessiontree.library.spending import CountedFile, spending_of
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import path_in
-from sessiontree.views.costs import Spent, costs
 from tests.support.foreign import AGENTS, BAD_IDS, PROMPT, foreign_session
 from tests.support.homes import empty_home
 from tests.support.sessions import by_hand
@@ -168,21 +165,6 @@ def test_an_unexpected_error_of_one_session_is_reported_and_the_others_are_count
     monkeypatch.setattr(counts, "_counts_of", counted)
     every = Counter(None, problems.append).counted(map(facts_of, two))
     assert [counts and counts.turns for _, counts in every] == [None, 1]
-    assert _is_reported(problems, two[0])
-
-
-def test_an_unexpected_error_of_one_session_is_reported_and_the_others_are_added_up(
-    two: list[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    problems: list[str] = []
-
-    def spent(cursor: Cursor) -> list[Spent]:
-        _odd(cursor.reader.log.name)
-        return costs(cursor)
-
-    monkeypatch.setattr("sessiontree.library.spending.costs", spent)
-    sources = [CountedFile(file, "sessiontree", None) for file in two]
-    spending_of(sources, "agent", None, problems.append, processes=1)
     assert _is_reported(problems, two[0])
 
 

@@ -6,17 +6,17 @@ from typing import Any
 
 import pytest
 
-from sessiontree.core.usage import Usage
+from sessiontree.core.usage import Spent, Usage
 from sessiontree.page.index import Chunks
 from sessiontree.page.panels import Cost, CostsPanel
 from sessiontree.page.rows import PageRow
-from sessiontree.views.costs import Prices, Spent
+from sessiontree.views.costs import Prices
 from tests.page.reading import _unpacked
 
 
-def spent(key: str, cost: float = 0.0, tokens: int = 0, **more: Any) -> tuple[str, Spent]:
+def spent(answer: str, cost: float = 0.0, tokens: int = 0, **more: Any) -> Spent:
     usage = Usage(input=tokens, cost=cost)
-    return key, Spent(key, None, None, "own", usage, is_reported=bool(cost), **more)
+    return Spent(answer=answer, model="own", usage=usage, is_reported=bool(cost), **more)
 
 
 def costs() -> CostsPanel:
@@ -58,9 +58,7 @@ def test_what_was_reported_for_the_session_is_in_the_total_alone() -> None:
         ),
     ],
 )
-def test_answers_without_a_price_are_counted(
-    answers: list[tuple[str, Spent]], cost: Cost | None
-) -> None:
+def test_answers_without_a_price_are_counted(answers: list[Spent], cost: Cost | None) -> None:
     found = costs()
     found.take(3, [(answers, 1)])
     assert found.of(3) == found.total() == cost

@@ -15,7 +15,7 @@ from sessiontree import Entry, Handle, HandleError, InvalidNameError, Session, U
 from sessiontree.core.index import TreeIndex
 from sessiontree.engine.logtree import LogTree
 from sessiontree.storage.fs import Disk, Stat
-from sessiontree.views.costs import costs
+from sessiontree.views.costs import spending
 from sessiontree.views.turns import numbers_of
 from tests.support.conversation import talk
 
@@ -140,7 +140,7 @@ OPERATIONS: dict[str, tuple[int, Callable[[Session, Path], Any]]] = {
     "a branch by a handle": (3, lambda session, _: session.resolve(handle_to("branch", session))),
     "a path by a handle": (3, lambda session, _: session.resolve(handle_to("path", session))),
     "find a call": (1, lambda session, _: session.find(tool_call_id="c")),
-    "spending": (1, lambda session, _: costs(session.cursor)),
+    "spending": (1, lambda session, _: spending(session.cursor)),
     "numbers of turns": (1, lambda session, _: numbers_of(session.cursor)),
     "a setting above": (2, lambda session, _: session.context().system),
     "a named handle": (2, lambda session, _: session.append_handle(handle_to("branch", session))),

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sessiontree import Session
-from sessiontree.core.usage import Mode, Usage
-from sessiontree.views.costs import Prices, Spent, TurnCost, costs_of_turns, load
+from sessiontree.core.usage import Mode, Spent, Usage
+from sessiontree.views.costs import Prices, TurnCost, costs_of_turns, load
 from sessiontree.views.turns import outline
 from tests.support.spent import CLAUDE_CODE, claude_code_home, said, used
 from tests.support.transcripts import user, written
@@ -31,7 +31,8 @@ def prices() -> Prices:
 
 
 def spent(usage: Usage, model: str = "claude-opus-4-5", **more: Any) -> Spent:
-    return Spent("k", AT, more.pop("provider", None), model, usage, **more)
+    time = int(more.pop("at", AT).timestamp() * 1000)
+    return Spent(time=time, model=model, usage=usage, **more)
 
 
 def test_each_kind_of_tokens_has_its_price(prices: Prices) -> None:
@@ -104,11 +105,10 @@ def refuse(event, args):
     if event.startswith("socket."):
         raise SystemExit(f"the network was asked for: {event} {args}")
 sys.addaudithook(refuse)
-from sessiontree.core.usage import Usage
+from sessiontree.core.usage import Spent, Usage
 from sessiontree.views.costs import load
-from sessiontree.views.costs import Spent
 assert "genai_prices" not in sys.modules
-assert load().of(Spent("k", None, None, "claude-opus-4-5", Usage(10, 10)))
+assert load().of(Spent(model="claude-opus-4-5", usage=Usage(10, 10)))
 """
 
 
@@ -132,20 +132,20 @@ def test_the_price_is_that_of_the_package_for_every_kind_of_model(prices: Prices
         for _ in range(4):
             written = chosen.choice([0, chosen.randint(0, 300_000)])
             usage = Usage(chosen.randint(0, 400_000), chosen.randint(0, 9_000), 70_000, written)
-            time = AT - timedelta(minutes=chosen.randint(0, 1_000_000))
+            at = AT - timedelta(minutes=chosen.randint(0, 1_000_000))
             kept = {
                 "input_tokens": usage.input + usage.cache_read + written,
                 "output_tokens": usage.output,
                 "cache_read_tokens": usage.cache_read,
                 **({"cache_write_tokens": written} if written else {}),
             }
-            price = prices.of(Spent("k", time, provider, model, usage))
+            price = prices.of(spent(usage, model, provider=provider, at=at))
             if price is None:
                 continue
             known += 1
             tokens = genai_prices.Usage(**kept)
             found = genai_prices.calc_price(
-                tokens, model, provider_id=provider, genai_request_timestamp=time
+                tokens, model, provider_id=provider, genai_request_timestamp=at
             )
             assert price == float(found.total_price)
     assert known > 500

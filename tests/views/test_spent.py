@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.core.usage import Usage
+from sessiontree.core.usage import Spent, Usage
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import facts_of
-from sessiontree.views.costs import Spent, costs, load, unreported
+from sessiontree.views.costs import load, spending, unreported, with_covered
 from tests.agents.test_bad_input import LOGS
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home
 from tests.support.transcripts import assistant, user, written
@@ -36,7 +36,7 @@ def cost_state(**costs: float) -> dict[str, Any]:
 
 def spent_in(file: Path) -> list[Spent]:
     with Session.open(file, readonly=True) as session:
-        return costs(session.cursor)
+        return with_covered(spending(session.cursor))
 
 
 def test_a_cost_that_claude_code_reports_covers_the_answers_before_it(tmp_path: Path) -> None:
@@ -48,12 +48,15 @@ def test_a_cost_that_claude_code_reports_covers_the_answers_before_it(tmp_path: 
         answered("d", "c", "m2", 3, "opus-20260101"),
         answered("e", "d", "m3", 4, "haiku"),
     ]
-    report, *answers = spent_in(written(tmp_path / "s.jsonl", lines))
+    found = spent_in(written(tmp_path / "s.jsonl", lines))
+    (report,), answers = (
+        [each for each in found if each.is_report == is_report] for is_report in (True, False)
+    )
     assert (report.is_report, report.usage) == (True, Usage(cost=0.25))
     assert report.name == "opus-20260101"
-    assert report.time == datetime(2026, 2, 10, 21, 11, 2, tzinfo=UTC)
-    assert [each.key.split()[0] for each in answers] == ["m1", "m2", "m3"]
-    assert [each.time.second for each in answers if each.time] == [1, 3, 4]
+    assert report.moment == datetime(2026, 2, 10, 21, 11, 1, tzinfo=UTC)
+    assert [each.answer for each in answers] == ["m1", "m2", "m3"]
+    assert [each.moment.second for each in answers if each.moment] == [1, 3, 4]
     assert [each.needs_price for each in answers] == [False, True, True]
 
 
@@ -63,14 +66,18 @@ def test_the_cost_of_a_recorded_turn_covers_its_answers(session: Session) -> Non
     session.append("usage", kind="result", provider=None, model="m", usage={"cost": 0.5})
     time.sleep(0.002)
     session.append_message({**answer, "id": "r2"})
-    assert [each.needs_price for each in costs(session.cursor)] == [False, False, True]
+    assert [each.needs_price for each in with_covered(spending(session.cursor))] == [
+        False,
+        False,
+        True,
+    ]
 
 
 def test_a_recorded_turn_without_a_cost_covers_nothing(session: Session) -> None:
     answer = {"role": "assistant", "content": "x", "model": "m", "usage": TOKENS}
     session.append_message(answer)
     session.append("usage", kind="result", provider=None, model="m", usage={"output": 1, "cost": 0})
-    assert [each.needs_price for each in costs(session.cursor)] == [True, True]
+    assert [each.needs_price for each in with_covered(spending(session.cursor))] == [True, True]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +93,7 @@ def test_an_answer_needs_a_price_where_nothing_reports_its_cost(
 ) -> None:
     session.append_message({"role": "assistant", "content": "x", "usage": usage})
     session.append_usage({"cost": 1.0, "output": 1}, model="m")  # has its own cost alone
-    assert costs(session.cursor)[0].needs_price == needs_price
+    assert spending(session.cursor)[0].needs_price == needs_price
 
 
 @pytest.mark.parametrize(

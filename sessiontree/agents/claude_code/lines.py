@@ -25,9 +25,8 @@ from msgspec.structs import replace
 from sessiontree.agents.base import Values
 from sessiontree.agents.claude_code.threads import SYNTHETIC, ThreadNode
 from sessiontree.core.activity import as_typed
-from sessiontree.core.entry import decode_object
 from sessiontree.core.message import is_prompt, is_typed_command, kind_of, text_of
-from sessiontree.core.usage import FileCounts, Sums, Usage, cost_in
+from sessiontree.core.usage import FileCounts, Sums, cost_in
 
 LINE: Final = "line"
 """The key of the metadata that has the kind of line."""
@@ -221,10 +220,10 @@ class ClaudeTally:
         self._place = 0
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
-        body = decode_object(line)
+        body = self._sums.decoded(line)
         kind, message = kind_of(body), body.get("message")
         if kind == "cost-state" and not beside:
-            self._take_costs(body.get("modelUsage"))
+            self._take_costs(body)
         if any(body.get(key) for key in _NOT_SENT):
             return
         if not beside:
@@ -237,14 +236,15 @@ class ClaudeTally:
             return
         is_beside = beside or bool(body.get("isSidechain"))
         if isinstance(message.get("usage"), dict):
-            self._sums.spend_reported(
+            self._sums.spend(
                 message["usage"],
                 body.get("timestamp"),
                 message.get("id"),
                 body.get("uuid"),
+                model=message.get("model"),
                 beside=is_beside,
             )
-            self._take_cost(cost_in(body.get("costUSD")), message.get("id"))
+            self._take_cost(body, message, beside=is_beside)
         if not is_beside and message.get("model") != SYNTHETIC:
             self._sums.use(message.get("model"))
 
@@ -258,16 +258,24 @@ class ClaudeTally:
             content = said.get("content", said.get("prompt")) if isinstance(said, dict) else None
             self._queue.carry(text_of({"content": content}))
 
-    def _take_cost(self, cost: float | None, answer: Any) -> None:
+    def _take_cost(
+        self, body: Mapping[str, Any], message: Mapping[str, Any], *, beside: bool
+    ) -> None:
         """Add the cost of an answer, which each of its lines has."""
+        cost, answer = cost_in(body.get("costUSD")), message.get("id")
         if cost and isinstance(answer, str) and answer and answer not in self._priced:
             self._priced.add(answer)
-            self._sums.spend(Usage(cost=cost), None)
+            about = {"kind": "result", "model": message.get("model")}
+            self._sums.spend({"cost": cost}, body.get("timestamp"), beside=beside, **about)
 
-    def _take_costs(self, models: Any) -> None:
+    def _take_costs(self, body: Mapping[str, Any]) -> None:
         """Add what each model cost since the line before; a line has the sums of the session."""
-        for _, new in new_costs(models, self._costs):
-            self._sums.spend(Usage(cost=new), None)
+        for model, cost in new_costs(body.get("modelUsage"), self._costs):
+            if cost:
+                told = session_cost(model, cost)
+                self._sums.spend(
+                    told["usage"], body.get("timestamp"), kind=told["kind"], model=model
+                )
 
     def counts(self) -> FileCounts:
         """What the lines so far add up to."""

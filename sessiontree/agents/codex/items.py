@@ -20,9 +20,8 @@ from sessiontree.context.providers import reading
 from sessiontree.context.providers.openai import RESPONSES_ID_LIMIT, ItemMaker
 from sessiontree.context.providers.reading import MessageReader
 from sessiontree.context.providers.values import GivenIds
-from sessiontree.core.entry import decode_object
 from sessiontree.core.message import RESULT_ITEMS, Message, kind_of, text_of
-from sessiontree.core.usage import Sums, usage_of
+from sessiontree.core.usage import Sums
 
 Item = dict[str, Any]
 Line = tuple[str, dict[str, Any]]
@@ -276,22 +275,34 @@ def _provenance(part: Any) -> str | None:
 class CodexTally:
     """See `core.usage.Tally`."""
 
-    needles: tuple[bytes, ...] = (b'"user"', b'"turn_context"', b'"token_count"')
+    needles: tuple[bytes, ...] = (
+        *(b'"user"', b'"turn_context"', b'"token_count"'),
+        *(b'"session_meta"', b'"thread_settings_applied"'),
+    )
 
     def __init__(self) -> None:
         self._sums = Sums()
         self.counts = self._sums.counts
         self._total: Any = None
+        self._provider: Any = None
+        self._model: Any = None
+        self._tier: Any = None
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
-        body = decode_object(line)
+        body = self._sums.decoded(line)
         kind, payload = body.get("type"), body.get("payload")
         if not isinstance(payload, dict):
             return
-        if kind == "response_item":
+        if kind == "session_meta":
+            self._provider = payload.get("model_provider")
+        elif kind == "response_item":
             self._sums.turns += payload.get("type") == "message" and is_prompt(payload)
         elif kind == "turn_context":
-            self._sums.use(payload.get("model"))
+            self._model = payload.get("model") or self._model
+            self._sums.use(self._model)
+        elif kind == "event_msg" and payload.get("type") == "thread_settings_applied":
+            settings = payload.get("thread_settings")
+            self._tier = settings.get("service_tier") if isinstance(settings, dict) else None
         elif kind == "event_msg" and payload.get("type") == "token_count":
             self._take_usage(payload.get("info"), body.get("timestamp"))
 
@@ -301,4 +312,5 @@ class CodexTally:
         last, total = info.get("last_token_usage"), info.get("total_token_usage")
         if isinstance(last, dict) and total != self._total:  # Codex repeats the same count
             self._total = total
-            self._sums.spend(usage_of(last), time)
+            about = {"provider": self._provider, "model": self._model, "service_tier": self._tier}
+            self._sums.spend(last, time, **about)

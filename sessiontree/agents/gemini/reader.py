@@ -44,9 +44,9 @@ from sessiontree.agents.gemini.messages import (
     messages_of,
     parts_of,
 )
-from sessiontree.core.entry import decode_leniently, decode_object
+from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import text_of
-from sessiontree.core.usage import Sums, Tally, usage_of
+from sessiontree.core.usage import Sums, Tally
 from sessiontree.text.pattern import lines_with
 
 
@@ -61,7 +61,7 @@ class GeminiTally:
         self._prompts: set[str] = set()
 
     def take(self, line: bytes, *, beside: bool = False) -> None:
-        body = decode_object(line)
+        body = self._sums.decoded(line)
         change = body.get("$set")
         for holder in (body, change if isinstance(change, dict) else {}):
             messages = holder.get("messages")
@@ -79,10 +79,13 @@ class GeminiTally:
                 self._prompts.add(str(id))
                 self._sums.turns += 1
         elif isinstance(message.get("tokens"), dict):
-            usage = usage_of(message["tokens"])
-            self._sums.spend(usage, message.get("timestamp"), id, beside=beside)
+            model = message.get("model")
+            about = {"provider": "google" if isinstance(model, str) else None, "model": model}
+            self._sums.spend(
+                message["tokens"], message.get("timestamp"), id, beside=beside, **about
+            )
             if not beside:
-                self._sums.use(message.get("model"))
+                self._sums.use(model)
 
 
 def _is_prompt(message: dict[str, Any]) -> bool:

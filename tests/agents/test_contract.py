@@ -1,0 +1,161 @@
+"""What holds for each agent, over all fixtures of sound sessions.
+
+A further agent needs its files in `fixtures/agents`, and no test of its own for any of this.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+from typing import Any, Final
+
+import pytest
+from msgspec.structs import replace
+
+from sessiontree import Session
+from sessiontree.agents import AGENTS, HEAD, base, named
+from sessiontree.core.usage import Spent
+from sessiontree.errors import SessionTreeError
+from sessiontree.importing.importer import import_session
+from sessiontree.importing.source import ImportSource, entries_of
+from sessiontree.library import counts
+from sessiontree.library.listing import facts_of
+from sessiontree.library.search import search
+from sessiontree.library.search_file import Wanted
+from sessiontree.storage.fs import DISK
+from sessiontree.text.pattern import Pattern
+from sessiontree.text.preview import texts
+from sessiontree.views.costs import spending
+from tests.importing.conftest import assert_same
+from tests.support.grown import flat
+
+FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
+CUTS: Final = 60
+
+
+def _sessions() -> Iterator[tuple[Path, base.Reader]]:
+    for file in sorted(FIXTURES.rglob("*.json*")):
+        if not file.is_file() or any(word in str(file) for word in ("damaged", "cut", "extended")):
+            continue
+        try:
+            facts = facts_of(str(file))
+        except SessionTreeError:
+            continue
+        for agent in AGENTS:
+            if agent.program == facts.agent:
+                yield file, agent.reader
+
+
+SESSIONS: Final = list(_sessions())
+
+
+@pytest.fixture(params=SESSIONS, ids=lambda each: each[0].relative_to(FIXTURES).as_posix())
+def session_file(request: pytest.FixtureRequest) -> tuple[Path, base.Reader]:
+    found: tuple[Path, base.Reader] = request.param
+    return found
+
+
+def test_a_file_is_of_one_agent_wherever_its_end_is_cut() -> None:
+    for file, reader in SESSIONS:
+        head = file.read_bytes()[:HEAD]
+        claimed = [agent.name for agent in AGENTS if agent.reader.recognises(head)]
+        assert claimed == [reader.name], file
+        whole = reader.facts(head, head)
+        for cut in range(0, len(head), max(1, len(head) // CUTS)):
+            found = reader.facts(head, head[cut:])
+            assert replace(found, name=None, modified=None) == replace(
+                whole, name=None, modified=None
+            ), file
+
+
+@pytest.mark.parametrize("spoiled", [b"", b"{", b'"', b"\\", b"[1]", b"null", b"\xff"])
+def test_a_broken_line_costs_no_more_than_its_own_facts(spoiled: bytes) -> None:
+    for file, reader in SESSIONS:
+        content = file.read_bytes()
+        lines = content.split(b"\n")
+        for at in range(1, len(lines), max(1, len(lines) // CUTS)):
+            broken = lines[at][: len(lines[at]) // 2] + spoiled
+            changed = b"\n".join([*lines[:at], broken, *lines[at + 1 :]])
+            assert reader.facts(content, changed).id == reader.facts(content, content).id
+            if reader.recognises(changed):
+                assert isinstance(reader.facts(changed, changed), base.AgentFacts)
+
+
+def test_the_tally_is_the_usage_of_the_translated_entries() -> None:
+    def rows(found: list[Spent]) -> list[Spent]:
+        return [replace(spent, entry="") for spent in found]
+
+    for file, _ in SESSIONS:
+        ((_, counted),) = counts.Counter(None).counted([facts_of(str(file))], None)
+        assert counted is not None
+        assert counted.damaged == 0
+        with Session.open(file, readonly=True) as session:
+            assert rows(counted.spent()) == rows(spending(session.cursor)), file
+
+
+def test_a_search_finds_the_entries_of_the_opened_file(
+    session_file: tuple[Path, base.Reader],
+) -> None:
+    file, _ = session_file
+    with Session.open(file, readonly=True) as session:
+        entries = [entry for entry in session.entries() if entry.parent_uuid is not None]
+    said = {entry.uuid: " ".join(texts(entry.as_stored)) for entry in entries}
+    for pattern in ("the", "er", '"', "retry", "no such word"):
+        hits = search(Pattern(pattern), [str(file)], Wanted(), pytest.fail)
+        found = Pattern(pattern)
+        assert {hit.ref for hit in hits} == {uuid for uuid in said if found.search(said[uuid])}
+
+
+@contextmanager
+def _calls_of_codecs() -> Iterator[tuple[Counter[bytes], list[int]]]:
+    """How often each line is decoded, and how many entries are encoded."""
+    decoded: Counter[bytes] = Counter()
+    encoded: list[int] = []
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        if event == "call" and frame.f_code is base.values.__code__:
+            decoded[frame.f_locals["line"]] += 1
+        if event == "call" and frame.f_code is base.encoded.__code__:
+            encoded.append(1)
+
+    sys.setprofile(note)
+    try:
+        yield decoded, encoded
+    finally:
+        sys.setprofile(None)
+
+
+def test_an_import_decodes_a_line_once_and_is_the_translation(
+    session_file: tuple[Path, base.Reader], tmp_path: Path
+) -> None:
+    file, reader = session_file
+    most = 2 if reader.reads_twice else 1  # for its structure, then as an entry
+    with ImportSource(DISK, str(file)) as source, _calls_of_codecs() as (decoded, encoded):
+        assert list(entries_of(source))
+    assert not encoded
+    lines = Counter(file.read_bytes().splitlines())
+    opening = next(iter(lines))  # of Codex it also tells the history of the thread
+    often = {line for line, times in decoded.items() if times > most * lines[line] > 0}
+    assert often <= {opening}
+    assert_same(file, import_session(file, tmp_path).file)
+
+
+def test_a_session_that_is_written_for_its_agent_says_the_same(
+    session_file: tuple[Path, base.Reader], tmp_path: Path
+) -> None:
+    file, reader = session_file
+    agent, made = named(reader.name), tmp_path / "made.jsonl"
+    assert agent is not None
+    with warnings.catch_warnings(), Session.open(file, readonly=True) as session:
+        warnings.simplefilter("ignore")
+        if not agent.is_target or not session.context().messages:
+            return
+        session.convert(reader.name, made)
+        with Session.open(made, readonly=True) as again:
+            assert (again.verify(), again.metadata["agent"]) == ([], reader.name)
+            assert flat(again.context().messages) == flat(session.context().messages)
