@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 285,
-    "lines of sessiontree": 92_149,
-    "lines of tests": 98_974,
+    "modules of sessiontree": 284,
+    "lines of sessiontree": 91_732,
+    "lines of tests": 98_778,
 }
 
 
@@ -29,8 +29,8 @@ def _lines(folder: str) -> int:
 def measured() -> dict[str, int]:
     return {
         "modules of sessiontree": len(_files("sessiontree")),
-        "lines of sessiontree": 92_128,
-        "lines of tests": 98_980,
+        "lines of sessiontree": _lines("sessiontree"),
+        "lines of tests": _lines("tests"),
     }
 
 
