@@ -5,17 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
 
+from sessiontree.agents.writing import Loss
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE, session_file
 from sessiontree.cli.derive import CommandCall, described, renders
 from sessiontree.cli.lookup import is_folder, relative_path, store_at
-from sessiontree.cli.opening import entry_at, reading, redaction_of
 from sessiontree.cli.output import out_json, out_json_list, tell_redaction
 from sessiontree.cli.terminal import (
     ProgressBar,
@@ -32,108 +32,51 @@ from sessiontree.core.display import one_line
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library.copies import CopyResult, Mirror, TransferResult
 from sessiontree.library.copies import sync as sync_all
-from sessiontree.operations.convert import converted
+from sessiontree.operations.convert import ConversionResult
 from sessiontree.operations.copy import CopiedSession
-from sessiontree.operations.export import Original
 from sessiontree.operations.sync import SyncedSession
 from sessiontree.ops.intake import Import
 from sessiontree.ops.tree import TREE as TREE
-from sessiontree.ops.tree import Convert, ExportBranch, ExportFile, NewCopy
-from sessiontree.storage.atomic import create_file
-from sessiontree.storage.fs import DISK
+from sessiontree.ops.tree import (
+    Convert,
+    ExportFile,
+    NewCopy,
+    NewTranscript,
+    PipedConversion,
+    TranscriptParts,
+    images_of,
+)
 
 if TYPE_CHECKING:
-    from sessiontree.redact.redaction import Redaction
+    pass
 
 
-_FORMATS: Final = click.Choice(["markdown", "html"])
-_EXPORT_BRANCH: Final = (
-    "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF NEWFILE'; "
-    "to write the transcript to a file, use '-o OUT'"
-)
-
-
-@arguments.file_command(
-    "export",
-    json="the path of the new file, and what --redact masked; needs -o",
-    context_settings=arguments.TAKES_MORE,
-)
-@arguments.optional_ref
-@click.option(
-    "--format", "to", type=_FORMATS, default="markdown", show_default=True, help="The format."
-)
-@click.option("--markdown", "to", flag_value="markdown", help="The same as --format markdown.")
-@click.option("--html", "to", flag_value="html", help="The same as --format html.")
-@described(ExportFile, "remote_images", "redact", "rules", "list_rules", output="out")
-@described(ExportBranch, "root")
-def export(
-    file: str,
-    ref: str | None,
-    to: str,
-    output: str | None,
-    remote_images: bool,
-    redact: bool,
-    rules: str | None,
-    root: str | None,
-    as_json: bool,
-) -> None:
-    """With --format html, the file is a page with the whole session: all branches and every entry.
-    It opens at REF [default: the beginning]. The page loads nothing from elsewhere: open it from
-    disk, or send it to somebody. Its key ? lists the keys. With -o, images after the first 3 MB are
-    files in a folder beside it, named like OUT with '-images'.
-
-    With --format markdown, the transcript has every message on the path to REF [default: the
-    current leaf], also the messages that a compaction replaced in the context. To share the session
-    file with masked secrets, use 'export-branch --redact'.
-
-    If a message refers to an image by its address, the transcript has a link instead of the
-    image. With --remote-images, the image stays: a viewer loads it, which tells the image's server
-    who reads the transcript, and when.
-    """
-    arguments.refuse_more(_EXPORT_BRANCH)
-    if as_json and output is None:
+@renders(TranscriptParts)
+def _(call: CommandCall, made: TranscriptParts) -> None:
+    if call.as_json:
         raise click.UsageError(
             "--json needs -o OUT, as it prints the path of the transcript and what --redact "
             "masked; for the conversation as JSON, use 'context' or 'path'"
         )
-    if to == "html" and remote_images:
-        raise click.UsageError("--remote-images is for --format markdown: a page loads no images")
-    redaction = redaction_of(redact, rules)
-    with reading(file, root) as session:
-        end = None if ref is None else entry_at(session, ref, _EXPORT_BRANCH)
-        beside = None if output is None else os.path.dirname(os.path.abspath(output))
-        if to == "html":
-            images = None if output is None else _images_of(output)
-            parts = session.to_html(end, redact=redaction, images=images)
-        else:
-            parts = session.to_markdown(
-                end, redact=redaction, beside=beside, remote_images=remote_images
-            )
-        if output is None:
-            for part in parts:
-                out(part.removesuffix("\n"))
-        else:
-            with session.handles.failing_once():  # a page asks for a handle twice
-                create_file(DISK, output, (part.encode("utf-8", "replace") for part in parts))
-    if output is not None:
-        _tell_exported(file, to, output, redaction, as_json=as_json)
-    if redaction is not None:
-        tell_redaction(redaction)
+    for part in made.parts:
+        out(part.removesuffix("\n"))
+    call.close()  # which may report damage
+    if made.redaction is not None:
+        tell_redaction(made.redaction)
 
 
-def _tell_exported(
-    file: str, to: str, made: str, redaction: Redaction | None, *, as_json: bool
-) -> None:
-    tell(f"Exported {file} as {to} to {made}")
-    if to == "html" and os.path.isdir(_images_of(made)):
-        tell(f"The page needs the images in {_images_of(made)}: move and send them together")
-    report = None if redaction is None else redaction.report()
-    out_json({"file": made, "redaction": report}) if as_json else out(made)
-
-
-def _images_of(output: str) -> str:
-    """The folder for the images of a page."""
-    return f"{os.path.splitext(output)[0]}-images"
+@renders(NewTranscript)
+def _(call: CommandCall, made: NewTranscript) -> None:
+    given = call.given
+    assert isinstance(given, ExportFile)
+    kind = "html" if given.is_page else "markdown"
+    tell(f"Exported {given.session} as {kind} to {made.file}")
+    if given.is_page and os.path.isdir(images := images_of(made.file)):
+        tell(f"The page needs the images in {images}: move and send them together")
+    report = None if made.redaction is None else made.redaction.report()
+    out_json({"file": made.file, "redaction": report}) if call.as_json else out(made.file)
+    if made.redaction is not None:
+        tell_redaction(made.redaction)
 
 
 @renders(NewCopy)
@@ -148,44 +91,29 @@ def _(call: CommandCall, copy: NewCopy) -> None:
         tell_redaction(copy.redaction)
 
 
-@arguments.file_command("convert", json="the new files and what the other format cannot keep")
-@described(Convert, "to", "root", output="out")
-def convert_command(
-    file: str, to: Any, output: str | None, root: str | None, as_json: bool
-) -> None:
-    """FILE is any session, also a session of another agent. FILE does not change. Reports what the
-    other format cannot keep. Without -o, the new file has the name that the other program would
-    give it; '-o -' writes to standard output.
-
-    \b
-    The new file contains:
-      pi           the whole tree
-      claude-code  the conversation of each branch; lanes become subagents
-      codex        the conversation of each branch, one after another
-      gemini       the conversation of each branch, one after another
-      atif         the current path, also the messages that were compacted away
-                   (ATIF is a format for training)
-
-    To go on with a session in an agent, use 'resume', which puts the new file where the agent
-    looks for its sessions.
-    """
-    if output == "-" and as_json:
+@renders(PipedConversion)
+def _(call: CommandCall, made: PipedConversion) -> None:
+    if call.as_json:
         raise click.UsageError("'-o -' and --json both write to standard output; give one of them")
-    with reading(file, root) as session:
-        if output == "-":
-            original = Original(session.cursor, session.handles, session.file, session.disk)
-            blocks, source = converted(original, to)
-            out_bytes(blocks)
-            losses, warnings = source.losses.found(), source.warnings
-        else:
-            made = session.convert(to, output)
-            losses, warnings = made.losses, made.warnings
-            tell(f"Converted {file} to {to}: {made.file}")
-            out_json(made) if as_json else out(made.file)
-        for loss in losses:
-            tell(f"Not kept in {to}: {loss}")
-        for warning in warnings:
-            tell(f"Warning: {warning}")
+    out_bytes(made.blocks)
+    call.close()
+    _tell_lost(call, made.source.losses.found(), made.source.warnings)
+
+
+@renders(ConversionResult)
+def _(call: CommandCall, made: ConversionResult) -> None:
+    assert isinstance(call.given, Convert)
+    tell(f"Converted {call.given.session} to {made.to}: {made.file}")
+    out_json(made) if call.as_json else out(made.file)
+    _tell_lost(call, made.losses, made.warnings)
+
+
+def _tell_lost(call: CommandCall, losses: Sequence[Loss], warnings: Sequence[str]) -> None:
+    assert isinstance(call.given, Convert)
+    for loss in losses:
+        tell(f"Not kept in {call.given.to}: {loss}")
+    for warning in warnings:
+        tell(f"Warning: {warning}")
 
 
 @arguments.command("copy", json="what was copied, skipped, and is wrong")

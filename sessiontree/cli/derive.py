@@ -54,6 +54,8 @@ Renderer = Callable[["CommandCall", Any], None]
 _RENDERERS: Final[dict[type, Renderer]] = {}
 _HINTS: Final = {
     "branch": "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'",
+    "export": "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF "
+    "NEWFILE'; to write the transcript to a file, use '-o OUT'",
 }
 """What to do instead where a command is given more words, or a path as a REF."""
 
@@ -148,6 +150,9 @@ class CommandCall(Call):
 
     def redaction(self, asked: bool, rules: str | None = None) -> Redaction | None:
         return redaction_of(asked, rules)
+
+    def new_file(self, path: str) -> str:
+        return path
 
     def migrated(self, file: str) -> None:
         tell_migrated(file)
@@ -273,7 +278,7 @@ def spelling(one: Parameter) -> str:
 
 
 def _needed(every: Sequence[Parameter]) -> set[str]:
-    return {spelling(one) for one in every if one.is_required}
+    return {spelling(one) for one in every if one.is_required and not one.is_optional}
 
 
 def _place(parameter: click.Parameter, own: set[str]) -> tuple[bool, bool]:
@@ -296,7 +301,7 @@ def _run(method: Method, others: Mapping[str, Method], as_json: bool, **given: A
     if more := sorted(values.keys() - takes.keys() - {chosen}):
         raise click.UsageError(f"give {chosen} or {' and '.join(more)}, not both")
     for key, one in takes.items():
-        if one.is_required and key not in values:
+        if key not in values and one.is_required and not one.is_optional:
             raise click.UsageError(f"give {' or '.join([key, *others])}")
     run(method, as_json=as_json, **{takes[key].name: values[key] for key in takes.keys() & values})
 
@@ -305,7 +310,8 @@ def run(method: Method, *, as_json: bool, **values: Any) -> None:
     """Call an operation with the values that a command was given, and print its result."""
     ctx = click.get_current_context()
     name = str(ctx.command.name)
-    call = CommandCall(method, method.params(**values), as_json=as_json)
+    missing = {one.name: None for one in parameters(method.params) if one.is_optional}
+    call = CommandCall(method, method.params(**missing | values), as_json=as_json)
     try:
         with call:
             with call.bar:
@@ -409,20 +415,16 @@ def _settings(
     }
 
 
-def described(struct: type[msgspec.Struct], *names: str, **optional: str) -> Callable[[Made], Made]:
-    """Add options to a command made by hand: parameters of a struct, as it describes them.
-
-    People may leave out those of `optional`, which the command gets under another name.
-    """
+def described(struct: type[msgspec.Struct], *names: str) -> Callable[[Made], Made]:
+    """Add options to a command made by hand: parameters of a struct, as it describes them."""
     found = {one.name: one for one in parameters(struct)}
 
     def add(function: Made) -> Made:
-        for name, field in reversed({**{name: name for name in names}, **optional}.items()):
-            one, door = found[field], found[field].door
+        for name in reversed(names):
+            one, door = found[name], found[name].door
             assert door is not None
             settings = _settings_of(one, door) | {"default": one.default}
-            is_needed = one.is_required and name not in optional
-            function = click.option(*door.names, name, required=is_needed, **settings)(function)
+            function = click.option(*door.names, name, **settings)(function)
         return function
 
     return add

@@ -51,6 +51,9 @@ def arg(name: str, *, help: str, kind: str | None = None, **more: Any) -> msgspe
 only_for_people: Final = msgspec.Meta(extra={"for_people": True})
 """Keep a parameter out of the methods: only the command has it."""
 
+optional_for_people: Final = msgspec.Meta(extra={"optional": True})
+"""Let people leave out a parameter that methods need: it is None then."""
+
 
 class Parameter(NamedTuple):
     """A parameter of an operation, as its field declares it."""
@@ -70,6 +73,9 @@ class Parameter(NamedTuple):
     door: CommandForm | None
     is_for_people: bool
     """True if methods do not have it."""
+
+    is_optional: bool
+    """True if people may leave it out, though methods need it."""
 
 
 def parameters(struct: type[msgspec.Struct]) -> list[Parameter]:
@@ -92,6 +98,7 @@ def _parameter(field: kinds_of.Field) -> Parameter:
         about.get("names"),
         about.get(_DOOR),
         about.get("for_people", False),
+        about.get("optional", False),
     )
 
 

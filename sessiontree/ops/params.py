@@ -143,6 +143,10 @@ class Call:
     def __exit__(self, *raised: Any) -> None:
         self._opened.__exit__(*raised)
 
+    def close(self) -> None:
+        """Close what the call opened; it does so itself when it ends."""
+        self._opened.close()
+
     @cached_property
     def _opened(self) -> contextlib.ExitStack:
         """What is closed when the call ends."""
@@ -218,6 +222,10 @@ class Call:
         from sessiontree.redact.redaction import Redaction  # slow: it compiles all rules
 
         return Redaction(homes=[os.path.expanduser("~")])
+
+    def new_file(self, path: str) -> str:
+        """The path of a new file; see `Scope.new_file`."""
+        return self.scope.new_file(path)
 
     def migrated(self, file: str) -> None:
         """Tell that a file of version 1 was migrated."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -17,7 +18,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, by_time
 from sessiontree.library.places import Selection
 from sessiontree.ops.budget import Offset, Page, Paged, Passage, page, page_of, passage
-from sessiontree.ops.field import arg, only_for_people, opt
+from sessiontree.ops.field import arg, only_for_people, opt, optional_for_people
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
@@ -28,6 +29,7 @@ from sessiontree.views.rows import TreeRow
 from sessiontree.views.tree import count_branches, draw
 
 if TYPE_CHECKING:
+    from sessiontree.operations.convert import ConvertedSession
     from sessiontree.redact.redaction import Redaction
 
 TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, draw and copy it.")
@@ -328,7 +330,10 @@ ListRules = Annotated[
 class Transcribing(OfSession, kw_only=True):
     """Parameters of a method that makes a transcript."""
 
-    at: Annotated[EntryRef, Meta(description="The last entry of the transcript.")] = "@"
+    at: Annotated[
+        EntryRef | None,
+        arg("[REF]", help="The last entry of the transcript; by default the leaf."),
+    ] = None
     redact: Redact = False
     remote_images: Annotated[
         bool,
@@ -337,8 +342,47 @@ class Transcribing(OfSession, kw_only=True):
             help="Keep images that messages refer to by address, instead of links.",
         ),
     ] = False
+    format: Annotated[
+        Literal["markdown", "html"],
+        opt("--format", choices=("markdown", "html"), help="The format; by default markdown."),
+        only_for_people,
+    ] = "markdown"
+    markdown: Annotated[
+        bool, opt("--markdown", help="The same as --format markdown."), only_for_people
+    ] = False
+    html: Annotated[bool, opt("--html", help="The same as --format html."), only_for_people] = False
     rules: Rules = None
     list_rules: ListRules = False
+    root: Annotated[Root, only_for_people] = None
+
+    @property
+    def is_page(self) -> bool:
+        return self.html or (self.format == "html" and not self.markdown)
+
+    def parts(
+        self, session: Session, redaction: Redaction | None, file: str | None = None
+    ) -> Iterator[str]:
+        """The parts of the transcript, for a file if it has one.
+
+        Raises:
+            Refusal: a page is to keep the addresses of images.
+        """
+        end = None if self.at is None else session.entry(self.at)
+        if self.is_page:
+            if self.remote_images:
+                next = "`remote_images` is for `format` markdown: a page loads no images"
+                raise Refusal("a page loads no images", "bad_value", next)
+            images = None if file is None else images_of(file)
+            return session.to_html(end, redact=redaction, images=images)
+        beside = None if file is None else os.path.dirname(os.path.abspath(file))
+        return session.to_markdown(
+            end, redact=redaction, beside=beside, remote_images=self.remote_images
+        )
+
+
+def images_of(file: str) -> str:
+    """The folder for the images of a page."""
+    return f"{os.path.splitext(file)[0]}-images"
 
 
 class Export(Transcribing):
@@ -353,18 +397,46 @@ class Transcript(Passage, kw_only=True, omit_defaults=True):
     ]
 
 
-@TREE.method("Read a transcript")
-def export(call: Call, given: Export) -> Transcript:
+class TranscriptParts(NamedTuple):
+    """The parts of a transcript, whose session is open until the call ends."""
+
+    session: Session
+    parts: Iterator[str]
+    redaction: Redaction | None
+
+
+def _transcript(call: Call, given: Export, made: TranscriptParts) -> Transcript:
+    end = made.session.entry(given.at or LEAF)
+    found = passage(call.each(made.parts), given.offset, given.budget)
+    return Transcript(at=end.uuid, text=found.text, offset=found.offset, next=found.next)
+
+
+@TREE.method(
+    "Read a transcript",
+    json="the path of the new file, and what --redact masked; needs -o",
+    answer=_transcript,
+)
+def export(call: Call, given: Export) -> TranscriptParts:
     """Read the path to an entry as Markdown, from its first message on; go on with `offset`.
 
     It has all messages, also those that a compaction replaced in the context.
+    \f
+    With --format html, the file is a page with the whole session: all branches and every entry. It
+    opens at REF [default: the beginning]. The page loads nothing from elsewhere: open it from disk,
+    or send it to somebody. Its key ? lists the keys. With -o, images after the first 3 MB are files
+    in a folder beside it, named like OUT with '-images'.
+
+    With --format markdown, the transcript has every message on the path to REF, also the messages
+    that a compaction replaced in the context. To share the session file with masked secrets, use
+    'export-branch --redact'.
+
+    If a message refers to an image by its address, the transcript has a link instead of the
+    image. With --remote-images, the image stays: a viewer loads it, which tells the image's server
+    who reads the transcript, and when.
     """
-    redaction = call.redaction(given.redact)
-    with call.reading(given.session) as session:
-        end = session.entry(given.at)
-        parts = session.to_markdown(end, redact=redaction, remote_images=given.remote_images)
-        found = passage(call.each(parts), given.offset, given.budget)
-    return Transcript(at=end.uuid, text=found.text, offset=found.offset, next=found.next)
+    redaction = call.redaction(given.redact, given.rules)
+    session = call.open(given.session, given.root)
+    return TranscriptParts(session, given.parts(session, redaction), redaction)
 
 
 class ExportFile(Transcribing, kw_only=True):
@@ -380,23 +452,30 @@ class Exported(msgspec.Struct, omit_defaults=True):
     ] = None
 
 
-@TREE.method("Write a transcript to a file", "write")
-def export_file(call: Call, given: ExportFile) -> Exported:
+class NewTranscript(NamedTuple):
+    """A new file with a transcript."""
+
+    file: str
+    redaction: Redaction | None
+
+
+def _exported(call: Call, given: ExportFile, made: NewTranscript) -> Exported:
+    return Exported(made.file, None if made.redaction is None else made.redaction.report())
+
+
+@TREE.method("Write a transcript to a file", "write", answer=_exported)
+def export_file(call: Call, given: ExportFile) -> NewTranscript:
     """Write the path to an entry as Markdown to a new file; a file is never replaced.
 
     A relative path begins in the folder of the store.
     """
-    file = call.scope.new_file(given.out)
-    redaction = call.redaction(given.redact)
-    with call.reading(given.session) as session:
-        parts = session.to_markdown(
-            session.entry(given.at),
-            redact=redaction,
-            beside=os.path.dirname(os.path.abspath(file)),
-            remote_images=given.remote_images,
-        )
-        create_file(DISK, file, (part.encode("utf-8", "replace") for part in call.each(parts)))
-    return Exported(file, None if redaction is None else redaction.report())
+    file = call.new_file(given.out)
+    redaction = call.redaction(given.redact, given.rules)
+    with call.reading(given.session, given.root) as session:
+        parts = call.each(given.parts(session, redaction, file))
+        with session.handles.failing_once():  # a page asks for a handle twice
+            create_file(DISK, file, (part.encode("utf-8", "replace") for part in parts))
+    return NewTranscript(file, redaction)
 
 
 class ExportBranch(OfSession, kw_only=True):
@@ -462,7 +541,7 @@ class Convert(OfSession, kw_only=True):
             help="The program, or 'atif': the Agent Trajectory Interchange Format.",
         ),
     ]
-    out: Out
+    out: Annotated[Out, optional_for_people]
     root: Root = None
 
 
@@ -481,14 +560,51 @@ class Converted(msgspec.Struct, omit_defaults=True):
     )
 
 
-@TREE.method("Convert a session for another program", "write")
-def convert(call: Call, given: Convert) -> Converted:
+class PipedConversion(NamedTuple):
+    """A conversion for a pipe, whose session is open until the call ends."""
+
+    blocks: Iterator[bytes]
+    source: ConvertedSession
+
+
+def _converted(call: Call, given: Convert, made: Any) -> Converted:
+    return Converted(made.file, made.beside, [str(loss) for loss in made.losses], made.warnings)
+
+
+@TREE.method(
+    "Convert a session for another program",
+    "write",
+    json="the new files and what the other format cannot keep",
+    answer=_converted,
+)
+def convert(call: Call, given: Convert) -> Any:  # a ConversionResult, whose module is heavy
     """Make a file that another program opens, and say what its format cannot keep.
 
     The session does not change; a file is never replaced. A relative path begins in the folder of
     the store. To go on with a session in an agent, use session.resume_command.
+    \f
+    FILE is any session, also a session of another agent. FILE does not change. Without -o, the new
+    file has the name that the other program would give it; '-o -' writes to standard output.
+
+    \b
+    The new file contains:
+      pi           the whole tree
+      claude-code  the conversation of each branch; lanes become subagents
+      codex        the conversation of each branch, one after another
+      gemini       the conversation of each branch, one after another
+      atif         the current path, also the messages that were compacted away
+                   (ATIF is a format for training)
+
+    To go on with a session in an agent, use 'resume', which puts the new file where the agent
+    looks for its sessions.
     """
-    file = call.scope.new_file(given.out)
+    if call.is_command and given.out == "-":
+        from sessiontree.operations.convert import converted  # heavy, and only for this
+        from sessiontree.operations.export import Original
+
+        session = call.open(given.session, given.root)
+        original = Original(session.cursor, session.handles, session.file, session.disk)
+        return PipedConversion(*converted(original, given.to))
+    file = call.new_file(given.out)
     with call.reading(given.session, given.root) as session:
-        made = session.convert(given.to, file)
-    return Converted(made.file, made.beside, [str(loss) for loss in made.losses], made.warnings)
+        return session.convert(given.to, file)

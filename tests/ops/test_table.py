@@ -47,6 +47,20 @@ def test_each_parameter_of_a_method_is_an_option_of_its_call_with_the_same_text(
                 )
 
 
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("import", "import"), ("record", "record"), ("resume", "resume_command")],
+)
+def test_a_command_made_by_hand_takes_the_options_of_its_method(name: str, method: str) -> None:
+    described = {
+        one.name: one.description for one in parameters(OWN["session"].methods[method].params)
+    }
+    shown = {str(one.name): getattr(one, "help", None) for one in command(name).params}
+    both = {key for key in shown.keys() & described.keys() if shown[key] is not None}
+    assert both
+    assert {key: shown[key] for key in both} == {key: described[key] for key in both}
+
+
 def test_what_is_only_for_people_is_refused_as_a_parameter_of_a_method() -> None:
     merge = OWN["branch"].methods["merge"]
     assert "summarizer" in {one.name for one in parameters(merge.params) if one.is_for_people}
