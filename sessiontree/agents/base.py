@@ -123,6 +123,33 @@ class AgentSource(Protocol):
         """
 
 
+class PartOfSource:
+    """A file of which only some lines are given: an `AgentSource` without files beside it."""
+
+    def __init__(
+        self, name: str, lines: Sequence[tuple[int, bytes]], sidecar: bytes | None = None
+    ) -> None:
+        self.name = name
+        self.size = sum(len(line) + 1 for _, line in lines)
+        self.sidecar = sidecar
+        self._lines = lines
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        return iter(self._lines)
+
+    def is_complete(self) -> bool:
+        return True
+
+    def beside(self) -> Sequence[AgentSource]:
+        return ()
+
+    def segments(self) -> Sequence[str]:
+        return ()
+
+    def segment(self, id: str) -> tuple[int, AgentSource] | None:
+        return None
+
+
 class AgentFacts(msgspec.Struct, frozen=True):
     """What a list shows of a session; None for what was not found."""
 
@@ -186,6 +213,10 @@ class Reader(Protocol):
     def inherited(self, source: AgentSource) -> Iterator[bytes]:
         """The lines that a session has in other files, before its own; each part in its order."""
         yield from ()
+
+    def narrowed(self, source: AgentSource, may_match: Callable[[bytes], bool]) -> AgentSource:
+        """The file without messages that cannot match, if no other entry depends on them."""
+        return source
 
     def tally(self) -> Tally:
         """Counts the lines of a file; a document over many lines is one line."""

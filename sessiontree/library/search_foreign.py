@@ -12,7 +12,7 @@ within a document are found as well.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import closing
 from functools import cached_property, partial
 from itertools import islice
@@ -22,7 +22,7 @@ import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 from msgspec.structs import replace
 
-from sessiontree.agents.base import AgentSource, LinePlace, Reader, lane_name
+from sessiontree.agents.base import AgentSource, LinePlace, PartOfSource, Reader, lane_name
 from sessiontree.agents.codex import rollout_of
 from sessiontree.core.codec import decode
 from sessiontree.core.damage import ignore
@@ -92,7 +92,9 @@ class ForeignFile:
         body = decode_object(line)
         if not body or not reader.stands_alone(body, number > 0):
             return None
-        alone = _TwoLines(os.path.basename(self.files[number]), self._opening, line)
+        opening = [(0, self._opening)] if self._opening not in (b"", line) else []
+        lines = [*opening, (len(self._opening) + 1, line)]
+        alone = PartOfSource(os.path.basename(self.files[number]), lines)
         for draft in reader.translate(alone, _unreported):
             if draft.line.place.offset:  # the header of a file without one is at 0
                 found = decode(draft.encoded(), offset, ignore)
@@ -205,19 +207,22 @@ class ForeignFile:
 
     def _all(self, find: Find) -> Iterator[Entry]:
         """The entries whose lines may match, of the whole file translated."""
-        for line in self._translated():
+        for line in self._translated(find):
             is_likely = next(find(line, len(line)), None) is not None
             entry = decode(line, 0, ignore) if is_likely else None
             if entry is not None:
                 yield entry
 
-    def _translated(self) -> Iterator[bytes]:
-        """The whole file as lines of version 2."""
+    def _translated(self, find: Find) -> Iterator[bytes]:
+        """The file as lines of version 2, without messages that cannot match."""
         if self._reader is None:
             yield from migrate((line for _, line in LogTree(self._log).lines()), 1)
             return
         source = SourceFile(self._log)
-        for draft in self._reader.translate(source, _unreported):
+        narrowed: AgentSource = source
+        if len(self.files) == 1:
+            narrowed = self._reader.narrowed(source, partial(_is_in, find=find))
+        for draft in self._reader.translate(narrowed, _unreported):
             yield draft.encoded()
         for beside in source.opened:
             beside.close()
@@ -271,32 +276,3 @@ def _agent(file: str) -> str:
 
 def _unreported(kind: str, place: LinePlace, cause: str) -> None:
     """Opening the file reports it."""
-
-
-class _TwoLines:
-    """The first line of a file and one other, as a source."""
-
-    sidecar: bytes | None = None
-
-    def __init__(self, name: str, opening: bytes, line: bytes) -> None:
-        self.name = name
-        self.size = len(opening) + len(line)
-        self._opening = opening
-        self._line = line
-
-    def lines(self) -> Iterator[tuple[int, bytes]]:
-        if self._opening and self._opening != self._line:
-            yield 0, self._opening
-        yield len(self._opening) + 1, self._line
-
-    def is_complete(self) -> bool:
-        return True
-
-    def beside(self) -> Sequence[AgentSource]:
-        return ()
-
-    def segments(self) -> Sequence[str]:
-        return ()
-
-    def segment(self, id: str) -> tuple[int, AgentSource] | None:
-        return None

@@ -54,10 +54,11 @@ def _sessions() -> Iterator[tuple[Path, base.Reader]]:
 SESSIONS: Final = list(_sessions())
 
 
-@pytest.fixture(params=SESSIONS, ids=lambda each: each[0].relative_to(FIXTURES).as_posix())
-def session_file(request: pytest.FixtureRequest) -> tuple[Path, base.Reader]:
-    found: tuple[Path, base.Reader] = request.param
-    return found
+each_session = pytest.mark.parametrize(
+    ("file", "reader"),
+    SESSIONS,
+    ids=[file.relative_to(FIXTURES).as_posix() for file, _ in SESSIONS],
+)
 
 
 def test_a_file_is_of_one_agent_wherever_its_end_is_cut() -> None:
@@ -98,10 +99,8 @@ def test_the_tally_is_the_usage_of_the_translated_entries() -> None:
             assert rows(counted.spent()) == rows(spending(session.cursor)), file
 
 
-def test_a_search_finds_the_entries_of_the_opened_file(
-    session_file: tuple[Path, base.Reader],
-) -> None:
-    file, _ = session_file
+@each_session
+def test_a_search_finds_the_entries_of_the_opened_file(file: Path, reader: base.Reader) -> None:
     with Session.open(file, readonly=True) as session:
         entries = [entry for entry in session.entries() if entry.parent_uuid is not None]
     said = {entry.uuid: " ".join(texts(entry.as_stored)) for entry in entries}
@@ -130,10 +129,10 @@ def _calls_of_codecs() -> Iterator[tuple[Counter[bytes], list[int]]]:
         sys.setprofile(None)
 
 
+@each_session
 def test_an_import_decodes_a_line_once_and_is_the_translation(
-    session_file: tuple[Path, base.Reader], tmp_path: Path
+    file: Path, reader: base.Reader, tmp_path: Path
 ) -> None:
-    file, reader = session_file
     most = 2 if reader.reads_twice else 1  # for its structure, then as an entry
     with ImportSource(DISK, str(file)) as source, _calls_of_codecs() as (decoded, encoded):
         assert list(entries_of(source))
@@ -145,10 +144,10 @@ def test_an_import_decodes_a_line_once_and_is_the_translation(
     assert_same(file, import_session(file, tmp_path).file)
 
 
+@each_session
 def test_a_session_that_is_written_for_its_agent_says_the_same(
-    session_file: tuple[Path, base.Reader], tmp_path: Path
+    file: Path, reader: base.Reader, tmp_path: Path
 ) -> None:
-    file, reader = session_file
     agent, made = named(reader.name), tmp_path / "made.jsonl"
     assert agent is not None
     with warnings.catch_warnings(), Session.open(file, readonly=True) as session:

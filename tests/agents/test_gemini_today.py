@@ -162,13 +162,6 @@ def test_a_compressed_conversation_is_a_compaction_on_one_branch(tmp_path: Path)
         assert first["metadata"] == {"isMeta": True}, "the summary is no prompt"
 
 
-def test_an_unknown_type_is_a_note_and_has_its_place(tmp_path: Path) -> None:
-    odd = {**user("x1", "?"), "type": "hologram"}
-    with opened(tmp_path / "s.jsonl", user("u1", "one"), odd, {"$rewindTo": "x1"}) as session:
-        assert roles(session) == ["user"]
-        assert [(note.type, note.count) for note in session.notes] == [("hologram", 1)]
-
-
 SUB = "5e5e5e5e-0000-4000-8000-000000000001"
 MAIN = "abcdef12-0000-4000-8000-000000000000"
 NAME = "session-2026-11-22T19-31-abcdef12.jsonl"

@@ -7,11 +7,14 @@ import os
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from benchmarks import corpus, mixed
 from sessiontree import Session, Store
+from sessiontree.agents.gemini import reader
+from sessiontree.agents.gemini.messages import messages_of
 from sessiontree.errors import NotASessionError
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchHit, Wanted
@@ -80,6 +83,25 @@ def test_an_agents_file_is_listed_once_with_facts_it_opens_with(tmp_path: Path, 
     said = next(text for text in texts(prompt.as_stored) if text.strip())
     assert listed.first_message is not None
     assert said.split()[:3] == listed.first_message.replace("↵", " ").split()[:3]
+
+
+@pytest.mark.parametrize("layout", ["document", "log"])
+def test_a_search_translates_the_messages_of_a_chat_that_may_match(
+    tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (file,) = written(tmp_path, "Gemini CLI", length=200)
+    chat = json.loads(file.read_bytes())
+    chat["messages"][7]["content"] = "a word that is rare"
+    if layout == "document":
+        file.write_text(json.dumps(chat, indent=2))
+    else:
+        file = file.with_suffix(".jsonl")
+        said = chat.pop("messages")
+        file.write_text("".join(json.dumps(line) + "\n" for line in (chat, *said)))
+    assert_finds_what_is_there(file, "is rare")
+    made = Mock(side_effect=messages_of)
+    monkeypatch.setattr(reader, "messages_of", made)
+    assert len(found_in(file, "is rare")) == made.call_count == 1
 
 
 @pytest.mark.parametrize("summary", ["What it was about", 'with "quotes",\nand a line'])

@@ -21,7 +21,7 @@ What the lines of a chat of Gemini CLI add up to. See `core.usage`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, takewhile
@@ -166,6 +166,31 @@ class GeminiReader(base.Reader):
     def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:
         return {key: value for key, value in left.items() if key not in _IN_HEADER}
 
+    def narrowed(
+        self, source: base.AgentSource, may_match: Callable[[bytes], bool]
+    ) -> base.AgentSource:
+        lines = list(source.lines())
+        opening = base.values(lines[0][1]) if lines else None
+        if opening is not None:
+            if opening.value("messages"):
+                return source
+            left_out = _not_needed(lines[1:], may_match)
+            kept = [(at, b"" if at in left_out else line) for at, line in lines]
+            return base.PartOfSource(source.name, kept, source.sidecar)
+        text = b"\n".join(line for _, line in lines)
+        messages = list(_messages_of(text)) if decode_leniently(text) is not None else []
+        left_out = _not_needed(messages, may_match)
+        parts: list[bytes] = []
+        end = 0
+        for at, message in messages:
+            if at in left_out:  # a null of its length and its lines, so that places stay
+                lines_in = message.count(b"\n")
+                parts += (text[end:at], b"null".ljust(len(message) - lines_in), b"\n" * lines_in)
+                end = at + len(message)
+        parts.append(text[end:])
+        kept = [(0, line) for line in b"".join(parts).split(b"\n")]  # no offset is read
+        return base.PartOfSource(source.name, kept, source.sidecar)
+
     def tally(self) -> Tally:
         return GeminiTally()
 
@@ -193,17 +218,58 @@ class GeminiReader(base.Reader):
         lines = base.LineMaker(self.name, report, opening.text("sessionId") or "")
         chat = _Chat(lines, source)
         yield chat.header(base.SourceLine(base.START, text), opening, _project_in(source))
-        end = 0
+        end, number, counted = 0, 1, 0
         for offset, message in _messages_of(text):
             end = offset + len(message)
-            place = base.LinePlace(0, text.count(b"\n", 0, offset) + 1, offset)
-            yield from chat.take(base.SourceLine(place, message))
+            number, counted = number + text.count(b"\n", counted, offset), offset
+            yield from chat.take(base.SourceLine(base.LinePlace(0, number, offset), message))
         if decode_leniently(text) is None:
             start = text.rfind(b"\n", 0, end) + 1
             place = base.LinePlace(0, text.count(b"\n", 0, end) + 1, start)
             report("cut short", place, "the document ends early, or is damaged from here on")
         yield from chat.finish()
         yield from _subagents(source, lines, chat)
+
+
+class _MessageKeys(msgspec.Struct):
+    """The keys of a message, or of another line, by which messages depend on each other."""
+
+    id: str | None = None
+    type: str | None = None
+    change: msgspec.Raw | None = msgspec.field(default=None, name="$set")
+    rewind: msgspec.Raw | None = msgspec.field(default=None, name="$rewindTo")
+
+
+_decode_keys: Final = msgspec.json.Decoder(_MessageKeys).decode
+
+
+def _not_needed(
+    messages: Iterable[tuple[int, bytes]], may_match: Callable[[bytes], bool]
+) -> frozenset[int]:
+    """The offsets of messages that cannot match, and that no other message needs.
+
+    Messages need each other where one replaces another, or takes others back, or where the user's
+    message repeats results of the answer before it. Then none may be left out.
+    """
+    left_out: set[int] = set()
+    ids: set[str] = set()
+    for offset, message in messages:
+        try:
+            keys = _decode_keys(message)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+            return frozenset()
+        if keys.rewind is not None or (keys.change is not None and b'"messages"' in message):
+            return frozenset()
+        if keys.id is None:
+            continue
+        if keys.id in ids:
+            return frozenset()
+        ids.add(keys.id)
+        if not may_match(message) and next(lines_made_anew(message, len(message)), None) is None:
+            left_out.add(offset)
+        elif keys.type == "user" and _RESPONSE in message:
+            return frozenset()
+    return frozenset(left_out)
 
 
 def _project_in(source: base.AgentSource) -> str | None:
