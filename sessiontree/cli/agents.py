@@ -24,7 +24,6 @@ from sessiontree.cli.opening import ConflictWarning, LaneOptions, lane_note
 from sessiontree.cli.output import out_json
 from sessiontree.cli.terminal import (
     ProgressBar,
-    counted,
     drop_output,
     end,
     finish,
@@ -45,6 +44,7 @@ from sessiontree.recording import events
 from sessiontree.recording.events import MessageCount
 from sessiontree.recording.recorder import StreamAccumulator, agents_cwd
 from sessiontree.session import Session
+from sessiontree.text.amounts import counted
 
 _MOST_TOLD: Final = 10_000
 """The problems that `--watch` remembers, to report each of them once."""

@@ -19,7 +19,6 @@ from sessiontree.cli.lookup import is_folder, relative_path, store_at
 from sessiontree.cli.output import out_json, out_json_list, tell_redaction
 from sessiontree.cli.terminal import (
     ProgressBar,
-    counted,
     end,
     finish,
     out,
@@ -46,6 +45,7 @@ from sessiontree.ops.tree import (
     TranscriptParts,
     images_of,
 )
+from sessiontree.text.amounts import counted
 
 if TYPE_CHECKING:
     pass

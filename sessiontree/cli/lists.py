@@ -43,7 +43,6 @@ from sessiontree.cli.output import out_json, out_json_list
 from sessiontree.cli.screen import Screen, no_pager, screen, show
 from sessiontree.cli.terminal import (
     as_line,
-    counted,
     end,
     finish,
     is_terminal,
@@ -82,7 +81,7 @@ from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.storage.names import Report
 from sessiontree.storage.places import shown
 from sessiontree.store import Store, path_of_ref
-from sessiontree.text.amounts import ago, briefly_ago, dollars
+from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
 from sessiontree.text.columns import columns_of, cut, filled
 from sessiontree.text.pattern import AllOf, Pattern, query
 from sessiontree.text.preview import size_in_short

@@ -30,7 +30,6 @@ from sessiontree.cli.output import (
 )
 from sessiontree.cli.terminal import (
     as_line,
-    counted,
     end,
     finish,
     is_terminal,
@@ -51,6 +50,7 @@ from sessiontree.handles.registry import HandleSchema, Registry, ResolverScope
 from sessiontree.library.one import facts_about
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
+from sessiontree.text.amounts import counted
 from sessiontree.views.messages import is_typed, pieces_of
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")

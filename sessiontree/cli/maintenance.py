@@ -12,7 +12,7 @@ from sessiontree.cli.arguments import PLACE
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.opening import open_migrated
 from sessiontree.cli.output import out_findings, out_json, out_json_list
-from sessiontree.cli.terminal import ProgressBar, counted, end, finish, out, short, tell
+from sessiontree.cli.terminal import ProgressBar, end, finish, out, short, tell
 from sessiontree.core.damage import Damage, damage_row, in_short
 from sessiontree.core.display import one_line
 from sessiontree.engine.gc import GcResult
@@ -23,6 +23,7 @@ from sessiontree.ops.care import HEALTH as HEALTH
 from sessiontree.ops.care import Gc, Repair, StoreGarbage
 from sessiontree.session import Session
 from sessiontree.storage.names import BLOBS
+from sessiontree.text.amounts import counted
 
 _MOST_SHOWN = 20
 _REST = "no running program writes it, it is a leftover"

@@ -42,6 +42,7 @@ from sessiontree.views.words import (
     columns_of_parts,
     outcome_parts,
     outcomes_in,
+    prompts_in,
     told_in,
     without_path,
     work_in,
@@ -675,12 +676,10 @@ def _head(side: Side, name: str, current: bool, width: int, screen: Screen) -> I
     given = one_line(name, 100)
     named = short(side.leaf) if side.leaf.startswith(given) else f"{given} ({short(side.leaf)})"
     yield _line(f"{mark} {named}{when}", width, "here" if current else "title", screen)
-    count = sum(turn.prompt is not None for turn in side.turns)
     if not side.turns:
         yield _line("nothing since", width, "dim", screen)
         return
-    first = [Phrase(f"{count:,} {'prompt' if count == 1 else 'prompts'}"), *outcomes_in(side.turns)]
-    yield _parts(work_in(side.work, width, first), width, "", screen)
+    yield _parts(work_in(side.work, width, prompts_in(side.turns)), width, "", screen)
     yield _Line()
 
 

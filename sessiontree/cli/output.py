@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import orjson
 
-from sessiontree.cli.terminal import counted, mask_with, out, short, tell, write
+from sessiontree.cli.terminal import mask_with, out, short, tell, write
 from sessiontree.core.damage import NEXT_STEP, Damage
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message, speaker_of
 from sessiontree.core.usage import Usage
+from sessiontree.text.amounts import counted
 from sessiontree.text.preview import preview as entry_preview
 from sessiontree.text.preview import speaker as entry_speaker
 

@@ -19,7 +19,7 @@ from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, 
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
 from sessiontree.cli.screen import Screen, no_pager, screen, show
-from sessiontree.cli.terminal import counted, is_terminal, tell, tell_each
+from sessiontree.cli.terminal import is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.library.places import Selection, originals_first
 from sessiontree.library.spending import (
@@ -32,7 +32,7 @@ from sessiontree.library.spending import (
     spending_of,
     totals_of,
 )
-from sessiontree.text.amounts import dollars, in_short
+from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.text.columns import columns_of, cut, filled
 from sessiontree.views.costs import HOW_TO_GET, Prices, load
 

@@ -152,11 +152,6 @@ def out_bytes(blocks: Iterable[bytes]) -> None:
     finish()
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """A number with its noun: `1 entry`, `1,024 entries`."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 class ProgressBar:
     """A bar on standard error; it appears after `PATIENCE_SECONDS`, and only on a terminal."""
 

@@ -13,12 +13,13 @@ from sessiontree.cli.arguments import PATH
 from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.opening import LaneOptions, lane_note, lane_options, writing
 from sessiontree.cli.output import describe, out_json, out_written, speaker
-from sessiontree.cli.terminal import counted, out, short, tell
+from sessiontree.cli.terminal import out, short, tell
 from sessiontree.core.message import check_new_message
 from sessiontree.errors import EntryError
 from sessiontree.operations.compact import CompactionPlan
 from sessiontree.ops.branch import BRANCH as BRANCH
 from sessiontree.ops.branch import Plan, Rewound
+from sessiontree.text.amounts import counted
 
 
 @arguments.write_command("append")

@@ -1,11 +1,9 @@
 """The page: one HTML file with the turns of a session, and its images.
 
-The document: a session as one HTML file. The file has its data inside, compressed, and a script
-that shows a window of it. It loads nothing: its policy (`Content-Security-Policy`) allows its own
-script and style by their hashes, and images that are inside. With a redaction, each entry is masked
-whole before anything is made of it.
-
-The images of a page: the first ones inside it, those above a limit as files beside it.
+The file has its data inside, compressed, and a script that shows a window of it. It loads nothing:
+its policy (`Content-Security-Policy`) allows its own script and style by their hashes, and images
+that are inside. The first images are inside the page, those above a limit in files beside it. With
+a redaction, each entry is masked whole before anything is made of it.
 
 Invariants:
 
@@ -52,6 +50,7 @@ from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.views.costs import load
 from sessiontree.views.layout import layout
 from sessiontree.views.turns import SessionOutline, Turn, TurnTree, outline
+from sessiontree.views.words import work_parts
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
@@ -66,11 +65,7 @@ _IMAGE: Final = re.compile(
 
 
 class Images:
-    """Puts images beside a page.
-
-    Args:
-        folder: the folder for them, beside the page; made if need be.
-    """
+    """Puts images into a folder beside the page, which is made if need be."""
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
@@ -103,7 +98,6 @@ MOST_TURNS: Final = 50_000
 """The turns of a page: more of them, in a file of five megabytes, are of a few letters each."""
 
 _TITLE: Final = 120
-_MOST_WARNINGS: Final = 200
 _FILES_IN_OVERVIEW: Final = 12
 _COMMITS_IN_OVERVIEW: Final = 50
 _DATA: Final = "<!-- data -->"
@@ -116,15 +110,7 @@ def document(
     redaction: Redaction | None = None,
     images: Images | None = None,
 ) -> Iterator[str]:
-    """See `Session.to_html`.
-
-    Args:
-        cursor: the session.
-        original_line: gives the line of the file that an entry was made of.
-        at: the entry that the page opens at; None for the beginning.
-        redaction: masks secrets.
-        images: puts images beside the page; None: all are inside.
-    """
+    """See `Session.to_html`; `original_line` gives the line that an entry was made of."""
     if redaction is not None:
         redaction.know_homes_of(cursor.reader.header)
     yield from Document(cursor, original_line, at, redaction, images).parts()
@@ -211,14 +197,14 @@ class Document:
         if turn is None:
             yield from self._take(made.rows, first_entry)
             return
-        did, cost = _did(turn), self._costs.of(place)
+        did = [part.text for part in work_parts(turn.work, cost=False)]
+        cost = self._costs.of(place)
         model = self._new_model(turn.lane, made.models)
         found = [self._head(turn, place, model, did, cost), *made.rows]
         yield from self._take(found, first_entry)
         self._rows.turns.append(self._turn(turn, did, cost, first, first + len(found)))
 
     def _told_of(self, made: MadeCommit, turn: MadeTurn) -> dict[str, str]:
-        """A commit for the overview, with the uuid of the entry of its call."""
         entry = turn.entries[turn.rows[made.place].entry]
         uuid = self._reader.index().uuids[entry.row]
         return {**msgspec.structs.asdict(made.commit), "uuid": self._text(uuid)}
@@ -236,12 +222,8 @@ class Document:
         if name := self._outline.name:
             return one_line(self._text(name), _TITLE)
         prompts = (turn.prompt for turn in self._outline.turns if turn.prompt)
-        found = next(prompts, None)
-        return (
-            one_line(self._text(found), _TITLE)
-            if found
-            else f"Session {self._text(self._outline.id)}"
-        )
+        prompt = next(prompts, None) or f"Session {self._outline.id}"
+        return one_line(self._text(prompt), _TITLE)
 
     def facts(self) -> list[str]:
         """What the session is, in a few words each."""
@@ -274,7 +256,6 @@ class Document:
     def _turn(
         self, turn: Turn, did: Sequence[str], cost: Cost | None, first: int, end: int
     ) -> list[Any]:
-        """A turn as the page's script reads it."""
         did = [*did, dollars(cost.dollars)] if cost else did
         return [
             turn.name,
@@ -353,11 +334,11 @@ class Document:
         return totals
 
     def _compactions(self) -> list[int]:
-        places: list[int] = []
-        for place, turn in enumerate(self._outline.turns):
-            if turn.current and any(event.kind == "compaction" for event in turn.events):
-                places.append(place)
-        return places
+        return [
+            place
+            for place, turn in enumerate(self._outline.turns)
+            if turn.current and any(event.kind == "compaction" for event in turn.events)
+        ]
 
     def _all_warnings(self) -> list[str]:
         damage = [
@@ -365,17 +346,16 @@ class Document:
             for one in self._reader.damage
         ]
         found = list(dict.fromkeys([*damage, *self._warnings]))
-        shown = [one_line(self._text(text), 300) for text in found[:_MOST_WARNINGS]]
+        shown = [one_line(self._text(text), 300) for text in found[:200]]
         more = len(found) - len(shown)
         return [*shown, f"and {more:,} more"] if more > 0 else shown
 
     def index(self) -> dict[str, Any]:
         """What the script of the page reads first: all about the rows but what they show."""
         labels = self._reader.names().labels
+        shown = {uuid: one_line(self._text(label), 60) for uuid, label in labels.items()}
         return {
-            **self._rows.as_dict(
-                self._reader.header, {uuid: self._label(label) for uuid, label in labels.items()}
-            ),
+            **self._rows.as_dict(self._reader.header, shown),
             "at": "" if self._at is None else self._text(self._at.uuid),
             "chunks": self._chunks.firsts,
             "here": -1 if self._outline.here is None else self._outline.here,
@@ -386,25 +366,6 @@ class Document:
         """The turns but those of subagents from top to bottom, each with its level."""
         runs = layout(TurnTree(self._outline.turns), deepest=0)
         return [(place, run.level) for run in runs for place in run.nodes]
-
-    def _label(self, label: str) -> str:
-        return one_line(self._text(label), 60)
-
-
-def _did(turn: Turn) -> list[str]:
-    """What was done in a turn, in words."""
-    work = turn.work
-    changed, read = len(work.changed), len(work.files) - len(work.changed)
-    others = sum(work.calls.values())
-    parts = [f"{counted(others, 'call')}"] if others else []
-    parts += [f"changed {counted(changed, 'file')}"] if changed else []
-    parts += [f"read {counted(read, 'file')}"] if read > 0 else []
-    parts += [f"{work.failed:,} failed"] if work.failed else []
-    parts += [f"{work.refused:,} refused"] if work.refused else []
-    parts += [f"{in_short(work.tokens)} tokens"] if work.tokens else []
-    if (seconds := work.seconds) is not None and seconds >= 1:
-        parts.append(lasting(seconds))
-    return parts
 
 
 def shell(
@@ -417,16 +378,9 @@ def shell(
     scripts: Sequence[str] = (),
     images: bool = False,
 ) -> str:
-    """The page without its data.
+    """The page without its data: with `data` in place of it, or the address `source` of it.
 
-    Args:
-        templates: the templates.
-        title: the title of the session.
-        facts: what is shown until the rows are there.
-        data: what stands in the place of the data.
-        source: the address that gives the data; empty: it is in the page.
-        scripts: more scripts, after that of the page.
-        images: whether images may be beside the page.
+    It shows `facts` until the rows are there. `images` allows those in the folder beside it.
     """
     script, style = "".join([asset("page.js"), *scripts]), asset("page.css")
     return templates.page(

@@ -1,8 +1,7 @@
-"""What the script of a page knows: the index of its rows, and the rows in chunks.
+"""The data of a page: the index of its rows, and the rows in compressed chunks.
 
-The index of a page: what its script knows of all rows, entries and turns before it opens them.
-
-The data of a page: rows as compressed chunks, which the page opens as the reader gets there.
+The index is what the script of the page knows of all rows, entries and turns; it opens a chunk when
+the reader gets there.
 
 Invariants: lists of numbers that grow are kept as differences, which take less room when
 compressed; a chunk is closed at the first end of a turn beyond its size, so that one turn is in
@@ -36,12 +35,7 @@ PARENT, FORK, FIRST, END = 1, 2, 4, 5
 
 
 class Index:
-    """Collects the index.
-
-    Args:
-        tree: the index of the session's tree.
-        text: masks a text.
-    """
+    """Collects the index of a page of a session's `tree`; `text` masks a text."""
 
     def __init__(self, tree: Any, text: Callable[[str], str]) -> None:
         self._tree = tree
@@ -126,10 +120,7 @@ class Index:
         return row if first < row <= end else int(end)
 
     def _above(self) -> list[int]:
-        """For each entry how far its parent is before it.
-
-        The header has the number `NO_ENTRY`, and a parent that is missing `NOWHERE`.
-        """
+        """How far before each entry its parent is; the header is at `NO_ENTRY`, none `NOWHERE`."""
         numbers = array("i", [NO_ENTRY]) * len(self._tree)
         for number, row in enumerate(self._rows):
             numbers[row] = number
@@ -138,8 +129,6 @@ class Index:
         return [number - parent for number, parent in enumerate(above)]
 
     def _folding(self, number_of: Mapping[str, int], header: Entry) -> dict[str, Any]:
-        """What the script needs to fold a path; see `page.panels`."""
-
         def named(uuid: str) -> int:
             return number_of.get(uuid, NO_ENTRY)
 
@@ -162,7 +151,6 @@ class Index:
         return ((str(number), found) for number, found in self._rules[name].items())
 
     def _pieces(self) -> dict[str, int]:
-        """For each piece of a message the first piece."""
         first: dict[str, int] = {}
         return {n: first.setdefault(name, int(n)) for n, name in self._all("pieces")}
 

@@ -31,9 +31,9 @@ from sessiontree.page.markup import MOST_COLOURED, Colours
 from sessiontree.page.panels import NOTHING, ContextRules, Found, found_in
 from sessiontree.page.rows import HIDDEN, FileChange, MadeCommit, PageRow, TurnRows
 from sessiontree.page.templates import Templates
-from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.views.messages import is_typed
 from sessiontree.views.turns import SessionOutline, Subagent, Turn
+from sessiontree.views.words import work_parts
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
@@ -55,56 +55,41 @@ _BYTES_AT_ONCE: Final = 1 << 20
 
 
 class MadeEntry(msgspec.Struct, array_like=True, gc=False):
-    """An entry of a turn.
-
-    Attributes:
-        row: its row in the index of the tree.
-        at: the place of its row in the turn.
-        end: how many rows the turn has with it.
-        tokens: what it contributes to a context; `contexts.NOTHING` for nothing.
-    """
+    """An entry of a turn, by its row in the index of the tree."""
 
     row: int
     at: int
+    """The place of its row in the turn."""
+
     end: int
+    """How many rows the turn has with it."""
+
     tokens: int = NOTHING
+    """What it contributes to a context."""
 
 
 class MadeTurn(msgspec.Struct, array_like=True):
-    """The rows of a turn, and what the page needs to know of its entries.
-
-    Attributes:
-        rows: the rows, without the head of the turn.
-        entries: the entries, in order.
-        rules: what decides about contexts.
-        changes: the edits that were done.
-        commits: the commits that were made.
-        spent: what the answers used.
-        agents: the turns of a subagent, by the place of its row.
-        models: the first and the last model that answered; None without any.
-        warnings: what could not be read.
-    """
+    """The rows of a turn, and what the page needs to know of its entries."""
 
     rows: list[PageRow]
+    """Without the head of the turn."""
+
     entries: list[MadeEntry]
     rules: ContextRules
     changes: list[FileChange]
     commits: list[MadeCommit]
     spent: list[Found]
     agents: dict[int, list[int]]
+    """The turns of a subagent, by the place of its row."""
+
     models: tuple[str, str] | None
+    """The first and the last model that answered."""
+
     warnings: list[str]
 
 
 class Maker:
-    """Makes turns.
-
-    Args:
-        cursor: the session.
-        original_line: gives the line of the file that an entry was made of.
-        found: the outline of the session.
-        redaction: masks secrets.
-    """
+    """Makes turns; `original_line` gives the line of the file that an entry was made of."""
 
     def __init__(
         self,
@@ -176,7 +161,6 @@ class Maker:
             self.warnings.clear()
 
     def _colours(self, rows: Sequence[int]) -> Colours:
-        """Return the budget of colours for rows: their share of the file's."""
         offsets, whole = self.tree.offsets, self.reader.view.size
         size = sum(_end_of(row, offsets, whole) - offsets[row] for row in rows)
         return Colours(max(MOST_COLOURED * size // whole, size // _COLOURED_PART))
@@ -191,8 +175,6 @@ class Maker:
 
 
 class _Making:
-    """Makes one turn."""
-
     def __init__(self, maker: Maker, turn: Turn | None, colours: Colours) -> None:
         self._maker = maker
         self._made = TurnRows(
@@ -372,9 +354,7 @@ def _is_annotation(entry: Entry) -> bool:
 def agent_row(agent: Subagent, maker: Maker) -> PageRow:
     """The row of a subagent, in which its turns are."""
     work = agent.work
-    facts = [counted(sum(work.calls.values()), "call")] if work.calls else []
-    facts += [f"{in_short(work.tokens)} tokens"] if work.tokens else []
-    facts += [dollars(work.usage.cost)] if work.usage.cost else []
+    facts = [part.text for part in work_parts(work)]
     name, task = maker.text(agent.name), maker.text(agent.task)
     head = maker.templates.agent(
         name=name, task=task, facts=facts, missing=agent.missing, own=agent.own
@@ -395,7 +375,6 @@ def _runs(rows: Sequence[int], offsets: Sequence[int]) -> Iterator[Sequence[int]
 
 
 def _end_of(row: int, offsets: Sequence[int], end: int) -> int:
-    """Return the offset of the row after one; `end` for the last row."""
     return offsets[row + 1] if row + 1 < len(offsets) else end
 
 
@@ -458,8 +437,6 @@ _SHARE: Final = 256
 """Entries that a process takes at once, in whole turns."""
 
 _AS_JSON: Final = b"j"
-_AS_MESSAGE_PACK: Final = b"m"
-
 _Made = tuple[int, MadeTurn]  # the place of a turn, and the turn
 
 
@@ -481,7 +458,6 @@ def _shares(maker: Maker) -> Iterator[range]:
 
 
 def _plain(value: Any) -> str:
-    """Markup as the text that it is."""
     return str.__str__(value)
 
 
@@ -491,12 +467,12 @@ _decoder: Final = msgspec.msgpack.Decoder(tuple[int, MadeTurn])
 
 def _encoded(made: _Made) -> bytes:
     try:
-        return _AS_MESSAGE_PACK + _encoder.encode(made)
+        return b"m" + _encoder.encode(made)
     except UnicodeEncodeError:  # half of a pair of surrogates, as Node cuts texts
         return _AS_JSON + json.dumps(msgspec.to_builtins(made, enc_hook=_plain)).encode("ascii")
 
 
 def _decoded(frame: bytes) -> _Made:
-    if frame[:1] == _AS_MESSAGE_PACK:
-        return _decoder.decode(frame[1:])
-    return msgspec.convert(json.loads(frame[1:]), tuple[int, MadeTurn], strict=False)
+    if frame[:1] == _AS_JSON:
+        return msgspec.convert(json.loads(frame[1:]), tuple[int, MadeTurn], strict=False)
+    return _decoder.decode(frame[1:])

@@ -101,8 +101,6 @@ def prose(text: str, colours: Colours) -> Markup:
 
 
 class _KnownHtml(dict[str, Markup]):
-    """The HTML of texts."""
-
     size = 0  # characters
 
 

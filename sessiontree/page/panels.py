@@ -1,22 +1,14 @@
-"""The panels of a page: changed files, contexts, costs and the plot.
-
-The plot of the size of the context over a session.
-
-What a session changed: for each file the calls that edited it, and a diff of it all.
-
-What the model had, at any entry: what each entry adds to a context, for the script of the page.
+"""The panels of a page: changed files, contexts, costs, and the plot of the context's size.
 
 The script folds a path as `context.fold` does, but with numbers: of each entry it knows the parent
 and the tokens that it contributes; of a compaction the first kept entry, of an edit its target, of
-a merge the path that it takes in. Messages are not needed for that, so that a page of any length
-has the context of every entry.
+a merge the path that it takes in. It needs no messages, so a page of any length has the context of
+every entry.
 
-Costs: what each turn used and cost, and how large the context was.
-
-Invariants: a diff of it all is made only where each state of the file is known, from its first edit
-to its last; a file that an edit leaves unknown has none; the rows that the script finds for an
-entry are those of `Session.context`; an answer counts once, in the turn that has it first, however
-many entries repeat it. What a session cost is what `stats --by` says.
+Invariants: a diff of a whole file is made only if each state of the file is known, from its first
+edit to its last; the rows that the script finds for an entry are those of `Session.context`; an
+answer counts once, in the turn that has it first, however many entries repeat it; a session costs
+what `stats --by` says.
 """
 
 from __future__ import annotations
@@ -45,20 +37,17 @@ _MOST_TEXT: Final = 400_000  # characters of a file whose states are kept
 
 
 class ChangedFile(msgspec.Struct):
-    """A file that a session changed.
-
-    Attributes:
-        path: its path.
-        rows: the numbers of the rows of the calls that edited it.
-        added, removed: the lines of all edits.
-        did: what was done, in words.
-    """
+    """A file that a session changed."""
 
     path: str
     rows: list[int] = []
+    """The rows of the calls that edited it."""
+
     added: int = 0
     removed: int = 0
     did: dict[str, int] = {}
+    """What was done, in words, and how often."""
+
     first: str | None = None
     last: str | None = None
     is_known: bool = True
@@ -119,27 +108,15 @@ NOTHING: Final = -1
 
 
 class ContextRules(msgspec.Struct):
-    """What of some entries decides about contexts, by the number of the entry in its turn.
+    """What of some entries decides about contexts, by the number of the entry in its turn."""
 
-    Attributes:
-        kept: of each compaction the uuid of the first entry that it keeps.
-        edits: of each edit its target, and the tokens of the new content; `NOTHING` drops it.
-        merges: of each merge the uuids of its base and its end, and whether it has a summary.
-        pieces: of each piece of a message the name of the message.
-        calls: the ids of the calls that an entry makes, and whether they stay when an edit replaces
-            its content.
-        answers: the ids of the calls that an entry answers.
-        strays: the entries with results of calls that the turn does not have, and whether they
-            have something else too.
-    """
-
-    kept: dict[int, str] = {}
-    edits: dict[int, tuple[str, int]] = {}
-    merges: dict[int, tuple[str, str, bool]] = {}
-    pieces: dict[int, str] = {}
-    calls: dict[int, tuple[list[str], bool]] = {}
-    answers: dict[int, list[str]] = {}
-    strays: dict[int, bool] = {}
+    kept: dict[int, str] = {}  # of a compaction: the uuid of the first entry that it keeps
+    edits: dict[int, tuple[str, int]] = {}  # the target, and its new tokens; `NOTHING` drops it
+    merges: dict[int, tuple[str, str, bool]] = {}  # the base, the end; whether it has a summary
+    pieces: dict[int, str] = {}  # the name of the message
+    calls: dict[int, tuple[list[str], bool]] = {}  # ids; whether they stay in an edited message
+    answers: dict[int, list[str]] = {}  # the ids of the calls
+    strays: dict[int, bool] = {}  # results without their calls; whether there is something else
 
     def take(self, entry: Entry, number: int) -> int:
         """Take a whole entry that is not a message; gives the tokens that it contributes."""
@@ -194,10 +171,6 @@ class ContextRules(msgspec.Struct):
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-_REPORTED: Final = "as reported"
-_LISTED: Final = "at list prices"
 
 
 class Cost(NamedTuple):
@@ -270,20 +243,16 @@ class CostsPanel:
             reported += spent.usage.cost
             if not spent.needs_price:
                 continue
-            if (price := self._listed(spent)) is not None:
-                listed += price
-            else:
-                unknown += 1
+            prices = self._load()
+            price = None if prices is None else prices.of(spent)
+            listed += price or 0.0
+            unknown += price is None
         if not (reported or listed):
             return None
-        how = [_REPORTED] if reported else []
-        how += [_LISTED] if listed else []
+        how = ["as reported"] if reported else []
+        how += ["at list prices"] if listed else []
         how += [f"{unknown:,} answers without a price"] if unknown else []
         return Cost(reported + listed, ", ".join(how))
-
-    def _listed(self, spent: Spent) -> float | None:
-        prices = self._load()
-        return None if prices is None else prices.of(spent)
 
 
 _WIDTH: Final = 600

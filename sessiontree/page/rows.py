@@ -41,7 +41,15 @@ from sessiontree.edits.tools import Edit, SideFacts, edits_of, with_arguments
 from sessiontree.page import markup
 from sessiontree.page.templates import Templates
 from sessiontree.text.amounts import lasting
-from sessiontree.views.parts import Part, Remark, note_of, parts, parts_of, split_arguments
+from sessiontree.views.parts import (
+    Part,
+    Remark,
+    note_of,
+    parts,
+    parts_of,
+    split_arguments,
+    title_of,
+)
 
 NOTHING: Final = Markup("")
 _GIST: Final = 70
@@ -71,23 +79,19 @@ TURN, AGENT, FILE, OVERVIEW = "T", "A", "F", "O"
 
 
 class PageRow(msgspec.Struct, array_like=True, gc=False):
-    """A row of the page.
-
-    Attributes:
-        kind: what it is, by one of the letters above.
-        gist: its text in short, for the tree.
-        head: what is shown of it.
-        body: what is shown when it is opened; empty if there is nothing more.
-        time: the timestamp as stored, or None.
-        entry: the number of the entry in its turn that the row is made of; -1 for none.
-    """
+    """A row of the page, of a kind by one of the letters above."""
 
     kind: str
     gist: str
+    """Its text in short, for the tree."""
+
     head: str
     body: str = ""
+    """What is shown when it is opened."""
+
     time: str | None = None
     entry: int = -1
+    """The number of its entry in its turn."""
 
 
 class FileChange(msgspec.Struct, frozen=True, array_like=True):
@@ -106,8 +110,6 @@ class MadeCommit(msgspec.Struct, frozen=True, array_like=True):
 
 
 class _Open(msgspec.Struct):
-    """A call whose result has not come yet."""
-
     row: PageRow
     place: int
     call: ToolCall
@@ -239,7 +241,7 @@ class TurnRows:
         said = markup.prose(text, self._colours) if text else NOTHING
         is_short = 0 < len(text) <= _SHORT_SUMMARY
         shown, body = (self._templates.said("", said), NOTHING) if is_short else (NOTHING, said)
-        head = self._templates.line(note.words, note.name, model=is_compaction) + shown
+        head = self._templates.line(note.words, note.name, "model" if is_compaction else "") + shown
         kind = COMPACTION if is_compaction else SUMMARY
         self._add(kind, f"compacted: {text}" if is_compaction else text or note.words, head, body)
 
@@ -339,8 +341,7 @@ class TurnRows:
             self._said(part, together)
 
     def _said(self, part: Part, together: int) -> None:
-        """Add the row of a part of an answer."""
-        text = part.text
+        text, title = part.text, title_of(part)
         if part.call is not None:
             self._call(part.call, together)
         elif part.kind == "result":
@@ -352,23 +353,19 @@ class TurnRows:
             refused = markup.prose(text, self._colours)
             self._add(ANSWER, text, self._templates.said("Refusal", refused))
         elif part.kind == "thinking" and text:
-            head = self._templates.fold("Thinking", plain_line(text, 100))
+            head = self._templates.fold(title, plain_line(text, 100))
             self._add(THOUGHT, text, head, markup.prose(text, self._colours))
         elif part.kind == "thinking":
-            words = "Thinking that only the provider can read"
-            self._add(THOUGHT, words, self._templates.note(words, "", "sealed"))
-        elif part.kind == "error":
-            head = self._templates.note("The answer failed", plain_line(text, 300), "bad")
-            self._add(ERROR, text, head, markup.pre(text) if len(text) > 300 else NOTHING)
-        elif part.kind == "broken":
-            head = self._templates.note("This message broke off", plain_line(text, 300), "bad")
-            self._add(INTERRUPTION, "this message broke off", head)
+            self._add(THOUGHT, title, self._templates.note(title, "", "sealed"))
+        elif part.kind in ("error", "broken"):
+            head = self._templates.note(title, plain_line(text, 300), "bad")
+            kind, gist = (ERROR, text) if part.kind == "error" else (INTERRUPTION, title)
+            self._add(kind, gist, head, markup.pre(text) if len(text) > 300 else NOTHING)
         elif (image := self._image(part.block)) is not None:
-            self._add(UNKNOWN, kind_of(part.block), self._templates.said("", image))
+            self._add(UNKNOWN, title, self._templates.said("", image))
         else:
-            kind = kind_of(part.block) or "something"
-            head = self._templates.note(plain_line(kind, 60), "", "item")
-            self._add(UNKNOWN, kind, head, self._long(indented_text(part.block)))
+            head = self._templates.note(plain_line(title, 60), "", "item")
+            self._add(UNKNOWN, title, head, self._long(indented_text(part.block)))
 
     def _answers_with(self, model: str) -> None:
         self.models = (model if self.models is None else self.models[0], model)
@@ -421,7 +418,7 @@ class TurnRows:
         added = sum([counts.added for counts, _ in diffs])
         removed = sum([counts.removed for counts, _ in diffs])
         if added or removed:
-            chips.append(self._templates.lines(added, removed))
+            chips.append(self._templates.lines(str(added), str(removed)))
         if ending != "done":
             chips.append(self._templates.chip(ending, "bad"))
         if ending != "no result" and (took := self._took(row.time)) is not None:
@@ -485,8 +482,7 @@ class TurnRows:
         """A part that is not text: an image in its place, any other as JSON."""
         if (image := self._image(part.block)) is not None:
             return image
-        kind = kind_of(part.block) or "something"
-        title = self._templates.note(plain_line(kind, 60), "", "item")
+        title = self._templates.note(plain_line(title_of(part), 60), "", "item")
         return title + self._long(indented_text(part.block))
 
     def _image(self, block: Mapping[str, Any]) -> Markup | None:
@@ -527,7 +523,6 @@ def _url_of(part: Mapping[str, Any]) -> str | None:
 
 
 def _target_in(arguments: Mapping[str, Any]) -> str | list[Any]:
-    """What a call is about, of its arguments; empty where none says it."""
     for key in _TARGETS:
         if (value := arguments.get(key)) and isinstance(value, str | list):
             return value

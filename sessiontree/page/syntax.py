@@ -62,25 +62,15 @@ _TAG: Final = r"</?[A-Za-z][\w:.-]*+"
 
 
 class _Syntax(NamedTuple):
-    """A language.
-
-    Attributes:
-        comments: how comments begin.
-        quotes: how strings begin.
-        keywords: the keywords.
-        within: what words have beside letters, digits and `_`, as in a class of an expression.
-        keys: what follows a word or a string that is a key.
-        any_case: True if the keywords may have any case.
-        tags: True for markup, which has tags in place of words.
-    """
+    """A language: how its comments and strings begin, and its keywords."""
 
     comments: str
     quotes: str
     keywords: str = ""
-    within: str = ""
-    keys: str = ""
-    any_case: bool = False
-    tags: bool = False
+    within: str = ""  # what words have beside letters, digits and `_`, in a class of an expression
+    keys: str = ""  # what follows a word or a string that is a key
+    any_case: bool = False  # of keywords
+    tags: bool = False  # it is markup, which has tags instead of words
 
     def pattern(self) -> str:
         """The expression that finds what may have a colour."""
@@ -363,7 +353,6 @@ def coloured(text: str, language: str) -> Markup:
 
 
 def _pieces(text: str, syntax: _Syntax) -> Iterator[tuple[int, int, str]]:
-    """Yield the start, the end and the class of each piece that has a colour."""
     pattern, keywords = _compiled(syntax)
     name_at = -1  # where a keyword says that a name is defined
     for found in pattern.finditer(text):

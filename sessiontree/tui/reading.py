@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, NamedTuple
 
 from sessiontree.core.entry import moment_of
-from sessiontree.core.message import indented_text
 from sessiontree.text.columns import wrapped
 from sessiontree.tui import reader as actions
 from sessiontree.tui.drawing import Line, Span, beside, text_of
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
-from sessiontree.views.parts import Part
+from sessiontree.views.parts import Part, text_of_part
 from sessiontree.views.rows import ReadEntry, read_turn
 from sessiontree.views.turns import Turn
 
@@ -71,10 +69,10 @@ def _heading(entry: ReadEntry, width: int) -> Line:
 def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
     """The lines of a part; of a long one that is folded, the first lines and how many more."""
     role = "failure" if part.failed else _ROLES.get(part.kind, "")
-    text = text_in(part).rstrip()
+    text = text_of_part(part).rstrip()
     if part.kind == "thinking" and not is_open:
         start = " ".join(text[: 4 * width].split())
-        return [[Span(_INDENT), Span(f"▸ thinking: {start}", role)]]
+        return [[Span(_INDENT), Span(f"▸ {start}", role)]]
     lines = wrapped(text or "(empty)", width)
     if part.kind == "text" or is_open or len(lines) <= _OPEN + 1:
         return [[Span(_INDENT), Span(line, role)] for line in lines]
@@ -83,30 +81,6 @@ def part_lines(part: Part, width: int, *, is_open: bool) -> list[Line]:
         *([Span(_INDENT), Span(line, role)] for line in lines[:_OPEN]),
         [Span(_INDENT), Span(more, "branch")],
     ]
-
-
-def text_in(part: Part) -> str:
-    """The text of a part, whole."""
-    if part.call is not None:
-        text = "\n".join(_arguments(part.call.arguments))
-        gap = "\n" if "\n" in text else " "
-        return f"{part.call.name}{gap}{text}"
-    said = {
-        "thinking": part.text or "(only the provider can read it)",
-        "media": f"[{part.text}]",
-        "broken": f"this message broke off. {part.text}",
-        "shell": f"$ {part.text}",
-        "other": indented_text(part.block),
-    }.get(part.kind, part.text)
-    return "\n".join(filter(None, [said, *map(text_in, part.pieces)]))
-
-
-def _arguments(arguments: Any) -> Iterator[str]:
-    if isinstance(arguments, Mapping):
-        for key, value in arguments.items():
-            yield f"{key}: {value if isinstance(value, str) else indented_text(value)}"
-    elif arguments is not None:
-        yield arguments if isinstance(arguments, str) else indented_text(arguments)
 
 
 class ReadingView(View, inherit_bindings=False):
@@ -227,7 +201,7 @@ class ReadingView(View, inherit_bindings=False):
             (n, p)
             for n, entry in enumerate(self._entries)
             for p, part in enumerate(entry.parts)
-            if self._words and self._words in text_in(part).casefold()
+            if self._words and self._words in text_of_part(part).casefold()
         }
         self._lay_out()
         if self._words and not self._matches:
@@ -276,7 +250,7 @@ class ReadingView(View, inherit_bindings=False):
 
     def action_copy(self) -> None:
         if (entry := self.entry) is not None:
-            self.app.copy_to_clipboard("\n".join(map(text_in, entry.parts)))
+            self.app.copy_to_clipboard("\n".join(map(text_of_part, entry.parts)))
             self.tell(f"copied the text of {entry.uuid[:8]}, as far as the terminal allows it")
 
 

@@ -1,13 +1,8 @@
-"""A path as Markdown.
+"""The path to an entry as Markdown for people to read.
 
-Markdown: texts made safe to put into a document.
-
-Passages: the content of an entry for people to read, each part as Markdown. An `AnswerParts`
-collects the parts of an assistant's answer, each call's result below the call.
-
-A transcript: the path to an entry as Markdown for people to read. All messages of the path are in
-it, also those that a compaction or an edit took from the context. The result of a call is below the
-call, wherever on the path it is. What is not shown is counted at the end.
+All messages of the path are in it, also those that a compaction or an edit took from the context.
+The result of a call is below the call, wherever on the path it is. What is not shown is counted at
+the end.
 
 Invariants:
 
@@ -17,7 +12,6 @@ Invariants:
   viewer: an image becomes a link. A viewer that loads an image tells its server who reads the text,
   and when.
 - The same session gives the same text.
-- Content opens no heading of the transcript and ends none of its parts (`views.markdown`).
 - One entry at a time is in memory, beside those that wait for a result and the handles resolved
   ahead.
 """
@@ -37,7 +31,7 @@ from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
 from sessiontree.core.display import printable
-from sessiontree.core.entry import HEADER, MARKERS, Entry
+from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import IMAGES, base_type, left_out
@@ -48,7 +42,6 @@ from sessiontree.core.message import (
     indented_text,
     is_generated,
     is_typed_command,
-    kind_of,
     most_blocks,
     result_ids,
     role_of,
@@ -58,8 +51,9 @@ from sessiontree.core.message import (
 from sessiontree.engine.cursor import Cursor
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.storage.place import is_address
+from sessiontree.text.amounts import counted
 from sessiontree.text.preview import size_in_short
-from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments
+from sessiontree.views.parts import Part, note_of, parts, parts_of, split_arguments, title_of
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -189,12 +183,10 @@ def _changed_outside_code(text: str, change: Callable[[str], str]) -> str:
 
 
 def _without_tags(text: str) -> str:
-    """Text without code, its tags escaped."""
     return _TAG.sub(r"\\<", text)
 
 
 def _linked(text: str) -> str:
-    """The same with its images as links; one without a name gets one."""
     shown = _without_tags(text)
     return _IMAGE.sub(lambda found: f"{found[1]}[image]" if found[2] else f"{found[1]}[", shown)
 
@@ -262,9 +254,9 @@ def passage(part: Part, *, quoted: bool = False, images: bool = False, name: str
         case "text" | "refusal":
             return prose(part.text, images=images)
         case "thinking" if part.text:
-            return folded("Thinking", quote(prose(part.text, images=images)))
+            return folded(title_of(part), quote(prose(part.text, images=images)))
         case "thinking":
-            return "*Thinking that only the provider can read.*"
+            return f"*{title_of(part)}.*"
         case "result":
             return _result(part, name)
         case "shell":
@@ -272,12 +264,11 @@ def passage(part: Part, *, quoted: bool = False, images: bool = False, name: str
         case "media":
             return f"*[{inline(part.text)}]*"
         case "error":
-            return f"*The answer failed:* {code(part.text)}"
+            return f"*{title_of(part)}:* {code(part.text)}"
         case "broken":
             cause = inline(part.text) or ("" if "stopReason" in part.block else "it has no end")
-            return f"*This message broke off{cause and ': '}{cause}.*"
-    title = inline(kind_of(part.block) or "something")
-    return f"*{title}:*\n\n{block(indented_text(part.block), 'json')}"
+            return f"*{title_of(part)}{cause and ': '}{cause}.*"
+    return f"*{inline(title_of(part))}:*\n\n{block(indented_text(part.block), 'json')}"
 
 
 def _arguments(arguments: Any) -> Iterator[str]:
@@ -292,7 +283,7 @@ def _arguments(arguments: Any) -> Iterator[str]:
 
 
 def _result(part: Part, name: str = "") -> str:
-    title = ("Error" if part.failed else "Result") + (f" of {inline(name)}" if name else "")
+    title = title_of(part) + (f" of {inline(name)}" if name else "")
     texts = [piece.text for piece in part.pieces if piece.kind == "text"]
     others = [passage(piece) for piece in part.pieces if piece.kind != "text"]
     text = "\n".join(texts)
@@ -306,7 +297,6 @@ def _result(part: Part, name: str = "") -> str:
 
 
 def _ran(part: Part) -> str:
-    """A command that a user ran, and its output."""
     found = [block(f"$ {part.text}", "sh")]
     if part.pieces:
         found.append(_result(part))
@@ -375,7 +365,6 @@ _TITLE: Final = 80  # characters
 _MODEL_WITHIN: Final = 500  # how many of the last entries are searched for the model in use
 _HANDLES_AT_ONCE: Final = 1000  # entries
 _MOST_WARNINGS: Final = 1000  # at the end; in the text, a placeholder stands in each place
-_PIECES: Final = ("block", "message_end")
 
 
 def transcript(
@@ -389,10 +378,9 @@ def transcript(
     """See `Session.to_markdown`."""
     if redaction is not None:
         redaction.know_homes_of(cursor.reader.header)
+    made = _MarkdownTranscript(cursor, leaf, redaction, beside, remote_images=remote_images)
     before = ""
-    for part in _MarkdownTranscript(
-        cursor, leaf, redaction, beside, remote_images=remote_images
-    ).parts():
+    for part in made.parts():
         if part.strip():
             yield f"{before}{part}\n"
             before = "\n"
@@ -519,16 +507,14 @@ class _MarkdownTranscript:
         return masked
 
     def _whole(self, entry: Entry) -> dict[str, Any]:
-        whole = dict(self._contents.whole(entry).body)
-        whole.pop("spilled", None)
-        whole.pop("crc", None)
-        return whole
+        body = self._contents.whole(entry).body
+        return {key: body[key] for key in body if key not in ("spilled", "crc")}
 
     def _masked(self, value: Any, uuid: str | None) -> Any:
         return value if self._redaction is None else self._redaction.value(value, uuid)
 
     def _entry(self, entry: Entry) -> Iterator[str]:
-        if entry.type in _PIECES:
+        if entry.type in PIECES:
             if self._pieces and self._pieces[0].get("messageUuid") != entry.get("messageUuid"):
                 yield from self._pieces_message()
             self._pieces.append(entry)
@@ -591,18 +577,13 @@ class _MarkdownTranscript:
         passages = self._quoted(others)
         if role in ("system", "developer"):
             passages = [folded("Prompt", "\n\n".join(passages))]
-        is_of_program = role == "user" and not results and self._is_of_program(message, entry)
-        who = "Program" if is_of_program else speaker(message)
+        is_generated_user = role == "user" and not results and is_generated(entry.body)
+        is_program = is_generated_user and not is_typed_command(message)
+        who = "Program" if is_program else speaker(message)
         yield from self._section(who, entry, *passages)
 
     def _quoted(self, found: Iterable[Part]) -> list[str]:
         return [passage(part, quoted=True, images=self._images) for part in found]
-
-    def _is_of_program(self, message: Message, entry: Entry) -> bool:
-        """Whether the program wrote a message in the user's name, not for a command of the user."""
-        metadata = entry.get("metadata")
-        is_meta = isinstance(metadata, dict) and metadata.get("isMeta") is True
-        return is_meta and not is_typed_command(message)
 
     def _section(self, speaker: str, entry: Entry, *parts: str) -> Iterator[str]:
         yield from self._apart(*self._heading(speaker, entry), *parts)
@@ -694,7 +675,6 @@ class _MarkdownTranscript:
         return any(last.get(id, 0) > self._place for id in self._pending.open)
 
     def _results_in(self, row: int) -> list[str]:
-        """The ids of the calls whose results an entry has."""
         entry = self._reader.entry_at(row)
         message: Any = entry.message_as_stored
         if is_handle_of_message(entry):
@@ -702,12 +682,10 @@ class _MarkdownTranscript:
         return result_ids(message) if isinstance(message, Mapping) else []
 
     def _close_answer(self) -> Iterator[str]:
-        """The answer that waited for results, with those that came."""
         answer, self._pending = self._pending, AnswerParts()
         yield from answer.parts()
 
     def _branches(self, row: int, following: int) -> Iterator[str]:
-        """Notices of the branches that leave the path below an entry."""
         tree = self._tree
         others = [child for child in tree.children(row) if child != following]
         if not others or following == NO_ROW:
@@ -725,7 +703,7 @@ class _MarkdownTranscript:
         message = fields.get("message")
         text = text_of(message) if isinstance(message, Mapping) else fields.get("summary")
         start = " ".join(plain(text).split())[:60] if isinstance(text, str) else ""
-        count = f"{len(below):,} {'entry' if len(below) == 1 else 'entries'}"
+        count = counted(len(below), "entry", "entries")
         lane = f" on lane {code(self._text(first.lane))}" if first.lane else ""
         preview = f": {inline(start)}" if start else ""
         uuid = code(self._text(first.uuid)[:8])

@@ -202,6 +202,20 @@ def _short(uuid: Any) -> str:
     return str(uuid or "")[:8]
 
 
+def title_of(part: Part) -> str:
+    """What a part is, in words for before its text, or instead of it."""
+    match part.kind:
+        case "thinking":
+            return "Thinking" if part.text else "Thinking that only the provider can read"
+        case "result" | "shell":
+            return "Error" if part.failed else "Result"
+        case "error":
+            return "The answer failed"
+        case "broken":
+            return "This message broke off"
+    return kind_of(part.block) or "something"
+
+
 def split_arguments(arguments: Any) -> tuple[dict[str, str], Any]:
     """The arguments of a call that have several lines, by name, and all others; None for none."""
     if not isinstance(arguments, Mapping):
@@ -213,29 +227,45 @@ def split_arguments(arguments: Any) -> tuple[dict[str, str], Any]:
 
 def text_of_message(message: Message) -> str:
     """The text of a message, with its calls and results in short."""
-    return _joined(map(_in_short, parts(message)))
+    return _joined(text_of_part(part, in_short=True) for part in parts(message))
 
 
 def text_of_entry(entry: Entry, message: Message | None = None) -> str:
     """The text of an entry, or else its preview; `message` is what a handle resolves to."""
     keys = {key: entry.get(key) for key in ("message", "block", "summary", "content")}
     given = {key: value for key, value in keys.items() if isinstance(value, dict | list | str)}
-    found = parts_of(given, message)
-    return _joined(map(_in_short, found)) or preview(entry)
+    found = (text_of_part(part, in_short=True) for part in parts_of(given, message))
+    return _joined(found) or preview(entry)
 
 
 def _joined(texts: Iterable[str]) -> str:
     return "\n".join(text.rstrip() for text in texts if text.strip())
 
 
-def _in_short(part: Part) -> str:
+def text_of_part(part: Part, *, in_short: bool = False) -> str:
+    """The text of a part, whole or with its calls, and what is not text, in short."""
     if part.call is not None:
-        return call_preview(part.call)
+        return call_preview(part.call) if in_short else _text_of_call(part.call)
+    is_sealed = part.kind == "thinking" and not (part.text or in_short)
     said = {
-        "thinking": f"(thinking) {part.text}",
+        "thinking": f"({title_of(part)})" if is_sealed else f"(thinking) {part.text}",
         "media": f"[{part.text}]",
         "broken": f"(broke off) {part.text}",
         "shell": f"$ {part.text}",
-        "other": f"[{kind_of(part.block) or 'something'}]",
+        "other": f"[{title_of(part)}]" if in_short else indented_text(part.block),
     }.get(part.kind, part.text)
-    return _joined([said, *map(_in_short, part.pieces)])
+    return _joined([said, *(text_of_part(piece, in_short=in_short) for piece in part.pieces)])
+
+
+def _text_of_call(call: ToolCall) -> str:
+    text = "\n".join(_arguments(call.arguments))
+    gap = "\n" if "\n" in text else " "
+    return f"{call.name}{gap}{text}"
+
+
+def _arguments(arguments: Any) -> Iterator[str]:
+    if isinstance(arguments, Mapping):
+        for key, value in arguments.items():
+            yield f"{key}: {value if isinstance(value, str) else indented_text(value)}"
+    elif arguments is not None:
+        yield arguments if isinstance(arguments, str) else indented_text(arguments)

@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from sessiontree.core.display import one_line
-from sessiontree.text.amounts import dollars, in_short, lasting
+from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.text.columns import columns_of, cut_start
 from sessiontree.views.turns import Turn
 from sessiontree.views.work import Outcome, Work
@@ -67,7 +67,9 @@ _PASTED: Final = re.compile(
 _NAME: Final = 16  # columns of the name of a pasted path
 
 
-def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Phrase]:
+def work_parts(
+    work: Work, *, tools: int = 0, files: int = 0, words: bool = True, cost: bool = True
+) -> list[Phrase]:
     """What was done, in parts.
 
     At most so many tools and changed files are named; with `words`, units are written out.
@@ -76,7 +78,7 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Phras
     if often := work.interruptions - work.stopped:
         parts.append(Phrase(_went_on(often, words=words), weight=4))
     if count := sum(work.calls.values()):
-        parts.append(Phrase(f"{count:,} {'call' if count == 1 else 'calls'}{_tools(work, tools)}"))
+        parts.append(Phrase(counted(count, "call") + _tools(work, tools)))
     if work.failed:
         parts.append(Phrase(f"{work.failed:,} failed", "failure", 8))
     if work.refused:
@@ -87,7 +89,7 @@ def work_parts(work: Work, *, tools: int, files: int, words: bool) -> list[Phras
         parts.append(Phrase(_files(work, files, words=words), weight=4))
     if work.tokens:
         parts.append(Phrase(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
-    if work.usage.cost:
+    if cost and work.usage.cost:
         parts.append(Phrase(dollars(work.usage.cost), weight=2))
     if (seconds := work.seconds) is not None and seconds >= 1:
         parts.append(Phrase(lasting(seconds), weight=3))
@@ -106,6 +108,12 @@ def outcome_parts(turn: Turn) -> list[Phrase]:
         return []
     _, role, _ = _OUTCOMES[turn.outcome]
     return [Phrase(turn.outcome, role)]
+
+
+def prompts_in(turns: Sequence[Turn]) -> list[Phrase]:
+    """How many prompts turns have, and how many turns ended without an answer."""
+    prompts = sum(turn.prompt is not None for turn in turns)
+    return [Phrase(counted(prompts, "prompt")), *outcomes_in(turns)]
 
 
 def outcomes_in(turns: Iterable[Turn]) -> list[Phrase]:
@@ -129,7 +137,7 @@ def _tools(work: Work, most: int) -> str:
 
 def _files(work: Work, most: int, *, words: bool) -> str:
     count = len(work.changed) or len(work.files)
-    files = f"{count:,} {'file' if count == 1 else 'files'}"
+    files = counted(count, "file")
     if not work.changed:
         return f"{files} read" if words else f"{count:,} read"
     if not most:

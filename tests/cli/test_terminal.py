@@ -25,20 +25,6 @@ def both_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
-    [
-        ((0, "entry", "entries"), "0 entries"),
-        ((1, "entry", "entries"), "1 entry"),
-        ((1_024, "entry", "entries"), "1,024 entries"),
-        ((1, "blob"), "1 blob"),
-        ((2, "blob"), "2 blobs"),
-    ],
-)
-def test_a_number_has_its_noun(given: tuple[int, str], told: str) -> None:
-    assert terminal.counted(*given) == told
-
-
-@pytest.mark.parametrize(
     ("uuid", "told"), [("1234567", "1234567"), ("12345678", "12345678"), ("123456789", "12345678")]
 )
 def test_a_uuid_is_shown_by_its_first_eight_characters(uuid: str, told: str) -> None:
