@@ -29,6 +29,7 @@ from sessiontree.core.usage import EntryTally, FileCounts, Tally
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
 from sessiontree.errors import SessionTreeError, TooMuchError
 from sessiontree.library.listing import SessionInfo, moment
+from sessiontree.library.root import cache_folder
 from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of
@@ -134,6 +135,14 @@ class Counter:
 
 
 _decode: Final = msgspec.msgpack.Decoder(dict[str, _KeptCounts]).decode
+
+
+def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
+    """The facts of sessions with their counts, as far as `Counter` counts them at once."""
+    counter = Counter(cache_folder(), report)
+    found = [with_counts(*each) for each in counter.counted(sessions)]
+    counter.save()
+    return found
 
 
 def with_counts(one: SessionInfo, counts: FileCounts | None) -> SessionInfo:

@@ -22,7 +22,7 @@ from sessiontree.library.listing import SessionInfo, facts_of, moment
 from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
 from sessiontree.library.one import opened_by_ends
 from sessiontree.session import Session
-from sessiontree.text.amounts import ago, briefly_ago, dollars, in_short
+from sessiontree.text.amounts import ago, briefly_ago, counted, dollars, in_short
 from sessiontree.text.columns import CODES, columns_of, cut, filled, wrapped
 from sessiontree.text.preview import size_in_short
 from sessiontree.tui.frame import write
@@ -72,8 +72,6 @@ def beside(left: Line, right: Line, width: int) -> list[Span]:
 
 
 _LONGEST: Final = 400
-_WIDE: Final = 100  # columns from which on the project and the turns are shown
-_PROMPT_LINES: Final = 3
 
 
 def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
@@ -87,7 +85,7 @@ def session_line(one: SessionInfo, width: int, now: datetime) -> Line:
     ]
     note = note_of(one, {})
     right = [Span(f"{note}  ", "label")] if note else []
-    if width >= _WIDE:
+    if width >= 100:
         right.append(Span(f"{filled(folder_of(one), 16)}  ", "dim"))
         right.append(Span("      " if one.turns is None else f"{one.turns:>4,} t", "dim"))
     right.append(Span(f"{dollars(one.cost) if one.cost else '':>8}", "number"))
@@ -104,7 +102,7 @@ def preview_lines(one: SessionInfo, width: int, now: datetime) -> list[Line]:
     """The facts of a session, and its first prompt."""
     facts = [agent_of(one), model_of(one), size_in_short(one.bytes), short_id(one.id)]
     if one.turns is not None:
-        facts.insert(2, f"{one.turns:,} {'turn' if one.turns == 1 else 'turns'}")
+        facts.insert(2, counted(one.turns, "turn"))
     if one.cost:
         facts.insert(3, dollars(one.cost))
     past = ago(now.timestamp() - moment(one.modified))
@@ -113,7 +111,7 @@ def preview_lines(one: SessionInfo, width: int, now: datetime) -> list[Line]:
         [Span(" · ".join([*filter(None, facts), past]), "dim")],
         [Span(one.cwd or "(no directory)", "dim")],
     ]
-    asked = wrapped(one_line(one.first_message or "", _LONGEST), width)[:_PROMPT_LINES]
+    asked = wrapped(one_line(one.first_message or "", _LONGEST), width)[:3]
     return [*lines, *([Span(line)] for line in asked if line)]
 
 
@@ -130,33 +128,29 @@ def _known(one: SessionInfo) -> str:
 
 def title_lines(count: int, among: int, words: str, order: str) -> tuple[Line, Line]:
     """The title of the list: how many sessions, and which."""
-    found = f"{count:,} of {among:,}" if words else f"{among:,}"
-    noun = "session" if among == 1 else "sessions"
-    return [Span(f"sessiontree · {found} {noun}")], [Span(f"by {order}")]
+    found = f"{count:,} of {counted(among, 'session')}" if words else counted(among, "session")
+    return [Span(f"sessiontree · {found}")], [Span(f"by {order}")]
 
 
-_LEAST_WORK: Final = 24
 _MOST_INDENTED: Final = 8
 
 
 class OutlineRow(NamedTuple):
-    """A row of the outline.
-
-    Attributes:
-        kind: what the row shows.
-        turn: the place of its turn.
-        level: how many branches and subagents it is inside of.
-        key: names what folds here; None where nothing does.
-        inside: the number of turns that are folded here.
-        item: the place of the event or the subagent in its turn.
-    """
+    """A row of the outline."""
 
     kind: Literal["turn", "event", "subagent"]
     turn: int
     level: int = 0
+    """How many branches and subagents it is inside of."""
+
     key: str | None = None
+    """What folds here."""
+
     inside: int = 0
+    """The number of turns that are folded here."""
+
     item: int = 0
+    """The place of the event or the subagent in its turn."""
 
     @property
     def starts(self) -> bool:
@@ -191,7 +185,6 @@ def rows_of(
 
 
 def _rows_below(turn: Turn, row: OutlineRow, opened: Collection[str]) -> Iterator[OutlineRow]:
-    """The rows of the events and the subagents of a turn."""
     for item, event in enumerate(turn.events):
         if event.kind in EVENTS:
             yield OutlineRow("event", row.turn, row.level, item=item)
@@ -229,7 +222,7 @@ def _turn(outline: SessionOutline, turn: Turn, row: OutlineRow, indent: Span, wi
     left = [indent, Span(mark + " ", "here" if turn.current else "dim")]
     left.append(Span(f"{number:<3} ", "number"))
     if row.inside:
-        left.append(Span(f"▸ {row.inside:,} {'turn' if row.inside == 1 else 'turns'} ", "branch"))
+        left.append(Span(f"▸ {counted(row.inside, 'turn')} ", "branch"))
     left += [Span(f"({name}) ", "branch") for name in turn.names]
     left += [Span(f"[{label}] ", "label") for _, label in turn.labels]
     if is_here:
@@ -238,7 +231,7 @@ def _turn(outline: SessionOutline, turn: Turn, row: OutlineRow, indent: Span, wi
     if turn.answer and turn.prompt is not None:
         left.append(Span(f"  → {told_in(turn)}", "dim"))
     right = []
-    for part in work_in(turn.work, max(_LEAST_WORK, width // 3), outcome_parts(turn)):
+    for part in work_in(turn.work, max(24, width // 3), outcome_parts(turn)):
         right += [Span(" · ", "dim"), Span(part.text, part.role or "dim")]
     moment = moment_of(turn.work.started)
     clock = "" if moment is None else moment.astimezone().strftime("%H:%M")
@@ -260,16 +253,13 @@ def _subagent(agent: Subagent, row: OutlineRow) -> list[Span]:
     return [*found, Span(f": {agent.task}"), Span("  " + " · ".join(parts), "dim")]
 
 
-_MOST_ROWS: Final = 500
-
-
 def draw_list(sessions: Sequence[SessionInfo], order: str) -> None:
     """Draw the list as the browser is going to draw it."""
     width, height = os.get_terminal_size()
     now = datetime.now(UTC)
     title, _ = title_lines(len(sessions), len(sessions), "", order)
     rows = [row(1, [Span(filled_to(title, width), "bar")])]
-    for number, one in enumerate(sessions[: min(height - 3, _MOST_ROWS)], 3):
+    for number, one in enumerate(sessions[: height - 3], 3):
         rows.append(row(number, fitted(session_line(one, width, now), width)))
     write("".join(rows))
 

@@ -14,7 +14,6 @@ from typing import Final
 
 _OTHER_SCREEN: Final = "\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J"
 _OWN_SCREEN: Final = "\x1b[?25h\x1b[?1049l"
-_TITLE: Final = "\x1b[7msessiontree · reading …\x1b[0m"
 
 
 @contextmanager
@@ -26,7 +25,7 @@ def first_frame() -> Iterator[None]:
     quiet[3] &= ~(termios.ECHO | termios.ICANON)
     try:
         termios.tcsetattr(sys.stdin.fileno(), termios.TCSANOW, quiet)
-        write(_OTHER_SCREEN + _TITLE)
+        write(_OTHER_SCREEN + "\x1b[7msessiontree · reading …\x1b[0m")
         yield
     finally:
         with suppress(OSError):

@@ -23,17 +23,12 @@ from sessiontree.tui.view import View
 
 
 class Resume(NamedTuple):
-    """What to do when the browser has ended.
-
-    Attributes:
-        file: the session.
-        agent: the agent that goes on with it.
-        runs: whether to run the command, and not only to print it.
-    """
+    """A session to resume in an agent when the browser has ended."""
 
     file: str
     agent: str
     runs: bool
+    """Whether to run the command, and not only to print it."""
 
 
 def ask_to_resume(view: View, file: str, *, runs: bool) -> None:

@@ -90,13 +90,7 @@ class PreviewLines(Widget):
 
 
 class Lines(Widget):
-    """Lines with a cursor on one of them.
-
-    Attributes:
-        count: the number of lines.
-        at: the line with the cursor.
-        top: the first line on the screen.
-    """
+    """`count` lines from `top` on, with a cursor on the line `at`."""
 
     DEFAULT_CSS = "Lines { height: 1fr; }"
 

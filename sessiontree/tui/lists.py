@@ -1,17 +1,9 @@
-"""What a search found, labels, turns by cost, and the costs of sessions.
-
-What the sessions of the list cost, by day, project, model and agent.
-
-What a search found; Enter opens the entry in its session.
-
-Lists of places in a session: its labels, and its turns by cost. Enter gives the entry.
-"""
+"""The lists of the browser: hits of a search, labels, turns by cost, and costs of sessions."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from itertools import islice
 from typing import Any, ClassVar, Final
 
@@ -31,9 +23,9 @@ from sessiontree.library.spending import (
     SpendingSum,
     spendings_of,
 )
-from sessiontree.text.amounts import dollars, in_short
+from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.text.columns import cut, filled
-from sessiontree.text.pattern import Pattern
+from sessiontree.text.pattern import query
 from sessiontree.tui.drawing import Line, Span
 from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key, listing
@@ -41,9 +33,6 @@ from sessiontree.views.costs import HOW_TO_GET, Prices, TurnCost, costs_of_turns
 from sessiontree.views.tree import Label
 from sessiontree.views.turns import SessionOutline
 from sessiontree.views.words import asked_in
-
-_MOST: Final = 1000
-_AT_ONCE: Final = 50
 
 
 class HitsView(View, inherit_bindings=False):
@@ -68,7 +57,7 @@ class HitsView(View, inherit_bindings=False):
     async def _search(self) -> None:
         found = await self.tried(asyncio.to_thread(self._started))
         while found is not None and not self._is_left:
-            more = await self.tried(asyncio.to_thread(lambda: list(islice(found, _AT_ONCE))))
+            more = await self.tried(asyncio.to_thread(lambda: list(islice(found, 50))))
             if not more:
                 break
             self._hits += more
@@ -80,27 +69,24 @@ class HitsView(View, inherit_bindings=False):
             self.tell(f"nothing matches {self._words}")
 
     def _started(self) -> Iterator[SearchHit]:
-        pattern = Pattern(self._words, ignore_case=self._words.islower())
-        hits = search(
-            pattern,
+        return search(
+            query(self._words),
             self._files(),
             Wanted(conversation=True),
             self._problems.append,
-            limit=_MOST,
+            limit=1000,
             each=self._check,
         )
-        return _all_of(hits)
 
     def _check(self, number: int) -> None:
         if self._is_left:
             raise InterruptedError
 
     def title_line(self) -> tuple[Line, Line]:
-        count = f"{len(self._hits):,} {'hit' if len(self._hits) == 1 else 'hits'}"
         state = "" if self._is_done else " · searching …"
         if self._problems:
             state += f" · {len(self._problems):,} left out: {self._problems[0]}"
-        return [Span(f"search: {self._words}")], [Span(count + state)]
+        return [Span(f"search: {self._words}")], [Span(counted(len(self._hits), "hit") + state)]
 
     def _line(self, number: int, width: int) -> Line:
         hit = self._hits[number]
@@ -118,11 +104,6 @@ class HitsView(View, inherit_bindings=False):
     def action_choose(self) -> None:
         if self._hits:
             self.dismiss(self._hits[self.lines.at])
-
-
-def _all_of(hits: Any) -> Iterator[SearchHit]:
-    with closing(hits):
-        yield from hits
 
 
 _WIDE: Final = 100  # columns from which on cached tokens are shown
@@ -231,8 +212,6 @@ class CostsView(View, inherit_bindings=False):
 
 
 _UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(no model)"}
-_LONGEST: Final = 400
-_SHOWN_EVERY: Final = 16  # sessions
 
 
 class SpendingView(View, inherit_bindings=False):
@@ -288,7 +267,7 @@ class SpendingView(View, inherit_bindings=False):
         if self._is_left:
             raise InterruptedError
         self._read = number
-        if number % _SHOWN_EVERY == 0:
+        if number % 16 == 0:
             self.app.call_from_thread(self.refresh_title)
 
     def _refill(self) -> None:
@@ -323,7 +302,7 @@ class SpendingView(View, inherit_bindings=False):
         most = max(each.usage.cost + each.estimated for _, each in self._rows)
         cost = row.usage.cost + row.estimated
         used = row.usage
-        shown = one_line(name, _LONGEST) if name else _UNKNOWN.get(self._by, "")
+        shown = one_line(name, 400) if name else _UNKNOWN.get(self._by, "")
         wide = width // 3
         pieces = [
             Span(filled(cut(shown, wide), wide) + "  "),

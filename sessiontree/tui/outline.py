@@ -124,7 +124,6 @@ class OutlineView(View, inherit_bindings=False):
 
     @property
     def _reading(self) -> FileReader:
-        """What reads the turns that are shown."""
         return self.reader if self.outline is not None else self._early or self.reader
 
     def _show_progress(self, done: int, size: int) -> None:

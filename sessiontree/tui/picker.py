@@ -1,9 +1,4 @@
-"""The browser and its list of sessions.
-
-The list of all sessions: typing filters it, Enter opens one.
-
-The browser: its first view, and what it gives back when it ends.
-"""
+"""The browser and its list of sessions: typing filters the list, Enter opens one."""
 
 from __future__ import annotations
 
@@ -17,11 +12,9 @@ from textual import events
 from textual.app import App, ComposeResult
 from textual.binding import Binding
 
-from sessiontree.library.counts import Counter, with_counts
+from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
-from sessiontree.library.root import cache_folder
-from sessiontree.storage.names import Report
 from sessiontree.tui import reader
 from sessiontree.tui.drawing import Line, Span, matching, preview_lines, session_line, title_lines
 from sessiontree.tui.leaving import Resume, Viewing, ask_to_resume
@@ -162,7 +155,7 @@ class Picker(View, inherit_bindings=False):
     async def _count(self) -> None:
         """Count the turns and the costs of the newest sessions, as `ls` does."""
         problems: list[str] = []
-        counted = await self.tried(asyncio.to_thread(_counted, list(self._all), problems.append))
+        counted = await self.tried(asyncio.to_thread(all_counted, list(self._all), problems.append))
         known = {one.file: one for one in counted or ()}
         self._all = [known.get(one.file, one) for one in self._all]
         self._refill(self.lines.at)
@@ -171,8 +164,6 @@ class Picker(View, inherit_bindings=False):
 
     def action_choose(self) -> None:
         if (one := self.chosen) is not None:
-            from sessiontree.tui.outline import OutlineView
-
             self.app.push_screen(OutlineView(one.file), self._came_back)
 
     def _came_back(self, has_written: Any) -> None:
@@ -194,8 +185,6 @@ class Picker(View, inherit_bindings=False):
 
     def _open_hit(self, hit: Any) -> None:
         if hit is not None:
-            from sessiontree.tui.outline import OutlineView
-
             self.app.push_screen(OutlineView(hit.file, hit.ref), self._came_back)
 
     def action_costs(self) -> None:
@@ -229,13 +218,6 @@ def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:
     if order == _BY_COST:
         return sorted(sessions, key=lambda one: one.cost or 0.0, reverse=True)
     return in_order(sessions, next(each for each in ORDERS if each == order))
-
-
-def _counted(sessions: list[SessionInfo], report: Report) -> list[SessionInfo]:
-    counter = Counter(cache_folder(), report)
-    found = [with_counts(*each) for each in counter.counted(sessions)]
-    counter.save()
-    return found
 
 
 class Browser(App[Resume]):

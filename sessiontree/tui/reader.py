@@ -1,10 +1,7 @@
-"""One session, read in a thread of its own, and what keys write to it.
+"""One session, read in a thread of its own so that no key waits for the disk; what keys write.
 
-One session, read in a thread of its own, so that no key waits for the disk.
-
-What keys write: each opens the session to write, does one thing, and closes it. Each function
-returns what to tell. Invariants: a function raises before it writes anything, or what it says is
-done; no file is ever replaced.
+A function that writes opens the session to write, does one thing, closes it, and returns what to
+show. It raises before it writes anything, or what it says is done; no file is ever replaced.
 
 Invariants: the session is opened read-only, with the first question, and used in that thread alone;
 a reader that is closed gives up what it reads.
@@ -29,8 +26,6 @@ from sessiontree.storage.place import whole_path
 from sessiontree.store import Store
 
 T = TypeVar("T")
-
-
 Opening = Callable[[str], Session | None]
 """Opens a file; None if it does not give a session."""
 
@@ -109,9 +104,6 @@ class FileReader:
             self._session.close()
 
 
-_SHORT = 8
-
-
 def branch(file: str, uuid: str) -> str:
     """Go on from an entry, in the same file."""
     session, _ = open_to_write(file, MAIN)
@@ -156,4 +148,4 @@ def trash(file: str) -> str:
 
 
 def _named(uuid: str) -> str:
-    return one_line(uuid, 100)[:_SHORT]
+    return one_line(uuid, 100)[:8]

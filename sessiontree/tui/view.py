@@ -19,12 +19,7 @@ from sessiontree.tui.reader import Ended
 
 T = TypeVar("T")
 
-_LONGEST: Final = 1000
-_MOST_LINES: Final = 6
-
 _NAMES: Final = {"question_mark": "?", "slash": "/", "dollar_sign": "$", "left_square_bracket": "["}
-_COLUMNS: Final = 16
-
 _NEXT = {
     "import": "import the session first; 'sessiontree import' makes a copy that you can change",
     "repair": "'sessiontree repair' repairs what needs no guessing",
@@ -112,7 +107,7 @@ class View(Screen[Any], inherit_bindings=False):
 
     def tell(self, text: str, role: str = "title") -> None:
         """Show a message until the next key, on as many lines as it needs."""
-        lines = wrapped(one_line(text, _LONGEST), self.size.width)[:_MOST_LINES]
+        lines = wrapped(one_line(text, 1000), self.size.width)[:6]
         foot = self.query_one("#foot", PreviewLines)
         foot.styles.height = len(lines)
         foot.show(lambda width: [[Span(line, role)] for line in lines])
@@ -216,4 +211,4 @@ class Keys(View):
 
     def _line(self, number: int, width: int) -> Line:
         keys, does = self._rows[number]
-        return [Span(filled(keys, _COLUMNS), "number"), Span(does)]
+        return [Span(filled(keys, 16), "number"), Span(does)]

@@ -1,9 +1,4 @@
-"""The routes of the live view, and the commands to copy.
-
-The application: the list, sessions, and their news. Each route takes ids, and no paths.
-
-Commands to copy, which go on from an entry of a session.
-"""
+"""The routes of the live view: the list, sessions, and their news. They take ids, never paths."""
 
 from __future__ import annotations
 
@@ -46,7 +41,7 @@ ENTRY = "{uuid}"
 
 
 def commands_for(one: SessionInfo) -> list[dict[str, str]]:
-    """The commands, each with what it does. Another agent's file is never written."""
+    """The commands to copy, each with what it does. None writes another agent's file."""
     path = whole_path(one.file)
     if any(not character.isprintable() for character in path):
         return []
@@ -68,17 +63,11 @@ _ABOVE: Final = "../../"
 """The list, as a page about a session links to it."""
 
 Handler = Callable[[Request], Awaitable[Response]]
-
-
 Made = TypeVar("Made")
 
 
 class App:
-    """Answers requests that came in.
-
-    Args:
-        sessions: the list.
-    """
+    """Answers requests that came in."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -207,7 +196,6 @@ class App:
         make: Callable[..., dict[str, Any]],
         *values: object,
     ) -> Response:
-        """A page about a session, whose values a thread makes."""
         try:
             found = await asyncio.to_thread(_freed, make, *values)
         except (SessionTreeError, OSError) as error:
@@ -248,14 +236,10 @@ class App:
 
 
 def _freed(make: Callable[..., Made], *values: object) -> Made:
-    """What a function makes of a session that it opens; the memory of the session is free then.
-
-    An open session has parts that know each other, which only a collection frees.
-    """
     try:
         return make(*values)
     finally:
-        gc.collect()
+        gc.collect()  # an open session has parts that know each other
 
 
 def _event(news: News) -> bytes:

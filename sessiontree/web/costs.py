@@ -93,7 +93,6 @@ def _row(by: By, name: str | None, row: SpendingSum) -> dict[str, Any]:
 
 
 def _across(row: dict[str, Any], most: float) -> ChartBar | None:
-    """The bar of a row of the table."""
     if not most:
         return None
     reported, estimated = (part * _BAR / most for part in row["parts"])
@@ -101,7 +100,6 @@ def _across(row: dict[str, Any], most: float) -> ChartBar | None:
 
 
 def _chart(rows: Sequence[dict[str, Any]], most: float) -> list[ChartBar]:
-    """The bars of days, side by side."""
     if not most:
         return []
     step = _WIDTH / len(rows)
@@ -119,7 +117,6 @@ def _chart(rows: Sequence[dict[str, Any]], most: float) -> list[ChartBar]:
 
 
 def _notes(made: Spending, prices: str | None) -> list[str]:
-    """How the sums were made."""
     notes = ["Reported: the cost that the agent wrote into the session."]
     if prices is None:
         notes.append(

@@ -84,8 +84,6 @@ def with_news(state: PageState, file: str) -> PageState | None:
 
 
 class _Seam(NamedTuple):
-    """Where a page goes on with the page of the end: a turn, an entry and a row of each."""
-
     turn: int
     entry: int
     row: int
@@ -103,7 +101,6 @@ def _last_turn(old: dict[str, Any], found: SessionOutline) -> int | None:
 
 
 def _first_entry(old: dict[str, Any]) -> int:
-    """The first entry of the last turn of the page."""
     first_row = old["turns"][old["here"]][FIRST]
     number = len(old["uuids"])
     while number and old["rowOf"][number - 1] >= first_row:
@@ -145,7 +142,6 @@ def _has_own_row(index: dict[str, Any], entry: int) -> bool:
 
 
 def _end_of_rows(index: dict[str, Any]) -> int:
-    """The number of rows before the changed files and the overview."""
     return len(index["kinds"].rstrip(_OVERVIEW))
 
 

@@ -1,11 +1,4 @@
-"""Answers with their policies: pages, the context of an entry, two branches.
-
-Pages and answers: templates with their scripts and styles, each with its policy.
-
-What the model has at an entry: the exact context, as rows of the page.
-
-Two branches of a session side by side.
-"""
+"""The answers of the view with their policies: pages, an entry's context, two branches."""
 
 from __future__ import annotations
 
@@ -29,7 +22,7 @@ from sessiontree.page.templates import Templates
 from sessiontree.session import Session
 from sessiontree.views.compare import Side
 from sessiontree.views.turns import Turn
-from sessiontree.views.words import asked_in, outcome_parts, outcomes_in, told_in, work_in
+from sessiontree.views.words import asked_in, outcome_parts, prompts_in, told_in, work_in
 
 _NOT_FRAMED: Final = "; frame-ancestors 'none'"
 
@@ -75,7 +68,9 @@ class ViewPages:
                 whole = self._text(template, "", {**first, "rest": each})
                 yield whole.partition(mark)[2].encode("utf-8", "replace")
 
-        return StreamingResponse(parts(), media_type="text/html", headers=_headers(_own_policy()))
+        return StreamingResponse(
+            parts(), media_type="text/html", headers=_headers(policy("", _style(), is_served=True))
+        )
 
     def _text(self, template: str, script: str, values: dict[str, Any]) -> str:
         found = self._environment.get_template(template)
@@ -84,10 +79,6 @@ class ViewPages:
 
 def _style() -> str:
     return page_asset("page.css") + asset("list.css")
-
-
-def _own_policy() -> str:
-    return policy("", _style(), is_served=True)
 
 
 def _headers(allowed: str) -> dict[str, str]:
@@ -111,15 +102,10 @@ def deflated(data: bytes) -> Response:
 
 
 _MOST_MESSAGES: Final = 2000
-_MOST_WARNINGS: Final = 50
 
 
 def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
-    """The values of the page with the context at an entry.
-
-    Raises:
-        SessionTreeError: the session cannot be read, or has no such entry.
-    """
+    """The values of the page with the exact context at an entry, as rows of a page."""
     with Session.open(file, readonly=True) as session:
         entry = session.reader.by_uuid(uuid) or session.entry(uuid)
         context = session.context(entry)
@@ -149,7 +135,7 @@ def seen_at(file: str, uuid: str, templates: Templates) -> dict[str, Any]:
             "of": len(path),
             "before": max(0, len(context.messages) - _MOST_MESSAGES),
             "system": markup.pre(system) if system else None,
-            "warnings": [one_line(text, 300) for text in context.warnings[:_MOST_WARNINGS]],
+            "warnings": [one_line(text, 300) for text in context.warnings[:50]],
             "rows": rows.rows,
         }
 
@@ -161,11 +147,7 @@ _MOST_BRANCHES: Final = 300
 
 
 def branches_of(file: str) -> list[dict[str, Any]]:
-    """The branches of a session as choices, the last ones of very many.
-
-    Raises:
-        SessionTreeError: the session cannot be read.
-    """
+    """The branches of a session as choices, the last ones of very many."""
     with Session.open(file, readonly=True) as session:
         found = session.branches()[-_MOST_BRANCHES:]
     return [
@@ -179,11 +161,7 @@ def branches_of(file: str) -> list[dict[str, Any]]:
 
 
 def compared(file: str, one: str, other: str) -> dict[str, Any]:
-    """The values of the page that compares two entries of a session.
-
-    Raises:
-        SessionTreeError: the session cannot be read, or has no such entry.
-    """
+    """The values of the page that compares two entries of a session."""
     with Session.open(file, readonly=True) as session:
         found = session.compare(one, other)
         leaf = session.leaf.uuid
@@ -197,13 +175,11 @@ def compared(file: str, one: str, other: str) -> dict[str, Any]:
 
 
 def _side(side: Side, leaf: str, both: set[str]) -> dict[str, Any]:
-    prompts = sum(turn.prompt is not None for turn in side.turns)
-    did = [part.text for part in [*outcomes_in(side.turns), *work_in(side.work, _WIDTH)]]
     changed = sorted(side.work.changed, key=lambda path: path not in both)
     return {
         "leaf": side.leaf,
         "is_current": side.leaf == leaf,
-        "did": [f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}", *did],
+        "did": [part.text for part in work_in(side.work, _WIDTH, prompts_in(side.turns))],
         "turns": [
             _turn(turn, is_rest=side.is_rest and place == 0)
             for place, turn in enumerate(side.turns[:_MOST_TURNS])

@@ -168,8 +168,6 @@ class _Application:
 
 
 class _Server(uvicorn.Server):
-    """Ends at once when it is told to, and streams with it."""
-
     def __init__(self, config: uvicorn.Config, application: _Application) -> None:
         super().__init__(config)
         self._application = application
@@ -214,13 +212,11 @@ _REQUEST_SECONDS: Final = 5.0
 
 
 class Connection(H11Protocol):
-    """An HTTP connection.
-
-    Attributes:
-        deadline: the time of the loop at which the next request must be whole.
-    """
+    """An HTTP connection."""
 
     deadline = 0.0
+    """The time of the loop at which the next request must be whole."""
+
     _timer: asyncio.TimerHandle | None = None
 
     @property

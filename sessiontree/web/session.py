@@ -56,11 +56,9 @@ class News(NamedTuple):
 
 
 class Viewed:
-    """A session that pages show; its thread runs until `close`.
+    """A session that pages show; its threads run until `close`.
 
-    Args:
-        file: the session file.
-        loop: the event loop of those who wait for news.
+    Those who wait for news are in the event loop `loop`.
     """
 
     def __init__(self, file: str, loop: asyncio.AbstractEventLoop) -> None:
@@ -140,7 +138,6 @@ class Viewed:
             self._loop.call_soon_threadsafe(wake)
 
     def _watch(self) -> None:
-        """Show what is new at the end, and say that a reading is due."""
         stamps = stamps_of(self.file)
         for _ in self._moments():
             now = stamps_of(self.file)
@@ -159,13 +156,11 @@ class Viewed:
                 self._publish(grown)
 
     def _grown(self, state: PageState) -> PageState | None:
-        """A state with the entries that are new at the end; None if a whole reading tells them."""
         with suppress(Exception):  # as above
             return with_news(state, self.file)
         return None
 
     def _run(self) -> None:
-        """Read the session whole whenever it is due."""
         while self._due.wait() and not self._stop.is_set():
             self._due.clear()
             started = time.monotonic()
@@ -176,7 +171,6 @@ class Viewed:
 
     @property
     def _is_idle(self) -> bool:
-        """Whether nobody sees what would be read."""
         return self._state is not None and not self.watchers
 
     def _read(self) -> None:
@@ -203,7 +197,6 @@ class Viewed:
         self._note(problem)
 
     def _note(self, problem: str) -> None:
-        """Note what keeps the session from being read; empty for nothing."""
         if problem != self._problem:
             with self._alone:
                 self._problem = problem

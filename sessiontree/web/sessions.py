@@ -1,31 +1,24 @@
-"""The list of sessions, each by an id, and its search.
-
-The list of sessions, each by an id that requests name; nothing else can be named.
-
-The search of the texts of the sessions of the list, hit by hit.
-"""
+"""The list of sessions, each by an id, and its search; requests can name nothing else."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import closing
 from hashlib import blake2b
 from typing import Any, Final
 
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, UsageError
-from sessiontree.library.counts import Counter, with_counts
+from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import agent_of, model_of, note_of, title_of
 from sessiontree.library.places import Selection, in_order, sessions_in, without_imports
-from sessiontree.library.root import cache_folder
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.page.index import as_json
-from sessiontree.storage.names import Report
 from sessiontree.text.pattern import query
 
 _TITLE: Final = 200
@@ -39,11 +32,9 @@ def id_of(file: str) -> str:
 
 
 class Sessions:
-    """The sessions in some places, as they were listed last.
+    """The sessions in some folders, files and addresses, as they were listed last.
 
-    Args:
-        places: folders, session files and addresses; one that cannot be reached is a problem, which
-            the page shows beside the sessions of the others.
+    A place that cannot be reached is a problem, which the page shows beside the other sessions.
     """
 
     def __init__(self, places: Sequence[str]) -> None:
@@ -64,7 +55,7 @@ class Sessions:
                 problems.insert(0, str(error))
             found = in_order(without_imports(found), "modified")
             if counted:
-                found = list(_counted(found, problems.append))
+                found = all_counted(found, problems.append)
             self._files = {id_of(one.file): one for one in found}
             self.problems = problems
             self._read_at = time.monotonic()
@@ -84,12 +75,6 @@ class Sessions:
         """The sessions of the list, each with its facts as the page has them."""
         found = self.all()
         return list(zip(found, described(found), strict=True))
-
-
-def _counted(found: Sequence[SessionInfo], report: Report) -> Iterator[SessionInfo]:
-    counter = Counter(cache_folder(), report)
-    yield from (with_counts(*each) for each in counter.counted(found))
-    counter.save()
 
 
 def described(
@@ -115,8 +100,6 @@ def described(
 
 
 _MOST: Final = 1000
-_LONGEST: Final = 500
-"""Characters of what is searched for."""
 
 
 async def hits_in(words: str, sessions: Sequence[SessionInfo]) -> AsyncIterator[bytes]:
@@ -130,7 +113,7 @@ async def hits_in(words: str, sessions: Sequence[SessionInfo]) -> AsyncIterator[
             raise InterruptedError
 
     try:
-        pattern = query(words[:_LONGEST])
+        pattern = query(words[:500])
     except UsageError as error:
         yield _line({"problems": [str(error)]})
         return

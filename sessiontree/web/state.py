@@ -39,17 +39,17 @@ _SUMMED: Final = ("times", "rowOf", "entryOf")
 
 
 class PageState(msgspec.Struct, frozen=True):
-    """What a page shows.
-
-    Attributes:
-        index: what the script reads first; see `Document.index`. Numbers are not differences, and
-            uuids are a list; `names` has the names of the chunks.
-        parts: the chunks by their names, compressed.
-        title: the title of the session.
-    """
+    """What a page shows."""
 
     index: dict[str, Any]
+    """What the script reads first, see `Document.index`, and the names of the chunks.
+
+    Numbers are not differences, and texts are lists.
+    """
+
     parts: dict[str, bytes]
+    """The chunks by their names, compressed."""
+
     title: str
 
     def packed_index(self, number: int) -> bytes:
@@ -103,7 +103,6 @@ def change(old: PageState, new: PageState, number: int) -> bytes:
 
 
 def _common(one: Sequence[Any], other: Sequence[Any]) -> int:
-    """How many values two sequences begin with in common."""
     least = min(len(one), len(other))
     if one[:least] == other[:least]:
         return least

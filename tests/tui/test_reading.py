@@ -118,7 +118,10 @@ def test_a_search_finds_entries_on_all_branches_and_opens_them(tmp_path: Path) -
         assert "entry 2 of 2" in driven.rows[0]
         await driven.press("escape", "slash", *"zebra", "enter")
         assert "nothing matches zebra" in driven.foot
-        await driven.press("escape", "slash", "x", "escape")  # asks, and is not answered
+        await driven.press("escape", "slash", *"go", "space", *"here")
+        assert "1 hit" in await driven.press("enter")  # all words, as the command search has it
+        await driven.press("escape")
+        await driven.press("slash", "x", "escape")  # asks, and is not answered
         assert "Branched" in driven.rows[0]
 
     drive(steps, file=branched(tmp_path / "s.jsonl"))
