@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 284,
-    "lines of sessiontree": 91_731,
-    "lines of tests": 98_787,
+    "lines of sessiontree": 91_384,
+    "lines of tests": 98_776,
 }
 
 
@@ -29,8 +29,8 @@ def _lines(folder: str) -> int:
 def measured() -> dict[str, int]:
     return {
         "modules of sessiontree": len(_files("sessiontree")),
-        "lines of sessiontree": 91_731lines("sessiontree"),
-        "lines of tests": 98_787lines("tests"),
+        "lines of sessiontree": _lines("sessiontree"),
+        "lines of tests": _lines("tests"),
     }
 
 
