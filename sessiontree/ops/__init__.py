@@ -23,11 +23,16 @@ _MODULES: Final = {
 
 
 class _Own(Mapping[str, Namespace]):
-    """The namespaces by their names; to look one up imports its modules, and no others."""
+    """The namespaces by their names; to look one up imports its modules, and no others.
+
+    The methods are in the order of the modules, whichever a command imported first.
+    """
 
     def __getitem__(self, name: str) -> Namespace:
-        first, *_ = [importlib.import_module(f"{__name__}.{module}") for module in _MODULES[name]]
-        found: Namespace = getattr(first, name.upper())
+        modules = [importlib.import_module(f"{__name__}.{module}") for module in _MODULES[name]]
+        found: Namespace = getattr(modules[0], name.upper())
+        order = {module.__name__: place for place, module in enumerate(modules)}
+        found.sort(lambda method: order.get(method.function.__module__, len(order)))
         return found
 
     def __iter__(self) -> Iterator[str]:

@@ -173,6 +173,10 @@ class Namespace:
     def __repr__(self) -> str:
         return f"Namespace({self.name!r})"
 
+    def sort(self, key: Callable[[Method], int]) -> None:
+        """Order the methods; those with the same key keep their order."""
+        self.methods = {one.name: one for one in sorted(self.methods.values(), key=key)}
+
     def method(
         self,
         title: str,
