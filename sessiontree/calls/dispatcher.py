@@ -1,9 +1,5 @@
 """Dispatcher: finds a method by its name, checks its parameters, and runs it as events.
 
-The dispatcher: finds the method of a name, checks the parameters, and runs it as events.
-
-The events of a call.
-
 Invariants:
 
 - `call` raises nothing but what `take` raises.

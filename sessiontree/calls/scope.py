@@ -1,8 +1,4 @@
-"""Scope: the sessions that calls may reach, and whether they may write.
-
-What the calls of one dispatcher may reach: which sessions, and whether they may write.
-
-What lies below a place of a scope: paths below a folder, addresses below an address.
+"""Scope: the sessions that the calls of one dispatcher may reach, and whether they may write.
 
 Invariants: in a confined scope no call reads or makes a file outside the places, whatever the path,
 the id or the links in it, and none connects to an address outside them; without `write` no call

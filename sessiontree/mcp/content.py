@@ -1,12 +1,8 @@
-"""Sessions as resources: lists, contents, addresses, and the names in them.
+"""Sessions as resources: their list in pages, their addresses and contents, and names in them.
 
-What the server reads besides tools: lists of sessions, their contents, and names in them.
-
+`session://ID` is the drawing of a session; `/outline`, `/context` and `/turn/N` are parts of it.
 These are methods of a dispatcher of their own, so that all that holds for tools holds here: the
 scope, masked secrets, errors with a next step, and calls that end when nobody waits for them.
-
-Sessions as resources: their list in pages, their addresses, and what stands there. `session://ID`
-is the drawing of a session; `/outline`, `/context` and `/turn/N` are parts of it.
 
 Invariants: an address names a session by its id, and never a path.
 """
@@ -325,7 +321,8 @@ def _refs(session: Session) -> Iterator[str]:
 
 
 _KINDS: Final = {"turn": _turns, "label": _labels, "branch": _branches, "ref": _refs}
-
+_REFS: Final = ("one", "other")
+"""Arguments of prompts that name entries."""
 
 RequestContext = ServerRequestContext[Any, Any]
 
@@ -417,6 +414,23 @@ class Resources:
         self, ctx: RequestContext, params: types.ReadResourceRequestParams
     ) -> types.ReadResourceResult:
         return types.ReadResourceResult(contents=[await self.content(params.uri)])
+
+    async def on_complete(
+        self, ctx: RequestContext, params: types.CompleteRequestParams
+    ) -> types.CompleteResult:
+        """The names that a user may mean, while the user types."""
+        argument = params.argument
+        kind = "ref" if argument.name in _REFS else argument.name
+        if kind != "session" and kind not in _KINDS:
+            return types.CompleteResult(completion=types.Completion(values=[]))
+        before = params.context.arguments if params.context is not None else None
+        session = (before or {}).get("session")
+        found = await self.ask("names", kind=kind, start=argument.value, session=session)
+        names: list[str] = sendable(found.value["names"]) if found.value else []
+        total: int = found.value["total"] if found.value else 0
+        return types.CompleteResult(
+            completion=types.Completion(values=names, total=total, has_more=total > len(names))
+        )
 
     async def content(self, uri: str, budget: int = BUDGET) -> types.TextResourceContents:
         """What stands at an address; an MCPError says why nothing does."""

@@ -1,9 +1,7 @@
-"""The server: what it can do, its instructions, and its prompts.
+"""The server: what it can do, what it tells a client of itself, and its prompts.
 
-The server: what it can do, and what it tells a client of itself.
-
-Prompts for what people ask most of their sessions. A prompt tells the model which tools to call,
-and for a hand-over brings the outline along. It names only tools that the server has.
+Prompts are for what people ask most of their sessions. A prompt tells the model which tools to
+call, and for a hand-over brings the outline along. It names only tools that the server has.
 """
 
 from __future__ import annotations
@@ -21,7 +19,6 @@ from sessiontree import __version__
 from sessiontree.calls.dispatcher import Dispatcher
 from sessiontree.calls.scope import Scope
 from sessiontree.mcp.answer import clean
-from sessiontree.mcp.completion import Completing
 from sessiontree.mcp.content import READING, Resources, address
 from sessiontree.mcp.offer import CORE, Offer
 from sessiontree.mcp.subscriptions import Watching
@@ -248,7 +245,7 @@ def make_server(
         on_subscriptions_listen=watching.on_listen,
         on_list_prompts=prompts.on_list,
         on_get_prompt=prompts.on_get,
-        on_completion=Completing(resources).on_complete,
+        on_completion=resources.on_complete,
     )
     return server, [*dispatcher.problems, *offered.problems]
 

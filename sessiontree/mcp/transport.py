@@ -1,9 +1,5 @@
 """Serving over standard input and output, or over HTTP.
 
-Serves over standard input and output, or over HTTP.
-
-The messages of one client on standard input and output.
-
 Invariants:
 
 - Nothing but messages goes to standard output.

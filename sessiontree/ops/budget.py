@@ -1,13 +1,8 @@
-"""Answers that fit a model: pages of lists, passages of texts, values cut to a budget.
+"""Answers that fit a model: pages of lists, passages of texts, values with their long texts cut.
 
-Answers that fit a model: pages of items, passages of long texts, and values with their long texts
-cut.
-
-A token is taken for four bytes of JSON, as in `context.compaction`.
-
-Values with their long texts cut, each at its place, so that the rest can be asked for. A place in a
-value is a JSON Pointer (RFC 6901): `/message/content/0/text`. Of a value with too many items, its
-JSON text stands in its place, cut as a text.
+A token is taken for four bytes of JSON, as in `context.compaction`. A place in a value is a JSON
+Pointer (RFC 6901), `/message/content/0/text`, by which the rest of a text is asked for. A value
+with too many items is cut as its JSON text.
 
 Invariants: an answer keeps its budget, but for one item that cannot be shorter; nothing is left out
 without a sentence that says so and how to get it; the pages of a list that did not change hold each

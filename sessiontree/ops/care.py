@@ -1,9 +1,4 @@
-"""The methods that look after sessions: rename, trash, move, health and gc.
-
-The namespace `health`: whether sessions are sound, their repair, and the removal of garbage.
-
-Methods of the namespace `session` that name sessions, and put them away and back.
-"""
+"""The namespace `health`, and the methods of `session` that name sessions, and put them away."""
 
 from __future__ import annotations
 

@@ -244,7 +244,7 @@ class CommandToResume(OfSession):
         opt(
             "--in",
             choices=NAMES,
-            help="The agent that continues the session; by default its own agent.",
+            help="The agent that continues it; by default the session's own.",
         ),
     ] = None
     cwd: Annotated[
@@ -253,7 +253,7 @@ class CommandToResume(OfSession):
             "--cwd",
             metavar="DIR",
             kind="path",
-            help="The directory to continue in; by default the session's working directory.",
+            help="The directory to continue in; by default the session's own.",
         ),
     ] = None
 

@@ -39,20 +39,7 @@ _HASH_LENGTH: Final = 16  # characters
 
 
 class Method:
-    """An operation, as a method of a namespace.
-
-    Attributes:
-        namespace: the name of the namespace.
-        name: the name in the namespace.
-        title: a few words for people.
-        description: what the method does, returns and refuses.
-        details: what only people have to know, who call it as a command.
-        effect: what it does to sessions.
-        idempotent: whether a second call with the same parameters changes nothing more.
-        core: whether an agent asks it so often that it is served unless others are chosen.
-        json: what the option `--json` of its command prints; None: the entry that was written.
-        function: what the method does.
-    """
+    """An operation, as a method of a namespace; see `Namespace.method` for what it is made of."""
 
     def __init__(
         self,
@@ -75,7 +62,7 @@ class Method:
         self.namespace = namespace
         self.name = function.__name__.rstrip("_")
         self.title = title
-        self.description, _, self.details = (
+        self.description, _, self.details = (  # for all, and for those who call it as a command
             text.strip() for text in (inspect.getdoc(function) or "").partition("\f")
         )
         self.effect = effect
