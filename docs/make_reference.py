@@ -14,6 +14,7 @@ import sys
 import textwrap
 import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,9 @@ def _of_name(name: str, value: Any) -> Iterator[str]:
     if _is_made_by_callers(value):
         yield _code(name.rpartition(".")[2], value)
     yield from _text(value)
+    if rows := list(_attributes(value)):
+        yield "**Attributes**"
+        yield "\n".join(rows)
     members = [(name, inspect.getattr_static(owner, name)) for name, owner in _members(value)]
     plain = {sessiontree.AsyncSession: "Session", sessiontree.AsyncStore: "Store"}.get(value)
     if plain is not None:
@@ -128,6 +132,24 @@ def _of_name(name: str, value: Any) -> Iterator[str]:
         members = [pair for pair in members if not _is_taken_over(pair[1])]
     for name, member in members:
         yield from _of_member(name, member)
+
+
+def _attributes(value: type) -> Iterator[str]:
+    """The public attributes of a class that have a comment, on their line or above it."""
+    lines = textwrap.dedent(inspect.getsource(value)).split("\n")
+    (made,) = ast.parse("\n".join(lines)).body
+    assert isinstance(made, ast.ClassDef)
+    starts = [n.body for n in made.body if isinstance(n, ast.FunctionDef) and n.name == "__init__"]
+    for node in chain(made.body, *starts):
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        name = ast.unparse(targets[0]).removeprefix("self.") if targets[0] is not None else "_"
+        text = lines[node.lineno - 1].partition("  # ")[2]
+        above = node.lineno - 1
+        while not text and lines[above - 1].lstrip().startswith("# "):
+            above -= 1
+        text = text or " ".join(line.lstrip("# ") for line in lines[above : node.lineno - 1])
+        if name.isidentifier() and not name.startswith("_") and text:
+            yield f"- `{name}`: {text}."
 
 
 def _is_taken_over(member: Any) -> bool:

@@ -239,7 +239,6 @@ class SessionTreeStore(SessionStore):
 
     @contextmanager
     def _made(self, wanted: _Wanted, entries: Sequence[Any]) -> Iterator[Session]:
-        """The session, made unless it is there."""
         try:
             session = Session.open(wanted.file)
         except SessionNotFoundError:
@@ -322,7 +321,6 @@ class _Indexes:
         self.lock = threading.Lock()  # held while an index grows
 
     def of(self, session: Session, file: str) -> _Index:
-        """The index of a session."""
         view, read = session.reader.view, session.reader.log.read
         lost: list[tuple[int, str]] = []
 
@@ -398,7 +396,6 @@ def _start(session: Session, tree: TreeIndex, subpath: str, lines: list[Given]) 
 
 
 def _caller(session: Session, call: object) -> str | None:
-    """The uuid of the message that called a subagent."""
     for entry in session.reader.entries_with(call) if isinstance(call, str) and call else ():
         message = entry.get("message") if entry.type == "message" else None
         if message is not None and any(block.get("id") == call for block in blocks_of(message)):
@@ -489,7 +486,6 @@ def _folded(
 
 
 def _summary(session: Session, project_key: str) -> SessionSummaryEntry | None:
-    """The summary of a session; None if its transcript was never written."""
     file, about = str(session.file), session.header.get("metadata") or {}
     session_id = str(about.get(AGENT_SESSION_KEY))
     _check_own(session, _Wanted(file, project_key, session_id, None))

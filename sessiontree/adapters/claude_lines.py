@@ -300,7 +300,6 @@ class Placing:
             uuid = one.parent
 
     def _message_above(self, uuid: str) -> str | None:
-        """The nearest message at or above an entry."""
         passed: list[str] = []
         found = None
         for one in self._up(uuid):
@@ -315,7 +314,7 @@ class Placing:
         return found
 
     def _is_own(self, node: ThreadNode) -> bool:
-        """Whether a message is one of the agent whose transcript this is."""
+        """True if a message is one of the agent whose transcript this is."""
         return self._key.lane is not None or self._is_aside or node.is_main
 
     def _parent_of(self, node: ThreadNode) -> str:
@@ -331,7 +330,7 @@ class Placing:
         return end.uuid if self._is_near(parent, end.uuid) else parent
 
     def _is_near(self, parent: str, end: str) -> bool:
-        """Whether no message of another response is between an entry and the end below it."""
+        """True if no message of another response is between an entry and the end below it."""
         above = (one.node for one in self._up(parent) if one.node is not None)
         own = next((node.response for node in above if node.response is not None), None)
         for one in self._up(end):
@@ -355,7 +354,6 @@ class Placing:
         return self._with_original(entry, given, node)
 
     def _says(self, node: ThreadNode) -> bool:
-        """Whether a line is a message of the conversation."""
         if not node.is_message:
             return False
         if self._message is None:  # a transcript of a subagent, or of a member of a team
@@ -421,7 +419,7 @@ class Placing:
 
 
 def _is_of(node: ThreadNode | None, response: str | None) -> bool:
-    """Whether a message is a part of a response, or a result of a call."""
+    """True if a message is a part of a response, or a result of a call."""
     if node is None:
         return False
     return node.has_result or (node.response is not None and node.response == response)

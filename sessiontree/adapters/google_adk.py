@@ -135,7 +135,6 @@ def _piece(part: Json, answers: bool) -> _EventPart:
 
 
 def _part(block: Mapping[str, Any], moved: str | None, rest: Json) -> Json:
-    """A part with what its block has of it."""
     match moved:
         case "text":
             return {**rest, "text": block[block["type"]]}
@@ -154,7 +153,6 @@ def _part(block: Mapping[str, Any], moved: str | None, rest: Json) -> Json:
 
 
 def _facts(event: Json) -> Json:
-    """What a session tells of an answer: the model and the tokens."""
     usage = event.get("usageMetadata") or {}
     read = usage.get("cachedContentTokenCount") or 0
     thought = usage.get("thoughtsTokenCount") or 0
@@ -398,7 +396,6 @@ class SessionTreeSessionService(BaseSessionService):
         return True
 
     def _share(self, app_name: str, user_id: str, parts: _States) -> None:
-        """Change the states of an app and a user."""
         for file, delta in (
             (self._file_of_app(app_name), parts.app),
             (self._file_of_user(app_name, user_id), parts.user),
@@ -441,7 +438,6 @@ class SessionTreeSessionService(BaseSessionService):
 
 
 def _state(session: Session) -> Json:
-    """The state that a session has of itself."""
     found = session.reader.last_with(_STATE, lambda entry: isinstance(entry.get(_STATE), dict))
     check_sound(session)
     state = session.header["metadata"].get(_STATE) if found is None else found[_STATE]
@@ -480,7 +476,6 @@ def _parent(session: Session) -> Entry | None:
 
 
 def _latest(session: Session) -> float:
-    """The latest time of the events that were stored."""
     for entry in chain([session.leaf], session.reader.up(session.leaf)):
         about = (entry.get("metadata") or {}).get(_KEY)
         if isinstance(about, dict) and "latest" in about:
@@ -529,7 +524,7 @@ def _recent(session: Session, config: GetSessionConfig | None) -> list[Event]:
 
 
 def _has(session: Session, event: Json) -> bool:
-    """Whether an event was stored; events that only share an id are others."""
+    """True if an event was stored; events that only share an id are others."""
 
     def is_it(entry: Entry) -> bool:
         return next(_events(session, entry), None) == event

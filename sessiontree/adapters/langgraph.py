@@ -370,7 +370,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         checkpoint: Checkpoint,
         new_versions: ChannelVersions,
     ) -> _Draft:
-        """What is to be written for a checkpoint below another one."""
         own = place._replace(id=checkpoint["id"])
         newest = checkpoints.last_put(session, place.space)
         top = "" if newest is None else about_of(newest)["top"]
@@ -430,7 +429,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         return {"base": at, "keep": same, "new": [kept.encoded(item, self.serde) for item in new]}
 
     def _entry(self, session: Session, place: Name) -> Entry | None:
-        """The entry of a checkpoint."""
         known = self._known.get(session, place.key)
         if known is not None:
             return known.entry
@@ -543,7 +541,7 @@ class Snapshot(NamedTuple):
         return cls(type(item), item if type(item) in _ATOMS else serde.dumps_typed(item))
 
     def is_of(self, item: Any, serde: SerializerProtocol) -> bool:
-        """Whether an item is what it was."""
+        """True if an item is what it was."""
         if type(item) is not self.kind:
             return False
         if isinstance(item, BaseMessage):

@@ -95,7 +95,7 @@ def decoded(kept: Json, serde: SerializerProtocol) -> Any:
 
 
 def are_messages(value: Any, serde: SerializerProtocol) -> bool:
-    """Whether a value is a list of messages that may be kept in plain text."""
+    """True if a value is a list of messages that may be kept in plain text."""
     return (
         type(value) is list
         and bool(value)
@@ -137,7 +137,7 @@ def _loaded(kept: Sequence[str], serde: SerializerProtocol) -> Any:
 
 
 def _is_plain(value: Any, depth: int = 0) -> bool:
-    """Whether JSON gives the very same value back."""
+    """True if JSON gives the very same value back."""
     kind = type(value)
     if value is None or kind is bool:
         return True
@@ -158,7 +158,6 @@ def _is_plain(value: Any, depth: int = 0) -> bool:
 
 
 def _is_text(text: str) -> bool:
-    """Whether a text has no half of a surrogate pair, which JSON cannot carry."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -167,7 +166,6 @@ def _is_text(text: str) -> bool:
 
 
 def _shown(message: BaseMessage) -> Json:
-    """The message as a session shows it."""
     calls = _calls(message)
     content = _content(message.content)
     if calls:
@@ -184,7 +182,6 @@ def _shown(message: BaseMessage) -> Json:
 
 
 def _content(content: Any) -> Any:
-    """The content as a text, or as a list of blocks."""
     if isinstance(content, str):
         return content if _is_text(content) else ascii(content)
     blocks = [{"type": "text", "text": item} if isinstance(item, str) else item for item in content]
@@ -272,7 +269,6 @@ def _usual(kind: type[BaseMessage]) -> Json:
 
 
 def _facts(message: AIMessage) -> Json:
-    """What a session tells of an answer: the model, and the tokens."""
     told = message.response_metadata
     facts = {"model": told.get("model_name"), "provider": told.get("model_provider")}
     found: Json = {key: value for key, value in facts.items() if value and isinstance(value, str)}
@@ -325,14 +321,10 @@ class CheckpointAt(NamedTuple):
 
 
 class Hidden(msgspec.Struct):
-    """The checkpoints that were deleted.
+    """The checkpoints that were deleted."""
 
-    Attributes:
-        keys: the keys of some.
-        before: for each namespace the id of the oldest checkpoint that is not hidden.
-    """
-
-    keys: list[str] = msgspec.field(default_factory=list)
+    keys: list[str] = msgspec.field(default_factory=list)  # the keys of some
+    # for each namespace the id of the oldest checkpoint that is not hidden
     before: dict[str, str] = msgspec.field(default_factory=dict)
 
     @classmethod

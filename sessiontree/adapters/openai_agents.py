@@ -84,18 +84,13 @@ class _AgentsItem(NamedTuple):
 
 
 class _Branches(msgspec.Struct):
-    """The branches of a session.
+    """The branches of a session."""
 
-    Attributes:
-        current: the branch that items are added to.
-        tips: for each other branch its last entry; an empty uuid for one without items.
-        made: when each branch was made; only `main` may lack.
-        used: the names that branches had, which are not given again.
-    """
-
-    current: str = MAIN
+    current: str = MAIN  # the branch that items are added to
+    # for each other branch its last entry; an empty uuid for one without items
     tips: dict[str, str] = {}
-    made: dict[str, str] = {}
+    made: dict[str, str] = {}  # when each branch was made; only `main` may lack
+    # the names that branches had, which are not given again
     used: list[str] = msgspec.field(default_factory=lambda: [MAIN])
 
 
@@ -111,11 +106,6 @@ class SessionTreeSession:
         session_id: the id; any text.
         root: the folder or the address of a store, or a `Store`; by default the store of the user.
         session_settings: the settings, or their dict; `limit` is the default of `get_items`.
-
-    Attributes:
-        session_id: as given.
-        session_settings: the settings.
-        file: the path of the session file, which the first item makes.
 
     Raises:
         TypeError: the settings have a key that the SDK does not know.
@@ -135,6 +125,7 @@ class SessionTreeSession:
             session_settings or {}
         )
         self._place = SessionFiles(root, FOLDER)
+        # the path of the session file, which the first item makes
         self.file = self._place.file_of(session_id)
 
     # The methods of a session
@@ -455,7 +446,6 @@ def _entry(item: object) -> tuple[str, dict[str, Any]]:
 
 
 def _left(entry: Entry) -> int:
-    """How many items of the same call come after an item."""
     about = (entry.get("metadata") or {}).get(_KEY)
     left = about.get("left", 0) if isinstance(about, dict) and _is_item(entry) else 0
     return left if isinstance(left, int) else 0
@@ -524,7 +514,6 @@ def _save(session: Session, branches: _Branches) -> None:
 
 
 def _leave(session: Session, branches: _Branches) -> None:
-    """Note where the current branch ends."""
     branches.tips[branches.current] = _tip(session).uuid
 
 
@@ -596,7 +585,6 @@ def _texts(content: object) -> list[str]:
 
 
 def _numbered(items: Sequence[_AgentsItem]) -> Iterator[tuple[int, _AgentsItem]]:
-    """Each item with the number of its turn."""
     turn = 0
     for item in items:
         turn += item.is_prompt

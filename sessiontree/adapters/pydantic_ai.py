@@ -122,7 +122,6 @@ def _joined(role: str, group: list[_ModelPart]) -> PydanticMessage:
 
 
 def _asked(part: Json) -> _ModelPart:
-    """A part of a request."""
     kind, content = part["part_kind"], part.get("content")
     if kind in _RESULTS and isinstance(part.get("tool_call_id"), str) and part.get("tool_name"):
         role = "toolResult"
@@ -140,7 +139,6 @@ def _asked(part: Json) -> _ModelPart:
 
 
 def _answered(part: Json) -> _ModelPart:
-    """A part of a response."""
     kind, content = part["part_kind"], part.get("content")
     if kind == "text" and isinstance(content, str):
         return _part(
@@ -165,7 +163,6 @@ def _part(role: str, piece: _MessagePiece) -> _ModelPart:
 
 
 def _item(item: Any) -> _MessagePiece:
-    """An item of a prompt."""
     if isinstance(item, str):
         return _MessagePiece(_text(item), "text", None)
     kind, data = item.get("kind"), item.get("data")
@@ -182,7 +179,6 @@ def _item(item: Any) -> _MessagePiece:
 
 
 def _whole_part(kept: Mapping[str, Any], blocks: Iterator[Mapping[str, Any]]) -> Json:
-    """A part with what its blocks have of it."""
     part = dict(kept["part"])
     if "items" in kept:
         part["content"] = [_whole_item(moved, rest, next(blocks)) for moved, rest in kept["items"]]
@@ -203,7 +199,6 @@ def _whole_item(moved: str | None, rest: Any, block: Mapping[str, Any]) -> Any:
 
 
 def _facts(message: Json) -> Json:
-    """What a session tells of an answer: the model, the tokens, and why it ended."""
     usage = message.get("usage") or {}
     read, written = usage.get("cache_read_tokens") or 0, usage.get("cache_write_tokens") or 0
     told = {
@@ -452,7 +447,6 @@ class SessionTreeConversationStore(ConversationStore):
             raise LookupError(f"the conversation with the entry {head_id} was deleted") from None
 
     def _file_with(self, entry_id: str) -> str | None:
-        """The file of a conversation that has an entry."""
         known = self._files.get(entry_id)
         with suppress(SessionNotFoundError), ExitStack() as stack:
             if known is not None:

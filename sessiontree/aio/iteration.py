@@ -163,7 +163,6 @@ class _Pump:
         RUNNING.add(self)
 
     def end(self) -> None:
-        """End the thread, without waiting for it."""
         self._stop.set()
         with self._changed:
             self._is_over = True
@@ -171,12 +170,10 @@ class _Pump:
             self._tell()
 
     def join(self, patience: Patience) -> None:
-        """Wait for the end of the thread."""
         if self._thread is not None:
             self._thread.join(patience.seconds())
 
     async def next(self) -> Entry:
-        """Wait for the next entry."""
         while True:
             with self._changed:
                 if self._entries:

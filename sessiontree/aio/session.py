@@ -31,8 +31,6 @@ T = TypeVar("T")
 def _awaited(
     method: Callable[Concatenate[Session, P], T],
 ) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T]]:
-    """A method of `Session`, run in the worker."""
-
     @functools.wraps(method)
     async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await self.run(method, *args, **kwargs)
@@ -55,8 +53,6 @@ def _settled(
 def _items(
     method: Callable[Concatenate[Session, P], Iterator[T]],
 ) -> Callable[Concatenate[AsyncSession, P], AsyncItems[T]]:
-    """A method of `Session` that yields, as an asynchronous iterator."""
-
     @functools.wraps(method)
     def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
         return AsyncItems(self._call, partial(method, self._plain, *args, **kwargs))

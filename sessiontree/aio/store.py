@@ -33,8 +33,6 @@ T = TypeVar("T")
 def _awaited(
     method: Callable[Concatenate[Store, P], T],
 ) -> Callable[Concatenate[AsyncStore, P], Coroutine[Any, Any, T]]:
-    """A method of `Store`, run in a thread."""
-
     @functools.wraps(method)
     async def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
         return await run_sync(partial(method, self.plain, *args, **kwargs))
@@ -57,8 +55,6 @@ def _items(
 def _opening(
     method: Callable[Concatenate[Store, P], Session],
 ) -> Callable[Concatenate[AsyncStore, P], Opening]:
-    """A method of `Store` that opens a session."""
-
     @functools.wraps(method)
     def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> Opening:
         return opening(partial(method, self.plain, *args, **kwargs))
@@ -75,17 +71,13 @@ class AsyncStore:
 
     Args:
         root, fs, reaches: as for `Store`.
-
-    Attributes:
-        plain: the `Store`.
-        root: the absolute path of the folder.
     """
 
     def __init__(
         self, root: PathLike | None = None, *, fs: FileSystem = DISK, reaches: Reaches = every
     ) -> None:
         self.plain = Store(root, fs=fs, reaches=reaches)
-        self.root = self.plain.root
+        self.root = self.plain.root  # the absolute path of the folder
 
     def __repr__(self) -> str:
         return f"Async{self.plain!r}"

@@ -411,7 +411,7 @@ class Worker:
             return None
 
     def _may_run(self, job: Job[Any]) -> bool:
-        """Whether a call may run now: of the innermost frame, or past frames that let others in."""
+        """True if a call may run now: of the innermost frame, or past frames that let others in."""
         owner = job.owner()
         past = self._frames[self._frames.index(owner) + 1 :] if owner else self._frames
         return not past or (len(self._frames) < DEEPEST and all(frame.is_open for frame in past))

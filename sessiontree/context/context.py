@@ -22,13 +22,7 @@ if TYPE_CHECKING:
 
 
 class Context:
-    """The messages for a model at an entry, and the entries that the messages come from.
-
-    Attributes:
-        leaf: the entry at the end of the path.
-        messages: the messages in order. Do not change the messages: the session uses them too.
-        warnings: texts about corrections and missing content.
-    """
+    """The messages for a model at an entry, and the entries that the messages come from."""
 
     __slots__ = ("_count", "_entries", "_settings", "_tokens", "leaf", "messages", "warnings")
 
@@ -43,10 +37,11 @@ class Context:
     ) -> None:
         if count is not estimate_tokens:
             check_never_awaited("count", count)
-        self.leaf = leaf
+        self.leaf = leaf  # the entry at the end of the path
+        # the messages in order. Do not change the messages: the session uses them too
         self.messages = messages
         self._entries = entries
-        self.warnings = warnings
+        self.warnings = warnings  # texts about corrections and missing content
         self._settings = settings
         self._count = count
         self._tokens = -1
@@ -115,7 +110,6 @@ class Context:
         return request(self.messages, uuids, system=self.system, model=model_id)
 
     def _uuids(self) -> list[str]:
-        """The uuids of the entries, which are not made for that."""
         if isinstance(self._entries, list):
             return [entry.uuid for entry in self._entries]
         found: list[str] = []

@@ -81,15 +81,6 @@ class Contribution:
 
     It is asked as soon as they are read, while the processor still has them at hand: later it
     takes three times as long.
-
-    Attributes:
-        entries: all of them.
-        types: their types.
-        messages: those that entries contribute, where they need to be paired and nothing else;
-            otherwise empty.
-        sources: the entry of each message.
-        are_texts: whether each message is a role and a text.
-        model: the model that the messages set.
     """
 
     __slots__ = ("are_texts", "entries", "messages", "model", "sources", "types")
@@ -98,10 +89,12 @@ class Contribution:
         read = entries.read if isinstance(entries, Chain) else entries
         self.entries = entries
         self.types = {entry.type for entry in read}
+        # those that entries contribute, where they need to be paired and nothing else; otherwise
+        # empty
         self.messages: list[Message] = []
-        self.sources = entries
-        self.are_texts = False
-        self.model: dict[str, Any] | None = None
+        self.sources = entries  # the entry of each message
+        self.are_texts = False  # whether each message is a role and a text
+        self.model: dict[str, Any] | None = None  # the model that the messages set
         if self.types == {"message"}:
             self._note_messages(read)
         elif self.types - _SILENT == {"message"}:
@@ -229,7 +222,7 @@ class Fold:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing had to be replaced by a placeholder, which may not be so again."""
+        """True if nothing had to be replaced by a placeholder, which may not be so again."""
         return self._contents.complete
 
     def take(self, entry: Entry) -> bool:
@@ -415,19 +408,16 @@ class _Merged:
     Merges can be nested so that each takes in all that the others did: the work is then the square
     of their number, for a context in which each entry is once. How often entries may be read again
     is limited.
-
-    Attributes:
-        own: the uuids of the entries on the path itself, which no merge adds again.
     """
 
     def __init__(self, own: set[str]) -> None:
-        self.own = own
+        self.own = own  # the uuids of the entries on the path itself, which no merge adds again
         self._finished: set[tuple[Any, Any]] = set()
         self._read: dict[tuple[str, int], Entry] = {}
         self._again = 0
 
     def is_finished(self, merge: Entry) -> bool:
-        """Whether another merge took in the same path, and is done."""
+        """True if another merge took in the same path, and is done."""
         return _ends_of(merge) in self._finished
 
     def finish(self, merge: Entry) -> None:

@@ -84,7 +84,7 @@ class Group(Generic[Source]):
         self.answers: list[ResultMessage[Source]] = []
 
     def goes_on_in(self, message: Message) -> bool:
-        """Whether a message is the next piece of this response."""
+        """True if a message is the next piece of this response."""
         if self.answers:
             return False
         if self.is_item:
@@ -216,7 +216,7 @@ class Pairing(Generic[Source]):
         self._sources.extend(sources)
 
     def _closes_tail(self, id: str) -> bool:
-        """Whether this answers the only open call, as most results do; closes it then."""
+        """True if this answers the only open call, as most results do; closes it then."""
         tail = self._tail
         if tail is None or tail.answers or len(tail.calls) != 1 or tail.calls[0].id != id:
             return False

@@ -31,21 +31,16 @@ _SHOWN: Final = "images, PDF of up to 20 MiB, text of up to 256 KiB"
 class ResolvedHandle(msgspec.Struct, frozen=True):
     """A handle and its content.
 
-    Attributes:
-        handle: the handle that was resolved.
-        kind: `message`, `output`, `document` or `binary`.
-        data: for `message`, a dict with a `role`; for `output`, `{stdout, stderr, exitCode}`, where
-            `exitCode` may be None; for `document`, any JSON value; for `binary`, bytes.
-        media_type: the media type of a binary; None for the other kinds.
-
     Raises:
         HandleDataError: the data does not fit the kind.
     """
 
-    handle: Handle
-    kind: Kind
+    handle: Handle  # the handle that was resolved
+    kind: Kind  # `message`, `output`, `document` or `binary`
+    # for `message`, a dict with a `role`; for `output`, `{stdout, stderr, exitCode}`, where
+    # `exitCode` may be None; for `document`, any JSON value; for `binary`, bytes
     data: Any
-    media_type: str | None = None
+    media_type: str | None = None  # the media type of a binary; None for the other kinds
 
     def __post_init__(self) -> None:
         if fault := _fault(self.kind, self.data):
@@ -190,7 +185,7 @@ def _base64(content: bytes) -> str:
 
 
 def is_shown(media_type: str, size: int) -> bool:
-    """Whether a model gets content of a type and size (bytes), or only its name."""
+    """True if a model gets content of a type and size (bytes), or only its name."""
     if media_type in IMAGES:
         return True
     if media_type == PDF:

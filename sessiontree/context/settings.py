@@ -72,7 +72,7 @@ def header_settings(header: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def may_make_system(entry: Entry) -> bool:
-    """Whether a message that has to be made of an entry may be a system message.
+    """True if a message that has to be made of an entry may be a system message.
 
     It is resolved, for a `handle`, or joined from its blocks, for a `message_end`.
     """

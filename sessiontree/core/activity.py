@@ -85,12 +85,12 @@ def files_of(call: ToolCall) -> Iterator[Touched]:
 
 
 def is_interruption(message: Message) -> bool:
-    """Whether a message says that the user interrupted the agent, or broke off itself."""
+    """True if a message says that the user interrupted the agent, or broke off itself."""
     return says_interrupted(message) if message.get("role") == "user" else is_partial(message)
 
 
 def is_output(message: Message) -> bool:
-    """Whether a message of a model has more than thoughts: a text, a call, an image."""
+    """True if a message of a model has more than thoughts: a text, a call, an image."""
     if message.get("tool_calls") or message.get("refusal"):
         return True
     blocks = numbered_blocks(message)
@@ -103,7 +103,7 @@ def _is_blank(block: Mapping[str, Any]) -> bool:
 
 
 def is_note_of_program(message: Message) -> bool:
-    """Whether a message of the user is a note that Claude Code gives the model of a task."""
+    """True if a message of the user is a note that Claude Code gives the model of a task."""
     return message.get("role") == "user" and beginning_of(message).lstrip().startswith(_NOTE)
 
 

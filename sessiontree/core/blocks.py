@@ -202,7 +202,7 @@ _NO_MESSAGE: Final = tuple(kind for kind in KINDS if kind != "message")
 
 
 def is_handle_of_message(entry: Entry) -> bool:
-    """Whether an entry is a handle, and its content may be a message."""
+    """True if an entry is a handle, and its content may be a message."""
     return entry.type == "handle" and entry.as_stored.get("kind") not in _NO_MESSAGE
 
 

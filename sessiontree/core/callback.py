@@ -73,7 +73,7 @@ def check_never_awaited(argument: str, function: Any) -> None:
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Whether calling an object makes a coroutine."""
+    """True if calling an object makes a coroutine."""
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
         getattr(function, "__call__", None)  # noqa: B004  # an object with an async `__call__`
     )

@@ -279,10 +279,6 @@ class Chain(Sequence[Entry]):
     A context needs the messages of a long path, and seldom the entries. So an entry learns its
     place when the entries are first asked for, and `let_go` keeps only the lines and the messages:
     half of the memory. The entries are then decoded again, once, from the same bytes.
-
-    Attributes:
-        top: the first entry.
-        read: the entries as decoded, which do not know their place yet; empty after `let_go`.
     """
 
     __slots__ = ("_block", "_entries", "_fetch", "_messages", "read", "top")
@@ -292,7 +288,8 @@ class Chain(Sequence[Entry]):
         self._fetch = fetch
         self._entries: list[Entry] = []
         self._messages: list[Any] = []
-        self.top = stored(read[0], block, block.offset)
+        self.top = stored(read[0], block, block.offset)  # the first entry
+        # the entries as decoded, which do not know their place yet; empty after `let_go`
         self.read = read
 
     def let_go(self, messages: list[Any]) -> None:
@@ -415,7 +412,6 @@ def _length_of_chain(entries: list[Entry], uuids: list[str], uuid: str) -> int:
 
 
 def _are_sealed(lines: list[bytes]) -> bool:
-    """Whether all lines, given with their LF, end in the right checksum."""
     sums = array("I", map(crc32, map(_SEALED_PART, lines)))
     if sys.byteorder == "little":
         sums.byteswap()
@@ -424,7 +420,7 @@ def _are_sealed(lines: list[bytes]) -> bool:
 
 
 def _are_spelled_plainly(lines: list[bytes], entries: list[Entry], uuids: list[str]) -> bool:
-    """Whether each line has the uuid of its entry without escapes."""
+    """True if each line has the uuid of its entry without escapes."""
     length = len(uuids[0]) if uuids else 0
     if set(map(len, uuids)) == {length}:  # then the parts of two equal texts are equal too
         at = lines[0].find(quoted(uuids[0]))
@@ -436,7 +432,7 @@ def _are_spelled_plainly(lines: list[bytes], entries: list[Entry], uuids: list[s
 
 
 def _is_spelled_plainly(entry: Entry, line: bytes) -> bool:
-    """Whether a line has the uuid of its entry without escapes."""
+    """True if a line has the uuid of its entry without escapes."""
     spelled = quoted(entry.uuid)
     return line.startswith(spelled, _UUID_AT + len(entry.type)) or spelled in line
 
@@ -481,12 +477,12 @@ def check_seal(line: bytes, offset: int, report: Report) -> None:
 
 
 def is_sealed(line: bytes) -> bool:
-    """Whether the line ends in a checksum, right or wrong."""
+    """True if the line ends in a checksum, right or wrong."""
     return line[-18:-10] == CRC_KEY and line[-2:] == b'"}' and _HEX.issuperset(line[-10:-2])
 
 
 def is_utf_8(line: bytes) -> bool:
-    """Whether the bytes are text in UTF-8."""
+    """True if the bytes are text in UTF-8."""
     try:
         return line.isascii() or bool(line.decode())
     except UnicodeDecodeError:

@@ -56,21 +56,13 @@ NEXT_STEP: Final = {
 
 
 class Damage(msgspec.Struct, frozen=True):
-    """One case of damage in a file.
+    """One case of damage in a file."""
 
-    Attributes:
-        file: the path of the file.
-        line: the number of the line, from 1.
-        offset: the offset of the line's first byte.
-        kind: the kind of damage, such as `torn`; `NEXT_STEP` maps each kind to advice.
-        cause: a text that says what is wrong.
-    """
-
-    file: str
-    line: int
-    offset: int
-    kind: str
-    cause: str
+    file: str  # the path of the file
+    line: int  # the number of the line, from 1
+    offset: int  # the offset of the line's first byte
+    kind: str  # the kind of damage, such as `torn`; `NEXT_STEP` maps each kind to advice
+    cause: str  # a text that says what is wrong
 
     def __str__(self) -> str:
         place = f"{self.file}, line {self.line} (byte {self.offset})"
@@ -150,21 +142,13 @@ _MOST_NAMED: Final = 10
 
 
 class Note(msgspec.Struct, frozen=True):
-    """The lines of one unknown type.
+    """The lines of one unknown type."""
 
-    Attributes:
-        file: the path of the file with the first of these lines.
-        line: the number of the first line, from 1.
-        offset: the offset of its first byte.
-        type: the name of the type.
-        count: the number of lines.
-    """
-
-    file: str
-    line: int
-    offset: int
-    type: str
-    count: int = 1
+    file: str  # the path of the file with the first of these lines
+    line: int  # the number of the first line, from 1
+    offset: int  # the offset of its first byte
+    type: str  # the name of the type
+    count: int = 1  # the number of lines
 
     def __str__(self) -> str:
         lines = "a line" if self.count == 1 else f"{self.count:,} lines, this is the first,"

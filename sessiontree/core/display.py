@@ -49,7 +49,7 @@ def masking(mask: Mask | None) -> Iterator[None]:
 
 
 def is_masking() -> bool:
-    """Whether secrets are masked in texts that are cut."""
+    """True if secrets are masked in texts that are cut."""
     return _mask.get() is not None
 
 

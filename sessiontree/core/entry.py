@@ -71,25 +71,18 @@ class Block(NamedTuple):
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One entry of a session, as stored.
+    """One entry of a session, as stored."""
 
-    Attributes:
-        type: the entry type, such as `message` or `compaction`.
-        uuid: the uuid of the entry, unique in the file.
-        parent_uuid: the uuid of the parent; None for the header.
-        lane: the lane of the entry; None for main.
-        timestamp: the time as stored (RFC 3339); None if the line has no timestamp.
-        message_value: the value of `message`. UNSET if the entry has no `message`, or if some
-            strings of the entry are in blobs.
-        spilled_value: the value of `spilled`, the list of strings that are in blobs; or UNSET.
-    """
-
-    type: str
-    uuid: str
+    type: str  # the entry type, such as `message` or `compaction`
+    uuid: str  # the uuid of the entry, unique in the file
+    # the uuid of the parent; None for the header
     parent_uuid: str | None = field(default=None, name="parentUuid")
-    lane: str | None = None
-    timestamp: str | None = None
+    lane: str | None = None  # the lane of the entry; None for main
+    timestamp: str | None = None  # the time as stored (RFC 3339); None if the line has no timestamp
+    # the value of `message`. UNSET if the entry has no `message`, or if some strings of the entry
+    # are in blobs
     message_value: Any = field(default=UNSET, name="message")
+    # the value of `spilled`, the list of strings that are in blobs; or UNSET
     spilled_value: Any = field(default=UNSET, name="spilled")
     # Set after decoding. A line with one of these names fails the type check and is decoded the
     # long way, so no key of a file gets here.
@@ -161,7 +154,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def has_spilled(self) -> bool:
-        """Whether strings of the entry are in blobs."""
+        """True if strings of the entry are in blobs."""
         return self.spilled_value is not UNSET
 
     @property
@@ -191,7 +184,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
 
     @property
     def is_content(self) -> bool:
-        """Whether the entry contributes to a context."""
+        """True if the entry contributes to a context."""
         return self.type in CONTENT
 
 
@@ -410,7 +403,7 @@ def check_session_name(name: Any) -> None:
 
 
 def is_of_subagent(lane: str | None) -> bool:
-    """Whether a lane has the work of a subagent of another agent's session."""
+    """True if a lane has the work of a subagent of another agent's session."""
     return lane is not None and lane.startswith(AGENT_LANE)
 
 

@@ -25,7 +25,7 @@ SCRATCH: Final = "scratch/"  # the prefix of the name of every scratch lane
 
 
 def is_scratch(lane: str | None) -> bool:
-    """Whether the entries of a lane are garbage unless they are kept."""
+    """True if the entries of a lane are garbage unless they are kept."""
     return lane is not None and lane.startswith(SCRATCH)
 
 

@@ -53,20 +53,14 @@ _PERCENT: Final = re.compile(rb"%([0-9A-Fa-f]{2})?")
 class Handle(msgspec.Struct, frozen=True, gc=False, cache_hash=True):
     """A pointer to content. `str(handle)` is the text form of a handle. Handles are hashable.
 
-    Attributes:
-        plugin: the name of the plugin that resolves the handle, such as `blob`.
-        version: the semantic version of the plugin's handles.
-        method: the kind of pointer within the plugin, such as `sha256`.
-        meta: the location of the content, as non-empty strings.
-
     Raises:
         HandleError: a part is empty or the version is wrong; the error names the part.
     """
 
-    plugin: str
-    version: str
-    method: str
-    meta: tuple[str, ...] = ()
+    plugin: str  # the name of the plugin that resolves the handle, such as `blob`
+    version: str  # the semantic version of the plugin's handles
+    method: str  # the kind of pointer within the plugin, such as `sha256`
+    meta: tuple[str, ...] = ()  # the location of the content, as non-empty strings
 
     def __post_init__(self) -> None:
         if isinstance(self.meta, str) or not isinstance(self.meta, Iterable):
@@ -293,7 +287,7 @@ def _name(place: int) -> str:
 
 
 def _is_plain(text: str, colons: int) -> bool:
-    """Whether nothing in the parts of a text form has to be encoded, given its separators."""
+    """True if nothing in the parts of a text form has to be encoded, given its separators."""
     return (
         "%" not in text
         and text.count(":") == colons

@@ -64,12 +64,12 @@ def is_file_name(name: object) -> bool:
 
 
 def is_version_1(header: Mapping[str, Any]) -> bool:
-    """Whether the header of a session is of the linear version 1."""
+    """True if the header of a session is of the linear version 1."""
     return "format" not in header and "uuid" not in header and header.get("version", 1) == 1
 
 
 def says_pi(header: Mapping[str, Any]) -> bool:
-    """Whether the header of a session of version 1 has the model as pi wrote it there."""
+    """True if the header of a session of version 1 has the model as pi wrote it there."""
     return "provider" in header and "modelId" in header
 
 
@@ -170,7 +170,7 @@ _CUT: Final = re.compile(r"\+.*~[0-9a-f]{64}", re.DOTALL)
 
 
 def is_folder_name(name: str) -> bool:
-    """Whether a name is that of the folder of some directory, cut or not."""
+    """True if a name is that of the folder of some directory, cut or not."""
     return directory_of(name) is not None or bool(_CUT.fullmatch(name))
 
 
@@ -266,7 +266,6 @@ def derived_uuid(session_id: str, uuid: str, number: int) -> str:
 
 
 def _checksum(fields: Mapping[str, Any]) -> str | None:
-    """The CRC-32 of the content of a line, in any order of its keys; None where it is not JSON."""
     content = {key: value for key, value in fields.items() if key in _SAYS}
     text = sorted_ascii(content)
     try:

@@ -50,29 +50,19 @@ _NEW: Final = -1  # the id of a type or lane not seen before
 
 
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
-    """A branch, from the fork to the last entry.
+    """A branch, from the fork to the last entry."""
 
-    Attributes:
-        leaf: the uuid of the last entry with content.
-        fork: the uuid of the entry where this branch separates from other branches, or where its
-            lane starts on another lane; None if there is no such entry. If the first entry of lane
-            B is below entry X of lane A, X is the fork of the branch on B. The branch on A goes on.
-        length: the number of entries with content below the fork.
-        current: whether the session is at the end of this branch.
-        lane: the lane of the last entry; None for main.
-        name: the name of the branch, or None.
-        preview: a short text of the last entry.
-        updated: the timestamp of the last entry, or None.
-    """
-
-    leaf: str
+    leaf: str  # the uuid of the last entry with content
+    # the uuid of the entry where this branch separates from other branches, or where its lane
+    # starts on another lane; None if there is no such entry. If the first entry of lane B is below
+    # entry X of lane A, X is the fork of the branch on B. The branch on A goes on
     fork: str | None
-    length: int
-    current: bool
-    lane: str | None
-    name: str | None
-    preview: str
-    updated: str | None
+    length: int  # the number of entries with content below the fork
+    current: bool  # whether the session is at the end of this branch
+    lane: str | None  # the lane of the last entry; None for main
+    name: str | None  # the name of the branch, or None
+    preview: str  # a short text of the last entry
+    updated: str | None  # the timestamp of the last entry, or None
 
 
 class TreeIndex:
@@ -233,7 +223,7 @@ class TreeIndex:
 
     @property
     def has_duplicates(self) -> bool:
-        """Whether some uuid has more than one row."""
+        """True if some uuid has more than one row."""
         return len(self._rows) - 1 != len(self.uuids)
 
     def missing_parents(self) -> Iterator[tuple[int, str]]:
@@ -399,7 +389,7 @@ class Ancestry:
             waiting += tree.children(row)
 
     def is_above(self, above: int, row: int) -> bool:
-        """Whether a row is another or an ancestor of it."""
+        """True if a row is another or an ancestor of it."""
         return self._entered[above] <= self._entered[row] <= self._left[above]
 
 
@@ -436,7 +426,6 @@ class Branching:
         return self._lanes[row] if self._lanes else None
 
     def _lines(self) -> list[str | None]:
-        """For each row the lane whose line it is on; empty where main is the only lane."""
         tree = self._tree
         if len(tree.lanes) == 1:
             return []
@@ -468,7 +457,7 @@ class Branching:
         return []
 
     def _leaves(self, row: int) -> bool:
-        """Whether a row begins another lane than its parent's line."""
+        """True if a row begins another lane than its parent's line."""
         parent = self._tree.parents[row]
         if parent == NO_ROW or not self._lanes:
             return False

@@ -51,7 +51,7 @@ def sorted_ascii(value: Any) -> bytes | None:
 
 
 def may_have_floats(value: Any) -> bool:
-    """Whether a value may have a float in it; told in a fraction of the time of a walk."""
+    """True if a value may have a float in it; told in a fraction of the time of a walk."""
     try:
         return _FLOAT in msgspec.msgpack.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):

@@ -58,7 +58,7 @@ def base_type(media_type: str | None) -> str:
 
 
 def is_text(media_type: str) -> bool:
-    """Whether content of a media type, given without parameters, is text."""
+    """True if content of a media type, given without parameters, is text."""
     if media_type.startswith("text/") or media_type.endswith(("+json", "+xml")):
         return True
     return media_type in ("application/json", "application/xml")

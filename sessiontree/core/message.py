@@ -103,7 +103,7 @@ ABORTED: Final = "aborted"
 
 
 def is_partial(message: Message) -> bool:
-    """Whether a message broke off before its end."""
+    """True if a message broke off before its end."""
     return message.get("partial") is True or message.get("stopReason") == ABORTED
 
 
@@ -178,7 +178,7 @@ def count_of_blocks(message: Message) -> int:
 
 
 def is_item(message: Message) -> bool:
-    """Whether a message is an item of OpenAI Responses without a role."""
+    """True if a message is an item of OpenAI Responses without a role."""
     return "role" not in message
 
 
@@ -293,7 +293,7 @@ def result_ids(message: Message) -> list[str]:
 
 
 def answers_no_call(message: Message) -> bool:
-    """Whether this is an output that Codex gives a model without a call, named for what it is."""
+    """True if this is an output that Codex gives a model without a call, named for what it is."""
     is_output = kind_of(message) == "function_call_output" and "call_id" not in message
     return is_output and isinstance(message.get("name"), str)
 
@@ -304,7 +304,7 @@ def _ids(id: Any) -> list[str]:
 
 
 def is_result_block(block: Any) -> bool:
-    """Whether a content block is a tool result that names its call."""
+    """True if a content block is a tool result that names its call."""
     return (
         isinstance(block, dict)
         and kind_of(block) in RESULT_BLOCKS
@@ -325,7 +325,7 @@ def message_in(keys: Mapping[str, Any]) -> Message | None:
 
 
 def is_prompt(message: Message) -> bool:
-    """Whether this is a user message with content that is not a tool result."""
+    """True if this is a user message with content that is not a tool result."""
     content = message.get("content") if message.get("role") == "user" else None
     if isinstance(content, str):
         return bool(content)
@@ -333,7 +333,7 @@ def is_prompt(message: Message) -> bool:
 
 
 def begins_turn(keys: Mapping[str, Any]) -> bool:
-    """Whether an entry, given its keys as stored, is a prompt: what the user typed.
+    """True if an entry, given its keys as stored, is a prompt: what the user typed.
 
     A command that the user typed is one, such as `/review`. Other messages with `isMeta` in the
     metadata are not, as the program wrote them in the user's name; nor is a message that says that
@@ -350,18 +350,18 @@ def begins_turn(keys: Mapping[str, Any]) -> bool:
 
 
 def is_generated(keys: Mapping[str, Any]) -> bool:
-    """Whether a program marked an entry as its own, also a command, which it wraps in tags."""
+    """True if a program marked an entry as its own, also a command, which it wraps in tags."""
     metadata = keys.get("metadata")
     return isinstance(metadata, dict) and metadata.get("isMeta") is True
 
 
 def is_typed_command(message: Message) -> bool:
-    """Whether a message of Claude Code holds a command that the user typed, such as `/review`."""
+    """True if a message of Claude Code holds a command that the user typed, such as `/review`."""
     return message.get("role") == "user" and beginning_of(message).lstrip().startswith(_TYPED)
 
 
 def says_interrupted(message: Message) -> bool:
-    """Whether a message of the user says that the user interrupted the agent."""
+    """True if a message of the user says that the user interrupted the agent."""
     return beginning_of(message).startswith(_INTERRUPTED)
 
 

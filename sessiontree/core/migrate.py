@@ -69,7 +69,7 @@ def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
 
 
 def _is_pop(parsed: dict[str, Any], position: int) -> bool:
-    """Whether the entry at a position goes back to an earlier one, with a summary."""
+    """True if the entry at a position goes back to an earlier one, with a summary."""
     target = parsed.get("backToIndex")
     return parsed.get("type") == "stack_pop" and _index(target, position) is not None
 
@@ -238,7 +238,7 @@ def values_of(line: bytes, parsed: dict[str, Any]) -> dict[str, Any]:
 
 
 def _may_name_a_uuid(line: bytes) -> bool:
-    """Whether a line may have the key `uuid`, as it is or spelled otherwise."""
+    """True if a line may have the key `uuid`, as it is or spelled otherwise."""
     return b"uuid" in line or b"\\" in line or b"\0" in line
 
 

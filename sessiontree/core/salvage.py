@@ -159,14 +159,14 @@ class _Broken:
         return end, False
 
     def _may_hold_an_entry(self) -> bool:
-        """Whether a text that breaks off ends in an entry, or is one without its last bytes."""
+        """True if a text that breaks off ends in an entry, or is one without its last bytes."""
         text, end = self._text, self._end
         if text.startswith(_CRC_TEXT, end - CRC_LENGTH):
             return True
         return text[end - 1] == "}" and _is_entry(self._last)
 
     def _is_entry_at(self, start: int) -> bool:
-        """Whether a whole entry starts here, and nothing or another object follows it."""
+        """True if a whole entry starts here, and nothing or another object follows it."""
         found, end = self.object_at(start)
         if not _is_entry(found):
             return False
@@ -202,7 +202,7 @@ class HeaderStandIn(NamedTuple):
 
 
 def may_lack_header(start: bytes) -> bool:
-    """Whether the header of a file that starts so may be lost; cheaper than `stand_in`."""
+    """True if the header of a file that starts so may be lost; cheaper than `stand_in`."""
     line, ended, _ = start.partition(b"\n")
     return not ended or not line.strip(_NOTHING) or _may_be_damaged(line)
 
@@ -234,7 +234,7 @@ class _Row(NamedTuple):
 
 
 def _may_be_damaged(line: bytes) -> bool:
-    """Whether a first line may be a damaged header, or what replaced it."""
+    """True if a first line may be a damaged header, or what replaced it."""
     try:
         keys = check_header(line, "", "")
     except (ForeignFormatError, NewerFormatError):
@@ -297,7 +297,7 @@ def _is_sound(line: bytes) -> bool:
 
 
 def _is_own(line: bytes) -> bool:
-    """Whether a line is certainly an entry or a header of this format."""
+    """True if a line is certainly an entry or a header of this format."""
     if not _is_sound(line):
         return False
     entry = decode(line, 0, ignore)

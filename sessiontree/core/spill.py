@@ -130,7 +130,7 @@ class _Spilling:
 
 
 def is_structure(key: str) -> bool:
-    """Whether the value of a key of an entry, a message or a block stays in the line."""
+    """True if the value of a key of an entry, a message or a block stays in the line."""
     return key in STRUCTURE or _ID.search(key) is not None
 
 

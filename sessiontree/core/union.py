@@ -47,14 +47,10 @@ _Fact = tuple[str, str]
 
 
 class Copy(NamedTuple):
-    """One copy of a session.
+    """One copy of a session."""
 
-    Attributes:
-        tree: its index.
-        entries_at: gives the entries of rows, which it reads together where they are near.
-    """
-
-    tree: TreeIndex
+    tree: TreeIndex  # its index
+    # gives the entries of rows, which it reads together where they are near
     entries_at: Callable[[Iterable[int]], Iterator[Entry | None]]
 
 
@@ -169,7 +165,7 @@ class _Ancestry:
         return UnionPoint(place.copy, row)
 
     def is_above(self, uuid: str, place: UnionPoint) -> bool:
-        """Whether the entry with a uuid is an ancestor of another one."""
+        """True if the entry with a uuid is an ancestor of another one."""
         tree = place.copy.tree
         row = tree.row(uuid)
         if row in (NO_ROW, place.row):
@@ -246,7 +242,7 @@ def _settled_facts(
 
 
 def _differ(value: Any, other: Any) -> bool:
-    """Whether two values differ as JSON; a value that no line of ours can carry is left alone."""
+    """True if two values differ as JSON; a value that no line of ours can carry is left alone."""
     try:
         return dumps([value]) != dumps([other])
     except EntryError:

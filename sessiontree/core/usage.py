@@ -40,20 +40,13 @@ _ADVICE: Final = "advisor_message"
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """Numbers of tokens, and the cost.
+    """Numbers of tokens, and the cost."""
 
-    Attributes:
-        input: the number of input tokens, without cached tokens.
-        output: the number of output tokens, including thinking.
-        cache_read, cache_write: the number of tokens read from, or written to, a prompt cache.
-        cost: the reported cost in US dollars; 0 if no cost was reported.
-    """
-
-    input: int = 0
-    output: int = 0
-    cache_read: int = 0
-    cache_write: int = 0
-    cost: float = 0.0
+    input: int = 0  # the number of input tokens, without cached tokens
+    output: int = 0  # the number of output tokens, including thinking
+    cache_read: int = 0  # the number of tokens read from a prompt cache
+    cache_write: int = 0  # the number of tokens written to a prompt cache
+    cost: float = 0.0  # the reported cost in US dollars; 0 if no cost was reported
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(*map(add, astuple(self), astuple(other)))
@@ -99,7 +92,7 @@ def usage_of(reported: Any) -> Usage:
 
 
 def reports_cost(reported: Any) -> bool:
-    """Whether a provider reported a cost, which may be 0."""
+    """True if a provider reported a cost, which may be 0."""
     return isinstance(reported, Mapping) and cost_in(reported.get("cost")) is not None
 
 
@@ -133,7 +126,7 @@ def mode_of(reported: Any, service_tier: Any = None) -> Mode | None:
 
 
 def counts_instead(usage: Usage, known: Usage) -> bool:
-    """Whether an entry counts instead of an earlier entry of the same answer.
+    """True if an entry counts instead of an earlier entry of the same answer.
 
     The tokens of an answer only grow while it is written. So the entry with the most tokens counts,
     and of equal ones the last.
@@ -434,7 +427,7 @@ class EntryTally:
 
 
 def is_prompt_entry(body: Mapping[str, Any]) -> bool:
-    """Whether an entry, given its keys as stored, is a prompt of the user, or a handle of one."""
+    """True if an entry, given its keys as stored, is a prompt of the user, or a handle of one."""
     lane = body.get("lane")
     if isinstance(lane, str) and is_of_subagent(lane):
         return False

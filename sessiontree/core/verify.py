@@ -44,7 +44,7 @@ def unsound(block: bytes, offset: int) -> Iterator[tuple[int, bytes]]:
 
 
 def is_sealed(line: bytes) -> bool:
-    """Whether a line, given with its LF, has its right checksum."""
+    """True if a line, given with its LF, has its right checksum."""
     return line[-11:] == b'%08x"}\n' % crc32(line[:-_SEAL_LENGTH])
 
 
@@ -146,7 +146,6 @@ class Verification:
             self._wrong[row].append(f"its {key} {uuid} is not on its path")
 
     def _check_merge(self, row: int, merged: str, base: str) -> None:
-        """Report a merge that cannot add what it names."""
         target, start = self._tree.row(merged), self._tree.row(base)
         if row in self._wrong or target == NO_ROW:
             return
@@ -160,7 +159,6 @@ class Verification:
             self._wrong[row].append(f"its baseUuid {base} is not above its mergedUuid {merged}")
 
     def _is_above(self, row: int, target: int) -> bool:
-        """Whether an entry, or another of the same uuid, is a row or its ancestor."""
         tree = self._tree
         uuid = tree.uuids[target]
         may_jump = tree.has_late_parents or tree.has_duplicates

@@ -102,7 +102,6 @@ def _alone(
 
 
 def _joined(found: list[Run]) -> list[Run]:
-    """The same runs, those that touch each other as one."""
     made: list[Run] = []
     for one, other, length in found:
         last = made[-1] if made else (-1, -1, 0)

@@ -34,38 +34,24 @@ MOST_FILES: Final = 1000
 
 
 class Hunk(msgspec.Struct, frozen=True, array_like=True):
-    """Lines that follow each other, and the lines that take their place.
+    """Lines that follow each other, and the lines that take their place."""
 
-    Attributes:
-        before, after: the lines with those around them, before and after.
-        start: the number of the first of `before`, from 1; None if it is not told.
-        above: lines that stand somewhere above, in order, such as the head of a function.
-        ends: whether the lines end the file.
-    """
-
+    # the lines with those around them, before and after
     before: Lines
     after: Lines
-    start: int | None = None
-    above: Lines = ()
-    ends: bool = False
+    start: int | None = None  # the number of the first of `before`, from 1; None if it is not told
+    above: Lines = ()  # lines that stand somewhere above, in order, such as the head of a function
+    ends: bool = False  # whether the lines end the file
 
 
 class FilePatch(msgspec.Struct, frozen=True):
-    """What a patch does to one file.
+    """What a patch does to one file."""
 
-    Attributes:
-        path: the path as written.
-        kind: what it does.
-        content: the content of a file that is added; else None.
-        hunks: the changes of a file that is updated.
-        moved_to: the new path of a file that is moved as well; else None.
-    """
-
-    path: str
-    kind: Literal["add", "update", "delete"]
-    content: str | None = None
-    hunks: tuple[Hunk, ...] = ()
-    moved_to: str | None = None
+    path: str  # the path as written
+    kind: Literal["add", "update", "delete"]  # what it does
+    content: str | None = None  # the content of a file that is added; else None
+    hunks: tuple[Hunk, ...] = ()  # the changes of a file that is updated
+    moved_to: str | None = None  # the new path of a file that is moved as well; else None
 
 
 def parse_patch(text: str) -> list[FilePatch]:
@@ -233,7 +219,7 @@ def applied(hunks: Sequence[Hunk], lines: Sequence[str], steps: Steps) -> list[s
 
 
 def are_applied(hunks: Sequence[Hunk], lines: Sequence[str]) -> bool:
-    """Whether the new lines of hunks stand at the numbers told, and the old ones do not."""
+    """True if the new lines of hunks stand at the numbers told, and the old ones do not."""
     if not hunks or any(hunk.start is None for hunk in hunks):
         return False
     flipped = taken_back(hunks)
@@ -299,7 +285,7 @@ def _place_below(hunk: Hunk, searched: _Searched, least: int) -> int | None:
 
 
 def _fits(block: Sequence[str], lines: Sequence[str], at: int) -> bool:
-    """Whether lines stand at an index, but for spaces at their ends."""
+    """True if lines stand at an index, but for spaces at their ends."""
     part = lines[at : at + len(block)]
     return len(part) == len(block) and all(map(_is_like, part, block))
 

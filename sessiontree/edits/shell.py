@@ -80,17 +80,13 @@ _SHOWN: Final = re.compile(r"(\d{1,9}),(\d{1,9})p")
 
 
 class ShellEffect(msgspec.Struct, frozen=True):
-    """What a command does to one file.
+    """What a command does to one file."""
 
-    Attributes:
-        kind: `write` and `append` give `text`; `move` has the new path in `to`; `patch` is a patch
-            of `apply_patch`, in `text`; `change` is one that is not told; `show` prints the file,
-            from the line `first` to `last` where it has them.
-        path: the path as written, below `cd`; empty for a patch.
-    """
-
+    # `write` and `append` give `text`; `move` has the new path in `to`; `patch` is a patch of
+    # `apply_patch`, in `text`; `change` is one that is not told; `show` prints the file, from the
+    # line `first` to `last` where it has them
     kind: Effect
-    path: str
+    path: str  # the path as written, below `cd`; empty for a patch
     text: str = ""
     to: str = ""
     first: int | None = None
@@ -179,7 +175,7 @@ def _commands(script: str) -> Iterator[_ShellCommand]:
 
 
 def _ends_reading(command: _ShellCommand) -> bool:
-    """Whether what follows a command may not be done, or not here."""
+    """True if what follows a command may not be done, or not here."""
     first = command.words[0] if command.words else ""
     if first == "exit":  # with another code, it is only done where the script fails
         return command.words[1:2] in ([], ["0"])

@@ -90,53 +90,35 @@ class Swap(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Edit(msgspec.Struct, frozen=True):
-    """One change of one file.
+    """One change of one file."""
 
-    Attributes:
-        path: the path as the call names it.
-        kind: `write` gives the whole `content`, `append` the text at the end; `edit` has `swaps` or
-            `hunks`; `move` has `to`, and hunks where it changes the file too; `change` is one that
-            is not told.
-        swaps: texts that take the place of others, in order.
-        hunks: lines that take the place of others, in order.
-        content: the content after the change, where it is told.
-        before: the content before the change, where it is told.
-        is_new: whether the file was not there before.
-        to: the new path; empty unless the file is moved.
-        line: the number of the line behind which the text of `content` is inserted; else None.
-    """
-
-    path: str
+    path: str  # the path as the call names it
+    # `write` gives the whole `content`, `append` the text at the end; `edit` has `swaps` or
+    # `hunks`; `move` has `to`, and hunks where it changes the file too; `change` is one that is not
+    # told
     kind: Kind
-    swaps: tuple[Swap, ...] = ()
-    hunks: tuple[Hunk, ...] = ()
-    content: str | None = None
-    before: str | None = None
-    is_new: bool = False
-    to: str = ""
+    swaps: tuple[Swap, ...] = ()  # texts that take the place of others, in order
+    hunks: tuple[Hunk, ...] = ()  # lines that take the place of others, in order
+    content: str | None = None  # the content after the change, where it is told
+    before: str | None = None  # the content before the change, where it is told
+    is_new: bool = False  # whether the file was not there before
+    to: str = ""  # the new path; empty unless the file is moved
+    # the number of the line behind which the text of `content` is inserted; else None
     line: int | None = None
 
 
 class SeenLines(msgspec.Struct, frozen=True):
-    """Lines of a file that a call showed.
+    """Lines of a file that a call showed."""
 
-    Attributes:
-        path: the path as the call names it.
-        text: the text that was shown, with its line ends; of a part without the last one.
-        first: the number of its first line, from 1.
-        is_whole: whether it is all of the file, with the end of its last line.
-        total: the number of lines of the file; None if it is not told.
-    """
-
-    path: str
-    text: str
-    first: int = 1
-    is_whole: bool = False
-    total: int | None = None
+    path: str  # the path as the call names it
+    text: str  # the text that was shown, with its line ends; of a part without the last one
+    first: int = 1  # the number of its first line, from 1
+    is_whole: bool = False  # whether it is all of the file, with the end of its last line
+    total: int | None = None  # the number of lines of the file; None if it is not told
 
     @property
     def has_all_lines(self) -> bool:
-        """Whether it is all of the file, but for the end of its last line."""
+        """True if it is all of the file, but for the end of its last line."""
         return self.first == 1 and self.total == self.text.removesuffix("\n").count("\n") + 1
 
 

@@ -20,14 +20,10 @@ def _snake_case(name: str) -> str:
 
 
 class Position(msgspec.Struct, frozen=True, rename="camel"):
-    """A place in a session, as `session.block(uuid, index)` takes it.
+    """A place in a session, as `session.block(uuid, index)` takes it."""
 
-    Attributes:
-        uuid: the uuid of the entry, or the `messageUuid` of a message that is not written yet.
-        index: the index of the content block in the message; None for a whole entry.
-    """
-
-    uuid: str
+    uuid: str  # the uuid of the entry, or the `messageUuid` of a message that is not written yet
+    # the index of the content block in the message; None for a whole entry
     index: int | None = None
 
 

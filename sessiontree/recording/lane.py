@@ -114,12 +114,12 @@ class Response:
 
     @property
     def broke_off(self) -> bool:
-        """Whether it broke off, or never ended."""
+        """True if it broke off, or never ended."""
         return self._ended is None or self._ended.get("stopReason") == ABORTED
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of it came, but for the event that ends it."""
+        """True if all of it came, but for the event that ends it."""
         return "stopReason" in self.facts and not self._open
 
     def begin(self, message: Mapping[str, Any]) -> None:
@@ -305,7 +305,7 @@ class Response:
                 self._put(index, self.blocks[index])
 
     def _goes_further(self, index: int, block: dict[str, Any]) -> bool:
-        """Whether a block that broke off has more content than its kept part."""
+        """True if a block that broke off has more content than its kept part."""
         before = self.blocks.get(index)
         is_longer = before is None or len(json_text(block)) > len(json_text(before))
         return is_longer and (before is None or index in self._broken)
@@ -456,11 +456,7 @@ _ENVELOPE: Final = frozenset(
 
 
 class RecordedLane:
-    """One lane of a session that is being recorded; `found` gets its events.
-
-    Attributes:
-        is_new: whether it is certain that nothing of the stream was recorded before.
-    """
+    """One lane of a session that is being recorded; `found` gets its events."""
 
     def __init__(
         self,
@@ -481,6 +477,7 @@ class RecordedLane:
         self._current: Response | None = None
         self._answers: dict[str, tuple[bytes, str]] = {}
         self._own: set[str] = set()
+        # whether it is certain that nothing of the stream was recorded before
         self.is_new = earlier == "new"
         self._may_be_recorded = earlier == "maybe"
         if earlier == "recorded":
@@ -559,7 +556,7 @@ class RecordedLane:
         response.restore_end(message)
 
     def knows(self, message: Any) -> bool:
-        """Whether a message of the model was recorded before, by its id."""
+        """True if a message of the model was recorded before, by its id."""
         id = message.get("id") if isinstance(message, Mapping) else None
         self._look_back(id)
         return isinstance(id, str) and id in self._responses
@@ -638,7 +635,6 @@ class RecordedLane:
         self._register(self._current)
 
     def _assistant(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-        """Take a message of the model, or some whole blocks of it."""
         uuid = event.get("uuid")
         self._look_back(message.get("id"))
         if isinstance(uuid, str):
@@ -663,7 +659,6 @@ class RecordedLane:
         return self._responses.get(id)
 
     def _user(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-        """Take a message to the model: a prompt, or results."""
         self._look_back(*(block.get("tool_use_id") for block in blocks_of(message)))
         if self._current is not None and not self._current.is_streaming:
             self.end()
@@ -754,7 +749,7 @@ def _digest(block: Mapping[str, Any]) -> bytes:
 
 
 def is_kept(session: Session, event: Mapping[str, Any]) -> bool:
-    """Whether an event was kept before: as the entry that has its uuid."""
+    """True if an event was kept before: as the entry that has its uuid."""
     uuid = event.get("uuid")
     return isinstance(uuid, str) and session.reader.has_uuid(uuid)
 

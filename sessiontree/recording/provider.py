@@ -80,12 +80,12 @@ def delta_text(delta: Mapping[str, Any]) -> str | None:
 
 
 def begins_block(delta: Mapping[str, Any]) -> bool:
-    """Whether a delta can belong to a block whose start was not seen."""
+    """True if a delta can belong to a block whose start was not seen."""
     return str(delta.get("type")) in BEGUN_BY and delta_text(delta) is not None
 
 
 def _is_storable(value: Any) -> bool:
-    """Whether JSON carries a value. It does not carry every value it can spell, such as 1e999."""
+    """True if JSON carries a value. It does not carry every value it can spell, such as 1e999."""
     try:
         dumps(storable(value))
     except EntryError:
@@ -132,7 +132,7 @@ Part = tuple[int, dict[str, Any]]
 
 
 def is_responses_event(event: Mapping[str, Any]) -> bool:
-    """Whether an event is one of OpenAI's Responses API."""
+    """True if an event is one of OpenAI's Responses API."""
     return kind_of(event).startswith("response.")
 
 
@@ -187,16 +187,12 @@ class AnthropicEvents:
 
 
 class ResponsesEvents:
-    """The events of one response of the Responses API.
-
-    Attributes:
-        facts: `responseId`, `model`, `usage`, `status` and more, as far as known.
-        is_ended: whether the response has ended.
-    """
+    """The events of one response of the Responses API."""
 
     def __init__(self) -> None:
+        # `responseId`, `model`, `usage`, `status` and more, as far as known
         self.facts: dict[str, Any] = {}
-        self.is_ended = False
+        self.is_ended = False  # whether the response has ended
         self._open: dict[int, tuple[dict[str, Any], dict[str, list[str]]]] = {}
         self._done: dict[int, dict[str, Any]] = {}
         self._given: set[int] = set()

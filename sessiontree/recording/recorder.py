@@ -121,10 +121,6 @@ class StreamAccumulator:
             before the agent's messages. The prompt is not written if the stream was recorded before
             or continues after a cut. A stream is identified by the uuid of its start event, or,
             without a uuid, by the id of its first message.
-
-    Attributes:
-        recognized: the number of events that the recorder knows; 0 means that the stream is of
-            another kind and was stored unchanged.
     """
 
     def __init__(
@@ -147,6 +143,8 @@ class StreamAccumulator:
         self._is_asking = False
         self._is_closed = False
         self._is_warned = False
+        # the number of events that the recorder knows; 0 means that the stream is of another kind
+        # and was stored unchanged
         self.recognized = 0
 
     def feed(self, chunk: bytes | str) -> list[StreamEvent]:
@@ -418,7 +416,7 @@ class StreamAccumulator:
         self._reports.append(reported)
 
     def _is_reported(self, reported: dict[str, Any], lane: RecordedLane) -> bool:
-        """Whether a report without a uuid was kept, in this recording or an earlier one."""
+        """True if a report without a uuid was kept, in this recording or an earlier one."""
         if lane.is_new:
             return reported in self._reports
         kept = self._session.reader.entries_with("reported")

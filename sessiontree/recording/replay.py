@@ -103,7 +103,6 @@ def _message_of(cursor: Cursor, entry: Entry) -> Any:
 
 
 def _of_pieces(members: Sequence[Entry]) -> Iterator[StreamEvent]:
-    """The events of a message that was written block by block."""
     for index, entry in sorted(_by_index(members).items()):
         yield from ended(entry["block"], Position(entry.uuid, index))
     ends = [entry for entry in members if entry.type == "message_end"]

@@ -40,15 +40,7 @@ _JSON_DELTAS: Final = frozenset({"toolCall", "tool_use"})
 
 
 class MessageStream:
-    """A message that is being written. `Session.stream_message` returns it as a context manager.
-
-    Attributes:
-        uuid: with granularity `block`, the `messageUuid` of each block entry; with `message`, the
-            uuid of the entry.
-        entries: the entries written so far; after `end`, the last entry is the `message_end` entry,
-            the message entry or the `usage` entry.
-        blocks: the blocks of the message, by index.
-    """
+    """A message that is being written. `Session.stream_message` returns it as a context manager."""
 
     def __init__(
         self,
@@ -64,12 +56,17 @@ class MessageStream:
         """Begin a message; `uuid` and `blocks`, by index, are those of one to continue."""
         if granularity not in ("message", "block"):
             raise UsageError(f"granularity is 'message' or 'block', not {granularity!r}")
+        # with granularity `block`, the `messageUuid` of each block entry; with `message`, the uuid
+        # of the entry
         self.uuid = uuid or fresh_uuid()
+        # the entries written so far; after `end`, the last entry is the `message_end` entry, the
+        # message entry or the `usage` entry
         self.entries: list[Entry] = []
         self._session = session
         self._role = role
         self._facts = {key: value for key, value in facts.items() if value is not None}
         self._in_blocks = granularity == "block"
+        # the blocks of the message, by index
         self.blocks = {index: dict(block) for index, block in (blocks or {}).items()}
         self._metadata = metadata
         self._open: dict[str, Any] | None = None

@@ -146,17 +146,14 @@ def is_alone(match: re.Match[str]) -> bool:
 
 
 def _before(match: re.Match[str], count: int) -> str:
-    """The text before a match."""
     return match.string[max(match.start() - count, 0) : match.start()]
 
 
 def _behind(match: re.Match[str], count: int) -> str:
-    """The text behind a match."""
     return match.string[match.end() : match.end() + count]
 
 
 def _secret_of(match: re.Match[str]) -> tuple[str, str]:
-    """The group of a match that is the secret, and its text."""
     groups = match.groupdict().items()
     return next((n, text) for n, text in groups if text is not None and n.startswith("secret"))
 
@@ -356,7 +353,6 @@ def _piped(text: str, head: re.Match[str]) -> Iterator[tuple[int, int]]:
 
 
 def _is_piped(head: re.Match[str], value: str) -> bool:
-    """True if what a command reads is a secret."""
     is_secret = head["secret"] is not None or is_generated(value) or is_password(value)
     return is_secret and _is_set(value.removeprefix("@"))
 

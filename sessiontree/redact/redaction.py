@@ -250,11 +250,6 @@ class Redaction:
     Args:
         rules: the rules that find secrets; by default the built-in rules.
         homes: more home directories to mask, in addition to paths that look like a home directory.
-
-    Attributes:
-        masked: the number of masked places, for each pair of a rule and an entry.
-        left_out: content that could not be searched: the entry, the media type and the size.
-        unsealed: the entries that lost a signature because the signed text was masked.
     """
 
     def __init__(self, rules: Iterable[Rule] | None = None, homes: Iterable[str] = ()) -> None:
@@ -270,8 +265,11 @@ class Redaction:
         self._numbers: defaultdict[str, set[int]] = defaultdict(set)
         self._plain_keys: set[str] = set(_WORDS)
         self._unmarked: set[str] = set()  # keys that mark no secret
+        # the number of masked places, for each pair of a rule and an entry
         self.masked: Counter[tuple[str, str]] = Counter()
+        # content that could not be searched: the entry, the media type and the size
         self.left_out: list[tuple[str, str, int]] = []
+        # the entries that lost a signature because the signed text was masked
         self.unsealed: list[str] = []
 
     def know_homes(self, homes: Iterable[str]) -> None:

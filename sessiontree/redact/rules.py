@@ -38,7 +38,6 @@ def _rule(row: dict[str, Any]) -> Rule:
 
 
 def _function(name: str | None) -> Any:
-    """Return the check or search with a name; None without one."""
     if name is None:
         return None
     return next(getattr(room, name) for room in (checks, tables) if hasattr(room, name))

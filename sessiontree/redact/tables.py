@@ -126,7 +126,6 @@ def _is_header(text: str, cells: list[_Cell]) -> bool:
 
 
 def _rows(text: str, header: _TableLine, cells: list[_Cell], sign: str) -> Iterator[_TableLine]:
-    """The lines of a table below its header."""
     line = header
     while line.next < len(text):
         line = _line_at(text, line.next)

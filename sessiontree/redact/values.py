@@ -145,7 +145,6 @@ def _is_random_run(run: str) -> bool:
 
 
 def _is_mixed_case(value: str) -> bool:
-    """True if a value has lower and upper case and a digit."""
     return not (value.islower() or value.isupper()) and any(c.isdigit() for c in value)
 
 

@@ -42,22 +42,15 @@ _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost 
 
 
 class Sought(NamedTuple):
-    """What each line that may match has.
+    """What each line that may match has."""
 
-    Attributes:
-        needles: byte strings, of which it has at least one.
-        folds: whether that is so once its ASCII letters are lower case, as in the needles.
-    """
-
-    needles: tuple[bytes, ...]
+    needles: tuple[bytes, ...]  # byte strings, of which it has at least one
+    # whether that is so once its ASCII letters are lower case, as in the needles
     folds: bool = False
 
 
 class Pattern:
     """A text, its accents spelled either way, or a regular expression of Python's `re`.
-
-    Attributes:
-        sought: what each line that may match has; None where nothing is certain.
 
     Raises:
         UsageError: the pattern is empty, or not a regular expression.
@@ -73,6 +66,7 @@ class Pattern:
             self._search = re.compile(source, re.IGNORECASE if ignore_case else 0).search
         except (re.error, OverflowError, RecursionError) as error:
             raise UsageError(f"'{text:.200}' is not a regular expression: {error}") from error
+        # what each line that may match has; None where nothing is certain
         self.sought: Sought | None = None
         needles_of = _needles_ignoring_case if ignore_case else _needles
         needles: dict[bytes, None] = {}

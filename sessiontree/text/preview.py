@@ -167,7 +167,7 @@ def _text(keys: Mapping[str, Any], key: str) -> str:
 
 
 def is_unclear(entry: Entry) -> bool:
-    """Whether an entry is a handle of a message, and lacks its role or its preview."""
+    """True if an entry is a handle of a message, and lacks its role or its preview."""
     if not is_handle_of_message(entry):
         return False
     return not (role(entry) and _text(entry.as_stored, "preview"))

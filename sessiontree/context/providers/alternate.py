@@ -172,7 +172,7 @@ def _goes_on(
     id: str,
     parts: Sequence[tuple[Side, Part]],
 ) -> bool:
-    """Whether calls belong to the message before the last results, as a piece of it.
+    """True if calls belong to the message before the last results, as a piece of it.
 
     An agent that stores a message block by block stores parallel calls apart, and the pairing then
     puts results between them.

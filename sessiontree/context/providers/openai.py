@@ -102,7 +102,7 @@ def _data_url(media: Media) -> str:
 
 
 def is_sendable_data(media: Media) -> bool:
-    """Whether the bytes are of a type that OpenAI reads."""
+    """True if the bytes are of a type that OpenAI reads."""
     types = IMAGES if media.kind == "image" else {PDF}
     return bool(media.data) and media.media_type in types
 

@@ -539,7 +539,7 @@ class MessageReader:
 
 
 def _is_empty(message: Message) -> bool:
-    """Whether an assistant message says nothing, in any shape."""
+    """True if an assistant message says nothing, in any shape."""
     return not any(message.get(key) for key in _SAID)
 
 

@@ -114,7 +114,7 @@ class GivenIds:
 
 
 def is_fit(text: str, limit: int) -> bool:
-    """Whether a provider accepts this as a name or an id."""
+    """True if a provider accepts this as a name or an id."""
     return 0 < len(text) <= limit and _FIT.fullmatch(text) is not None
 
 
