@@ -295,5 +295,9 @@ class SessionBusyError(StorageError):
     """Another writer is exclusive, or holds the lock for too long."""
 
 
+class OvertakenError(SessionBusyError):
+    """Another program wrote to a session in a bucket while a locked block was at work."""
+
+
 class WriteFailedError(StorageError):
     """A write or a sync failed. To see what was written, open the session again."""

@@ -164,7 +164,7 @@ class Session:
         if file is None:
             log, fs, spill_over = MemoryLog(_IN_MEMORY, [line]), DISK, None
         else:
-            check_new_address(os.fspath(file))
+            check_new_address(os.fspath(file), exclusive=exclusive)
             create_log(fs, os.fspath(file), iter([line]))
             log = open_log(fs, os.fspath(file), durability=durability)
         return cls._open(
@@ -940,10 +940,15 @@ class Session:
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Take the lock, move to the newest leaf of the lane, and hold the lock for the block."""
-        # A hold within a hold tells a log that holding costs requests that this is not one append.
-        with self.writer.holding(), self.writer.log.hold():
-            self.writer.go_to_tip()
+        """Take the lock, move to the newest leaf of the lane, and hold the lock for the block.
+
+        A bucket has no lock that keeps other programs out. There, a write of the block fails if
+        another program wrote after the block began; run the block again.
+
+        Raises:
+            OvertakenError: another program was faster; this write was not done.
+        """
+        with self.writer.locked():
             yield
 
     # Move
@@ -1426,7 +1431,7 @@ class Session:
         self.reader.ready()
         if dry_run:
             return repair.repair(self._file.original, dry_run=True)
-        with self.writer.holding():
+        with self.writer.holding(newest=True):
             done = repair.repair(self.reader.log)
             if done.evidence is not None:
                 self.reader.catch_up()
@@ -1454,7 +1459,7 @@ class Session:
         leaves = [self.leaf.uuid]
         if dry_run:
             return collect(self.reader.log, self.blobs, leaves, moment, dry_run=True)
-        with self.writer.holding():
+        with self.writer.holding(newest=True):
             done = collect(self.reader.log, self.blobs, leaves, moment)
             if done.entries:
                 self.reader.catch_up()

@@ -20,7 +20,13 @@ from uuid import uuid4
 
 import pytest
 
-from sessiontree.errors import ReadOnlyError, SessionBusyError, SessionExistsError, hearing
+from sessiontree.errors import (
+    ReadOnlyError,
+    SessionBusyError,
+    SessionExistsError,
+    UsageError,
+    hearing,
+)
 from sessiontree.session import Session
 from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.place import Place
@@ -274,6 +280,10 @@ def hold_lets_go_after_an_error(logs: Logs) -> None:
 
 def keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(logs: Logs) -> None:
     with _two(logs) as (log, other):
+        if not log.keeps_out:
+            with pytest.raises(UsageError):
+                log.keep()
+            return
         log.keep()
         _append(log, _LINE, len(_HEADER))
         with log.hold():

@@ -71,7 +71,7 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
     session, is_old = open_to_write(file, lane, () if hold else (ConflictWarning(),))
     log = session.reader.log
     with session, contextlib.ExitStack() as locked:
-        locked.enter_context(session.locked())
+        locked.enter_context(session.writer.at_tip())
         if not hold:
             locked.close()
         try:

@@ -213,6 +213,13 @@ def moved(entry: Entry, offset: int) -> Entry:
     return entry
 
 
+def rehung(entry: Entry, again: Entry) -> Entry:
+    """Give an entry that is not written yet the parent and the line of another draft of it."""
+    force_setattr(entry, "parent_uuid", again.parent_uuid)
+    force_setattr(entry, "_body", None)
+    return stored(entry, again.line, -1)
+
+
 def decode_object(line: bytes) -> dict[str, Any]:
     """The keys of a line; empty where it is not a JSON object even when read leniently."""
     value = decode_leniently(line)

@@ -532,6 +532,7 @@ class Unmigrated:
         self.name = file.name
         self.readonly = False
         self.identity = file.identity
+        self.keeps_out = file.keeps_out
         self.blobs = file.blobs
         self.read, self.size = memory.read, memory.size
         self.alone, self.hold, self.keep = file.alone, file.hold, file.keep

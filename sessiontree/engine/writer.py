@@ -6,8 +6,9 @@ is kept when its call returns, with all that waits in the batch. The parent of a
 that the cursor last saw or wrote, whatever others wrote meanwhile. An annotation goes below the
 lane's leaf in the log and does not move the cursor; one that a scratch lane makes about anything
 but itself goes on main. A refused entry leaves the log unchanged. A writer that holds the log
-knows all of it. A batch that cannot be written, or that was open when the process forked, moves
-the cursor back to where it was.
+knows all of it, or its append fails with `Moved`; then the entries are planned again (`commit`),
+or, in `locked`, by the caller. A batch that cannot be written, or that was open when the process
+forked, moves the cursor back to where it was.
 """
 
 from __future__ import annotations
@@ -31,10 +32,12 @@ from sessiontree.core.entry import (
     ANNOTATIONS,
     MAIN,
     REFERENCES,
+    RESERVED,
     Entry,
     check_fields,
     check_type,
     moved,
+    rehung,
     stored,
     with_fetch,
 )
@@ -47,14 +50,21 @@ from sessiontree.engine.cursor import Cursor, Ref
 from sessiontree.engine.hooks import Hooks
 from sessiontree.engine.logtree import HeaderLine
 from sessiontree.engine.reader import TreeReader
-from sessiontree.errors import BlobMissingError, EntryError, RefError, SessionBusyError, UsageError
+from sessiontree.errors import (
+    BlobMissingError,
+    EntryError,
+    OvertakenError,
+    RefError,
+    SessionBusyError,
+    UsageError,
+)
 from sessiontree.storage.log import Log, Moved
 
 _PATH_BOUND: Final = frozenset({"compaction", "merge", "context_edit"})
 """Types that are valid only on the path they were made for."""
 
 _ATTEMPTS: Final = 200
-"""How often a block is appended to a log that moves although it is held."""
+"""How often entries are planned for a log that moves although it is held."""
 
 _AT_ONCE: Final = 3
 _LONGEST_PAUSE: Final = 0.02
@@ -120,6 +130,7 @@ class EntryWriter:
         self.hooks = Hooks(hooks)
         self.spill_over = spill_over
         self.tail = cursor.leaf.uuid
+        self._is_locked = False  # in a block of `locked`, of a log that keeps no program out
         self._moved_to: Entry | None = None
         self._elsewhere: Entry | None = None
         self._batch: dict[str, Entry] | None = None
@@ -254,9 +265,11 @@ class EntryWriter:
             try:
                 offset = reader.log.append(block, reader.view.size)
             except Moved:
+                if self._is_locked:
+                    raise
                 with reader.log.hold():
                     self.catch_up()
-                    offset = self._append_at_end(block)
+                    offset = self._append_planned(lambda: block)
             if offset > reader.view.size + 1 and reader.view.reads_to_end:
                 self.catch_up(offset)  # what other threads put into the same group
             entry = stored(Entry(type, uuid, parent, lane, timestamp), line, offset)
@@ -297,6 +310,16 @@ class EntryWriter:
         if over is not None and any(len(entry.line) > over for entry in entries):
             whole, drafts = drafts, self._spilled(drafts)
             entries = self._run(drafts, parent.uuid)
+        size = self.reader.view.size
+
+        def plan() -> list[Entry]:
+            if chosen is not None:
+                self._check_fresh(chosen)
+            if self.reader.view.size != size:
+                for type, fields, _ in drafts:
+                    self._check_name(type, fields)
+            return entries
+
         with self.holding():
             if whole and not self._blobs_are_kept(entries):  # gc, or a person, removed one
                 drafts = self._spilled(whole)
@@ -305,9 +328,7 @@ class EntryWriter:
                 if again is not None:
                     drafts = self._spilled(again()) if whole else again()
                 entries = self._run(drafts, self.cursor.leaf.uuid)
-            if chosen is not None:
-                self._check_fresh(chosen)
-            self.put(entries)
+            self.commit(plan)
             for entry in entries:
                 self.cursor.move(entry)
             self.tail = entries[-1].uuid
@@ -335,11 +356,17 @@ class EntryWriter:
         lane = self._lane_of_annotation(type, fields)
         if self.hooks:
             self.call_before("", self._draft_on(lane, type, fields, self._tail_of(lane), uuid))
-        with self.holding():
+        size = self.reader.view.size
+
+        def plan() -> list[Entry]:
             if chosen is not None:
                 self._check_fresh(chosen)
-            entry = self._draft_on(lane, type, fields, self._tail_of(lane), uuid)
-            self.put([entry])
+            if self.reader.view.size != size:
+                self._check_name(type, fields)
+            return [self._draft_on(lane, type, fields, self._tail_of(lane), uuid)]
+
+        with self.holding():
+            (entry,) = self.commit(plan)
             if lane == self.cursor.lane:
                 self.tail = entry.uuid
         if self.hooks:
@@ -483,53 +510,93 @@ class EntryWriter:
             self.hooks.call(f"after_{event}", entry)
 
     @contextlib.contextmanager
-    def holding(self) -> Iterator[None]:
-        """Hold the log, and read what others wrote."""
+    def holding(self, *, newest: bool = False) -> Iterator[None]:
+        """Hold the log, and read what others wrote.
+
+        A log that keeps no other program out is only looked at with `newest`; without it, the
+        append tells whether others wrote.
+        """
         moved_to = None
         # `gc` of another thread may replace the log while this thread waits to be alone.
         with self.log.alone(), self.log.hold():
-            if not self._is_batching() and not self.log.still_ends_at(self.reader.view.size):
+            is_looking = newest and not self.log.keeps_out
+            ends_at = self.log.ends_at if is_looking else self.log.still_ends_at
+            if not self._is_batching() and not ends_at(self.reader.view.size):
                 self.catch_up()
             moved_to, self._moved_to = self._moved_to, None
             yield
         if moved_to is not None:
             self.hooks.call("on_conflict", moved_to)
 
-    def put(self, entries: list[Entry]) -> None:
-        """Write entries, or keep them for the end of the batch."""
-        if self._batch is None:
-            self._put_all(entries)
-            return
-        if self._batch_task is not current_task():
-            self.flush()  # in the order of the calls
-            self._put_all(entries)
-            return
-        if not self._batch:
-            self._before_batch = self.cursor.leaf, self.tail
-        self._batch.update((entry.uuid, entry) for entry in entries)
+    @contextlib.contextmanager
+    def at_tip(self) -> Iterator[None]:
+        """Hold the log, at the newest leaf of the lane, for what may be written below any leaf."""
+        with self.holding(newest=True):
+            self.go_to_tip()
+            yield
 
-    def _put_all(self, entries: list[Entry]) -> None:
-        lines = [entry.line for entry in entries]
-        block = b"\n".join([*lines, b""])
-        offset = self._append_at_end(block)
-        view = self.reader.view
-        for entry, line in zip(entries, lines, strict=True):
-            moved(entry, offset)
-            offset += len(line) + 1
-        view.appended(offset)
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """See `Session.locked`."""
+        outer = self._is_locked
+        with self.at_tip():
+            self._is_locked = not self.log.keeps_out
+            try:
+                yield
+            except Moved:
+                raise OvertakenError(
+                    f"{self.log.name}: another program wrote to the session after this block had "
+                    "read it, and the rest of the block was not written; run the block again",
+                    self.log.name,
+                ) from None
+            finally:
+                self._is_locked = outer
 
-    def _append_at_end(self, block: bytes) -> int:
-        """Append a block while the log is held; return its offset.
+    def commit(self, plan: Callable[[], list[Entry]]) -> list[Entry]:
+        """Write the entries of a plan, or keep them for the end of the batch.
 
-        The log may move even so: a file of version 1 is migrated now, or the connection to the
-        server that kept others out was lost.
+        The caller holds the log. The plan is made again when another program was faster.
 
         Raises:
+            Moved: another program was faster, in `locked`, whose block made the plan.
             SessionBusyError: others were faster each time.
         """
+        if self._batch is None or self._batch_task is not current_task():
+            self.flush()  # in the order of the calls
+            return self._write_planned(plan)
+        if not self._batch:
+            self._before_batch = self.cursor.leaf, self.tail
+        entries = plan()
+        self._batch.update((entry.uuid, entry) for entry in entries)
+        return entries
+
+    def _write_planned(self, plan: Callable[[], list[Entry]]) -> list[Entry]:
+        entries: list[Entry] = []
+
+        def block() -> bytes:
+            nonlocal entries
+            entries = plan()
+            return b"\n".join([*(entry.line for entry in entries), b""])
+
+        offset = self._append_planned(block)
+        for entry in entries:
+            moved(entry, offset)
+            offset += len(entry.line) + 1
+        self.reader.view.appended(offset)
+        return entries
+
+    def _append_planned(self, plan: Callable[[], bytes]) -> int:
+        """Append a block at the end, planned again each time that the log moved; return its offset.
+
+        A log that is held moves where no lock keeps others out, as in a bucket, or the connection
+        to the server that did was lost; and a file of version 1 moves when it is migrated now.
+        """
         for attempt in range(_ATTEMPTS):
-            with contextlib.suppress(Moved):
-                return self.log.append(block, self.reader.view.size)
+            try:
+                return self.log.append(plan(), self.reader.view.size)
+            except Moved:
+                if self._is_locked:
+                    raise
             if attempt > _AT_ONCE:  # many writers lost their locks at the same moment
                 time.sleep(os.urandom(1)[0] / 255 * _LONGEST_PAUSE)
             self.catch_up()
@@ -644,13 +711,25 @@ class EntryWriter:
             return
         waiting = list(self._batch.values())
         self._batch = self.reader.pending = {}
+        before, tail = self._before_batch[1], self.tail
         try:
             if not self.log.ends_at(self.reader.view.size):
                 self.catch_up()  # a lane of this process wrote, under the same lock
-            self._put_all(waiting)
+            self._write_planned(lambda: self._below_tail(waiting, before, tail))
+            self.tail = tail
         except BaseException:
             self._undo_batch()  # its entries are not in the log
             raise
+
+    def _below_tail(self, waiting: list[Entry], before: str, last: str) -> list[Entry]:
+        """Hang the annotations of a batch below the lane's tail, if that is another one by now."""
+        if self.tail not in (before, last):
+            for entry in waiting:
+                if entry.type in ANNOTATIONS and entry.parent_uuid == before:
+                    fields = {k: v for k, v in entry.as_stored.items() if k not in RESERVED}
+                    again = self._draft_on(entry.lane, entry.type, fields, self.tail, entry.uuid)
+                    rehung(entry, again)
+        return waiting
 
     def _flush_alone(self) -> None:
         with self.log.alone():  # wait for another thread's batch

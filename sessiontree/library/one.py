@@ -223,7 +223,7 @@ def repaired(file: str, migrated: Callable[[], object]) -> RepairResult:
         return repair_file(file)
     if is_old:
         migrated()
-    with session, session.locked():
+    with session, session.writer.at_tip():
         return session.repair()
 
 

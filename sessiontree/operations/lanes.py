@@ -114,10 +114,13 @@ def keep(writer: EntryWriter, name: str) -> Entry:
         writer.refresh()
         tip, fields = _keeping(writer, name)
         writer.call_before("branch", writer.draft("branch", fields, tip.uuid, uuid))
+
+    def plan() -> list[Entry]:
+        tip, fields = _keeping(writer, name)
+        return [writer.draft("branch", fields, tip.uuid, uuid)]
+
     with writer.holding():
-        tip, fields = _keeping(writer, name)  # once more, as no other writes now
-        entry = writer.draft("branch", fields, tip.uuid, uuid)
-        writer.put([entry])
+        (entry,) = writer.commit(plan)
         writer.cursor.move(entry)
         writer.tail = uuid
     if writer.hooks:

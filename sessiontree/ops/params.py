@@ -269,7 +269,7 @@ class Call:
         file, registry = self.file(session), self.scope.registry
         opened, is_old = open_to_write(file, lane or MAIN, registry=registry)
         log = opened.reader.log
-        with opened, opened.locked():
+        with opened, opened.writer.at_tip():
             if lane not in (None, MAIN) and opened.leaf.lane != lane:
                 self.warn(f"{lane} is a new lane, and begins at the leaf; branch.lanes lists all")
             try:

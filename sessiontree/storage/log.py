@@ -146,6 +146,14 @@ class Log(Protocol):
         """Finds a line by its uuid without a search of the bytes; None where nothing does."""
 
     @property
+    def keeps_out(self) -> bool:
+        """Whether `hold` keeps out the writers of other programs, too.
+
+        If not, a block that holds the log sees one state of it, and what the block appends or
+        rewrites raises `Moved` if another program was faster.
+        """
+
+    @property
     def lines_with(self) -> LinesWith | None:
         """Finds lines by their bytes where the server searches them; None where no server does."""
 
@@ -165,10 +173,14 @@ class Log(Protocol):
         """Keep out the other threads that share the log, but no other process."""
 
     def hold(self) -> contextlib.AbstractContextManager[None]:
-        """Keep out all other writers. A thread may hold it more than once."""
+        """Keep out all other writers; see `keeps_out`. A thread may hold it more than once."""
 
     def keep(self) -> None:
-        """Keep out all other writers until the log is closed; the lock file says who does."""
+        """Keep out all other writers until the log is closed; the lock file says who does.
+
+        Raises:
+            UsageError: the log keeps no other program out.
+        """
 
     def ends_at(self, size: int) -> bool:
         """Whether this log was not replaced, and ends at `size`."""
@@ -222,7 +234,7 @@ class Log(Protocol):
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         """Replace the whole content in one step; the caller holds the lock.
 
-        The open log does not change; see `successor`.
+        The open log does not change; see `successor`. Raises `Moved` as `append` does.
 
         Args:
             lines: the new content, each line with its LF.
@@ -241,8 +253,8 @@ def rewrite_held(log: Log, lines: Iterator[bytes], kept_as: str = "") -> str:
     """Do what `Log.rewrite` does.
 
     Raises:
-        StorageError: another writer appended, although the log was held: the connection to the
-            server that kept others out was lost. Nothing was changed.
+        StorageError: another writer appended, although the log was held: no lock keeps others out
+            of a bucket, or the connection to the server that did was lost. Nothing was changed.
     """
     try:
         return log.rewrite(lines, kept_as)
@@ -303,6 +315,7 @@ class FileLog:
 
     find: Final = None
     lines_with: Final = None
+    keeps_out: Final = True
 
     def __init__(
         self,
@@ -612,6 +625,7 @@ class MemoryLog:
 
     find: Final = None
     lines_with: Final = None
+    keeps_out: Final = True
 
     def __init__(self, name: str, blocks: Iterable[bytes] = (), *, readonly: bool = False) -> None:
         self.name = name

@@ -407,11 +407,12 @@ def check_name(name: str, where: str) -> str:
     return name
 
 
-def check_new_address(file: str) -> None:
+def check_new_address(file: str, *, exclusive: bool = False) -> None:
     """Refuse an address for a new session that no list of sessions would have.
 
     Raises:
-        UsageError: it does not end in `.jsonl`, or is in the trash.
+        UsageError: it does not end in `.jsonl`, or is in the trash; or no session there can be
+            exclusive.
     """
     if is_address(file) and not is_session_address(file):
         raise UsageError(
@@ -419,6 +420,16 @@ def check_new_address(file: str) -> None:
             "/PROJECT/NAME.jsonl"
         )
     check_no_trash(file)
+    if exclusive and address(file).scheme == "s3":
+        raise never_exclusive(shown_address(file))
+
+
+def never_exclusive(shown: str) -> UsageError:
+    """The error for an exclusive session in a bucket."""
+    return UsageError(
+        f"{shown} is in a bucket, which keeps no other program out; leave 'exclusive' out: writers "
+        "never overwrite each other's entries"
+    )
 
 
 def check_no_trash(file: str) -> None:

@@ -127,12 +127,12 @@ def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
         create_file(fs, _path_of(file), blocks)
 
 
-def check_new_address(file: str) -> None:
+def check_new_address(file: str, *, exclusive: bool = False) -> None:
     """See `place.check_new_address`; a path may have any ending."""
     if _is_address(file):
         from sessiontree.storage import place  # few sessions have an address
 
-        place.check_new_address(file)
+        place.check_new_address(file, exclusive=exclusive)
 
 
 def check_new(fs: FileSystem, file: str) -> None:

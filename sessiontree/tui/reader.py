@@ -107,7 +107,7 @@ class FileReader:
 def branch(file: str, uuid: str) -> str:
     """Go on from an entry, in the same file."""
     session, _ = open_to_write(file, MAIN)
-    with session, session.locked():
+    with session, session.writer.at_tip():
         session.branch(uuid)
     return f"the next entry goes below {_named(uuid)}"
 
@@ -115,7 +115,7 @@ def branch(file: str, uuid: str) -> str:
 def label(file: str, uuid: str, text: str) -> str:
     """Give an entry a label, or remove its label where the text is empty."""
     session, _ = open_to_write(file, MAIN)
-    with session, session.locked():
+    with session, session.writer.at_tip():
         session.label(uuid, text or None)
     return f"{_named(uuid)} is labelled {text}" if text else f"{_named(uuid)} has no label now"
 

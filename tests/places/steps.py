@@ -61,7 +61,6 @@ def stepped(place: Place, monkeypatch: pytest.MonkeyPatch) -> Steps:
             "sessiontree.storage.objects.place.side_by_side",
             lambda call, all: [call(one) for one in all],
         )
-        monkeypatch.setattr("sessiontree.storage.objects.claims.SILENT_SECONDS", 0.5)
         return steps
     for name in ("put", "copy", "remove"):
         write = getattr(place.contents, name)

@@ -223,6 +223,10 @@ def test_a_session_reads_while_another_of_this_process_holds_the_log(place: Plac
 def test_an_exclusive_session_keeps_out_the_others_of_its_process(place: Place) -> None:
     address = place.address("p/s.jsonl")
     with Session.create(address) as other:
+        if not other.reader.log.keeps_out:
+            with pytest.raises(UsageError, match="leave 'exclusive' out"):
+                Session.open(address, exclusive=True)
+            return
         with Session.open(address, exclusive=True) as session:
             session.append_message(user("mine"))
             with pytest.raises(SessionBusyError, match="held by"):

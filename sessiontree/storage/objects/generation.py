@@ -1,17 +1,17 @@
 """A generation of a log on object storage: the bytes of a session between two rewrites.
 
-Its first bytes are in the head of the session, see `objects`. The others are in objects:
+Its first bytes are in the head of the session. The others are in objects:
 
-- `NAME/GENERATION/log/<offset>.jsonl`, a block that was appended at this offset. It is made only if
-  it is absent, which is the compare-and-swap of an append.
-- `NAME/GENERATION/merged/<start>-<end>.jsonl`, a copy of the blocks in a row between two offsets,
-  so that a reader needs few requests.
+- `NAME/GENERATION/log/<offset>.jsonl`, a block that was appended at this offset. It is created only
+  if it is absent, which is the compare-and-swap of an append.
+- `NAME/GENERATION/merged/<start>-<end>.jsonl`, the bytes between two offsets, so that a reader
+  needs few requests: a copy of blocks, or a content that was written whole.
 
-Invariants: an object that has bytes of the session never gets other bytes. A block is emptied only
-after a merged object with its bytes stands, and its key stays taken for ever: a stalled writer's
-create must fail. So blocks of less than `_WORTH_EMPTYING` bytes are left as they are, since to
-empty one costs more than to keep it for ten years. What a listing lacks, because the server is slow
-to list, is looked for by its key.
+Invariants: an object with bytes of the session never gets other bytes. A block is never removed
+while its generation is in force, so the create of a stalled writer fails. (Programs up to 0.2.0
+emptied merged blocks.) A merged object is removed only when another one has all of its bytes. What
+a listing lacks is looked up by its key. Bytes that no object has are a hole: it reads as NUL bytes
+and an LF, and nothing is appended until a rewrite.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final, NamedTuple, TypeVar
 
-from sessiontree.errors import StorageError
+from sessiontree.errors import CorruptionError, StorageError
 from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Taken, Unsure
 from sessiontree.storage.objects.marks import Mark, mark_in
@@ -49,26 +49,23 @@ _MUCH: Final = 1024 * 1024
 _FEW: Final = 4
 """So many blocks are merged when a writer closes the log."""
 
-_WORTH_EMPTYING: Final = 16 * 1024
-
-_TIERS: Final = (1024 * 1024, 8 * 1024 * 1024)
-_FAN: Final = 8
-"""So many merged objects in a row below the size of a tier are merged again."""
+_LARGE: Final = 8 * 1024 * 1024
+"""A merged object of so many bytes is not merged again."""
 
 _TRIES: Final = 5
 _PAUSE: Final = 0.05
 
 
 class BlockRange(NamedTuple):
-    """An object with the bytes from `start` to `end`."""
+    """An object with the bytes from `start` to `end`; without a key, the bytes are lost."""
 
     start: int
     end: int
     key: str
 
 
-class _MergedAway(Exception):
-    """An object was merged, and emptied or removed, since it was listed."""
+class _Stale(Exception):
+    """A listing is older than the objects that it names, or lacks some; it is made again."""
 
 
 def moment() -> tuple[float, float]:
@@ -83,24 +80,36 @@ def since(then: tuple[float, float]) -> float:
 
 
 class Generation:
-    """What this process knows of a generation."""
+    """What this process knows of a generation.
 
-    def __init__(self, bucket: Bucket, name: str, id: str, first: bytes) -> None:
+    Args:
+        bucket: the objects.
+        name: the session.
+        id: the generation.
+        first: the bytes in the head.
+        least: the bytes that the generation had when it was made.
+    """
+
+    def __init__(self, bucket: Bucket, name: str, id: str, first: bytes, least: int) -> None:
         self.id = id  # its name in keys
         self.folder = f"{name}/{id}"
+        self.first = first
+        self.least = least
         self.end = len(first)  # where the known bytes end
-        self.mark: Mark | None = None  # what stood at the end when it was last looked at
-        self.mark_etag = ""  # the version of that
+        self.ending: Mark | None = None  # what ends it, if anything does
+        self.claim = ""  # the version of the mark of an older program that is in the way
+        self.foreign: dict[str, str] = {}  # objects that are not of the session, and their versions
         self.modified = 0.0  # when its newest known object was written, by the server's clock
         self.verified = moment()  # when it was last known that it is in force
         self.listed = -1e9
         self._bucket = bucket
-        self._first = first
-        self._merged: list[BlockRange] = []
-        self._blocks: list[BlockRange] = []
+        self.holes: list[BlockRange] = []  # bytes that no object has
+        self._lost: set[int] = set()  # where holes begin
+        self._merged: list[BlockRange] = []  # the merged objects that begin or end behind the end
+        self._pieces: list[BlockRange] = []
+        self._unmerged = 0  # where the blocks begin in the pieces
         self._is_listed = False
         self._cache = _Cache()
-        self._by: dict[int, str] = {}
         self._marks: dict[str, Mark | None] = {}
         self._lock = threading.RLock()
         self._read_to = -1
@@ -109,135 +118,155 @@ class Generation:
         """The key of the block at an offset."""
         return f"{self.folder}/log/{offset:020}.jsonl"
 
-    @property
-    def _merged_end(self) -> int:
-        return self._merged[-1].end if self._merged else len(self._first)
-
     def refresh(self, *, anew: bool = False) -> None:
-        """Look which bytes there are, and what stands at the end.
+        """Look which bytes there are, and whether the generation was ended.
 
         Raises:
-            StorageError: an object is in the way, or one is missing.
+            StorageError: the server cannot be asked.
         """
         with self._lock:
-            tries, end = 0, -1
+            tries = 0
             while tries < _TRIES:
-                now = moment()
-                try:
-                    if anew or not self._is_listed:
-                        self._list_merged()
-                    self._list_blocks()
-                except _MergedAway:
-                    anew = True
-                    tries = tries + 1 if self.end == end else 0  # others may merge again and again
-                    end = self.end
-                    time.sleep(_PAUSE * tries)
-                    continue
-                self.verified, self._is_listed, self.listed = now, True, time.monotonic()
-                return
-            raise self._damaged(self.block_key(self.end), "is empty, and no object has its bytes")
+                now, lost = moment(), len(self._lost)
+                with contextlib.suppress(_Stale):
+                    if anew or not self._is_listed or self.holes:
+                        self._begin(self._bucket.list(f"{self.folder}/merged"))
+                    self._add(self._bucket.list(f"{self.folder}/log", self._last_key()))
+                    self._looked(now)
+                    return
+                anew = True
+                tries = 0 if len(self._lost) > lost else tries + 1
+                time.sleep(_PAUSE * tries)
+            where = f"{self._bucket.url}/{self.folder}"
+            raise StorageError(f"{where} changes while it is listed; try again", where)
+
+    def _looked(self, now: tuple[float, float]) -> None:
+        self.verified, self._is_listed, self.listed = now, True, time.monotonic()
+        if not self.holes:
+            self._lost.clear()
+
+    def _last_key(self) -> str:
+        """The key behind which the blocks that are not known come."""
+        has_blocks = self._unmerged < len(self._pieces)
+        known = self._pieces[-1].start if has_blocks else self.end - 1
+        return self.block_key(known) if known >= 0 else ""
 
     def fill(self, listing: Iterable[Stored]) -> None:
-        """Know what a listing of the session has, if nothing is known yet; raises as `refresh`."""
+        """Know what a listing of the session has, if nothing is known yet."""
         with self._lock:
             if self._is_listed:
                 self.refresh()
                 return
-            merged, blocks = [], []
-            for each in listing:
-                if each.key.startswith(f"{self.folder}/merged/"):
-                    merged.append(each)
-                elif each.key.startswith(f"{self.folder}/log/"):
-                    blocks.append(each)
+            listing = [*listing]
             now = moment()
             try:
-                self._add_merged(merged)
-                self._add_blocks(each for each in blocks if self._offset_of(each) >= self.end)
-            except _MergedAway:
+                self._begin(one for one in listing if one.key.startswith(f"{self.folder}/merged/"))
+                self._add(one for one in listing if one.key.startswith(f"{self.folder}/log/"))
+            except _Stale:
                 self.refresh(anew=True)
                 return
-            self.verified, self._is_listed, self.listed = now, True, time.monotonic()
+            self._looked(now)
 
-    def _list_merged(self) -> None:
-        self._add_merged(self._bucket.list(f"{self.folder}/merged"))
-
-    def _add_merged(self, listing: Iterable[Stored]) -> None:
-        """Find the merged objects that follow each other from the start."""
-        found = []
+    def _begin(self, listing: Iterable[Stored]) -> None:
+        """Begin anew, with the merged objects of a listing."""
+        self._merged = []
         for stored in listing:
-            start, end = self._range_of(stored)
-            found.append(BlockRange(start, end, stored.key))
-            self.modified = max(self.modified, stored.modified)
-        self._merged = _chain(found, len(self._first))
-        self._blocks = []
-        self.end = self._merged_end
-
-    def _range_of(self, stored: Stored) -> tuple[int, int]:
-        name = stored.key.rpartition("/")[2].removesuffix(".jsonl")
-        start, dash, end = name.partition("-")
-        if not (dash and _is_number(start) and _is_number(end)):
-            raise self._damaged(stored.key, "is not named after the bytes that it has")
-        if int(end) - int(start) != stored.size:
-            raise self._damaged(stored.key, f"has {stored.size} bytes, which its name denies")
-        return int(start), int(end)
-
-    def _offset_of(self, stored: Stored) -> int:
-        name = stored.key.rpartition("/")[2]
-        if not (name.endswith(".jsonl") and _is_number(name.removesuffix(".jsonl"))):
-            raise self._damaged(stored.key, "is not named after an offset")
-        return int(name.removesuffix(".jsonl"))
-
-    def _list_blocks(self) -> None:
-        """Add the blocks behind those that are known."""
-        known = self._blocks[-1].start if self._blocks else self.end - 1
-        after = self.block_key(known) if known >= 0 else ""
-        self._add_blocks(self._bucket.list(f"{self.folder}/log", after))
-
-    def _add_blocks(self, listing: Iterable[Stored]) -> None:
-        found = [*listing]
-        mark = self._mark_at(found[-1]) if found else None
-        if mark is None or not mark.ends:
-            self._follow(found)
-            return
-        with contextlib.suppress(_MergedAway, StorageError):  # its content may be removed by now
-            self._follow(found)
-        self.mark, self.mark_etag = mark, found[-1].etag
-
-    def _follow(self, listing: Iterable[Stored]) -> None:
-        """Add the blocks that follow each other, and note the mark behind them."""
-        mark: Mark | None = None
-        etag = ""
-        for stored in listing:
-            start = self._offset_of(stored)
-            if start > self.end:
-                self._find_blocks(start)
-            if start < self.end:
-                continue  # a claim of a writer that died, or a block that is merged
-            if start > self.end:
-                if self._mark_at(stored) is None:
-                    raise self._damaged(
-                        stored.key, f"begins behind the end of the log, which is at {self.end}"
-                    )
+            start, dash, end = _name_of(stored).partition("-")
+            is_sound = dash and _is_number(start) and _is_number(end)
+            if not is_sound or int(end) - int(start) != stored.size:
+                self.foreign[stored.key] = stored.etag
                 continue
-            if stored.size == 0:
-                raise _MergedAway
+            self._merged.append(BlockRange(int(start), int(end), stored.key))
             self.modified = max(self.modified, stored.modified)
-            found = self._mark_at(stored)
-            if found is None:
-                self._add(start, stored.size)
-            else:
-                mark, etag = found, stored.etag
-        self.mark, self.mark_etag = mark, etag
+        self._merged.sort()
+        self._pieces, self._unmerged, self.holes = [], 0, []
+        self.end = len(self.first)
+        self._chain()
 
-    def _find_blocks(self, until: int) -> None:
-        """Add blocks that the listing lacks, by their keys."""
-        while self.end < until:
-            stored = self._bucket.head(self.block_key(self.end))
-            if stored is None or self._mark_at(stored) is not None:
-                return
-            if stored.size == 0:
-                raise _MergedAway
-            self._add(self.end, stored.size)
+    def _chain(self) -> None:
+        """Go on by the fewest merged objects that follow each other; they may overlap."""
+        while on := [one for one in self._merged if one.start <= self.end < one.end]:
+            self._pieces.append(max(on, key=lambda one: one.end))
+            self._unmerged = len(self._pieces)
+            self.end = self._pieces[-1].end
+        self._merged = [one for one in self._merged if one.end > self.end]
+
+    def _add(self, listing: Iterable[Stored]) -> None:
+        """Go on from object to object, by a listing of blocks."""
+        blocks: dict[int, Stored] = {}
+        emptied = set[int]()
+        for stored in listing:
+            name = _name_of(stored)
+            if not _is_number(name):
+                self.foreign[stored.key] = stored.etag
+            elif not stored.size:
+                emptied.add(int(name))
+            elif int(name) >= self.end:
+                blocks[int(name)] = stored
+        last = self._mark_at(blocks[max(blocks)]) if blocks else None
+        if last is not None and last.ends:
+            self.ending = last
+        self.claim = ""
+        while found := blocks.get(self.end) or self._unlisted(blocks, emptied):
+            mark = self._mark_at(found)
+            if mark is not None:
+                if mark.ends:
+                    self.ending = mark
+                else:
+                    self.claim = found.etag
+                break
+            self._pieces.append(BlockRange(self.end, self.end + found.size, found.key))
+            self.modified = max(self.modified, found.modified)
+            self.end += found.size
+            self._chain()
+
+    def _unlisted(self, blocks: dict[int, Stored], emptied: set[int]) -> Stored | None:
+        """The block at the end that a listing lacks, or the one behind a hole; None at the end.
+
+        A generation that was ended may be removed by now, so it has no holes.
+        """
+        while (later := self._later(blocks)) is not None or self.end in emptied:
+            found = self._bucket.head(self.block_key(self.end))
+            if found is not None and found.size:
+                return found
+            if self.ending is not None:
+                return None
+            if self.end not in self._lost:  # it may have been merged, since those were listed
+                self._lost.add(self.end)
+                raise _Stale
+            if later is None:
+                where = f"{self._bucket.url}/{self.block_key(self.end)}"
+                raise StorageError(
+                    f"{where} is empty, and no object has its bytes; restore it from a backup",
+                    where,
+                )
+            self.holes.append(BlockRange(self.end, later, ""))
+            self._pieces.append(self.holes[-1])
+            self.end = later
+            self._chain()
+            if self.end in blocks:
+                return blocks[self.end]
+        return None
+
+    def _later(self, blocks: dict[int, Stored]) -> int | None:
+        """The first offset behind the known end at which an object has bytes of the session."""
+        found = [one.start for one in self._merged if one.start > self.end]
+        found += [self.least] if self.least > self.end else []
+        for offset in sorted(one for one in blocks if one > self.end):
+            if found and min(found) <= offset:
+                break
+            if self._mark_at(blocks[offset]) is None and self._is_ours(blocks[offset]):
+                found.append(offset)
+        return min(found, default=None)
+
+    def _is_ours(self, stored: Stored) -> bool:
+        """Whether a block behind a hole says who wrote it, as each block does."""
+        if self.foreign.get(stored.key) == stored.etag:
+            return False
+        if (got := self.look(stored.key, 1)) is not None and got.by:
+            return True
+        self.foreign[stored.key] = stored.etag
+        return False
 
     def _mark_at(self, stored: Stored) -> Mark | None:
         """The mark that an object is; None for a block."""
@@ -246,48 +275,56 @@ class Generation:
         if stored.etag not in self._marks:
             got = self.look(stored.key)
             if got is None or got.etag != stored.etag:
-                raise _MergedAway
-            self._marks = {stored.etag: mark_in(got)}
+                raise _Stale
+            if len(self._marks) > _MANY:
+                self._marks.clear()
+            self._marks[stored.etag] = mark_in(got)
         return self._marks[stored.etag]
 
-    def look(self, key: str) -> Got | None:
-        """An object of the log, whole; None if there is none."""
+    def look(self, key: str, size: int | None = None) -> Got | None:
+        """An object, or its first bytes; None if there is none."""
         try:
-            return self._bucket.get(key)
+            return self._bucket.get(key, 0, size)
         except FileNotFoundError:
             return None
 
-    def _add(self, start: int, size: int) -> None:
-        self._blocks.append(BlockRange(start, start + size, self.block_key(start)))
-        self.end = start + size
+    def check_whole(self, path: str) -> None:
+        """Check that no bytes of the session are lost.
 
-    def added(self, at: int, block: bytes, by: str) -> None:
-        """Note a block that stands at the end, and who wrote it."""
+        Raises:
+            CorruptionError: some are.
+        """
+        if self.holes:
+            start, end, _ = self.holes[0]
+            raise CorruptionError(
+                f"{path}: the bytes from {start} to {end} are in no object of the bucket, such as "
+                f"{self.block_key(start)}; nothing was written. Restore the object from a backup, "
+                "or repair the session to go on without these bytes",
+                path,
+                start,
+            )
+
+    def added(self, at: int, block: bytes) -> None:
+        """Note a block that stands at the end."""
         with self._lock:
             if at == self.end and block:
-                self._add(at, len(block))
-                self._by[at] = by
+                self._pieces.append(BlockRange(at, at + len(block), self.block_key(at)))
+                self.end += len(block)
                 self._cache.put(at, block)
                 self.modified = time.time()
-                self.mark, self.mark_etag = None, ""
-
-    def seen(self, mark: Mark, etag: str) -> None:
-        """Note what stands at the end."""
-        with self._lock:
-            self.mark, self.mark_etag = mark, etag
+                self.claim = ""
 
     def has_block_at(self, offset: int) -> bool:
-        """Whether the bytes at an offset follow from the first without a gap; looks anew.
+        """Whether the bytes up to an offset, and there, follow from the first; looks anew.
 
         A writer that was away for long asks this after it wrote: what is removed of a generation
         that was replaced is removed from its start on.
         """
-        other = Generation(self._bucket, self.folder.rpartition("/")[0], self.id, self._first)
-        try:
-            other.refresh()
-        except StorageError:
-            return False
-        return other.end > offset
+        other = Generation(
+            self._bucket, self.folder.rpartition("/")[0], self.id, self.first, self.least
+        )
+        other.refresh()
+        return other.end > offset and not other.holes
 
     def read(self, offset: int, size: int) -> bytes:
         """Up to `size` bytes from `offset`, fewer only at the known end.
@@ -296,19 +333,20 @@ class Generation:
             StorageError: they cannot be read.
         """
         for _ in range(_TRIES):
-            end = min(offset + size, self.end)
+            with self._lock:  # another thread may be listing it anew
+                end = min(offset + size, self.end)
             if offset >= end:
                 return b""
             try:
                 return self._read(offset, end)
-            except _MergedAway:
+            except _Stale:
                 self.refresh(anew=True)
-        piece = self._piece_at(offset)
-        raise self._damaged(piece.key, "cannot be read, or has not all of its bytes")
+        where = f"{self._bucket.url}/{self._piece_at(offset).key}"
+        raise StorageError(f"{where} is listed, but cannot be read; try again", where)
 
     def _read(self, offset: int, end: int) -> bytes:
-        found = [self._first[offset:end]]
-        at = max(offset, len(self._first))
+        found = [self.first[offset:end]]
+        at = max(offset, len(self.first))
         self._fetch_all(at, end)
         is_on = offset == self._read_to
         while at < end:
@@ -328,7 +366,8 @@ class Generation:
         at = start
         while at < end:
             piece = self._piece_at(at)
-            if piece.end - piece.start <= _UNIT and not self._cache.get(at, end):
+            is_small = piece.key and piece.end - piece.start <= _UNIT
+            if is_small and not self._cache.get(at, end):
                 wanted.append(piece)
             at = piece.end
         if len(wanted) > 1:
@@ -336,12 +375,16 @@ class Generation:
 
     def _piece_at(self, offset: int) -> BlockRange:
         with self._lock:
-            pieces = self._merged if offset < self._merged_end else self._blocks
-            found = bisect.bisect_right(pieces, offset, key=lambda piece: piece.start) - 1
-            return pieces[found]
+            found = bisect.bisect_right(self._pieces, offset, key=lambda piece: piece.start) - 1
+            if found < 0 or self._pieces[found].end <= offset:
+                raise _Stale
+            return self._pieces[found]
 
     def _fetch(self, piece: BlockRange, at: int, end: int) -> bytes:
         """Read a part of an object, and keep it; return its bytes from `at` on."""
+        if not piece.key:
+            stop = min(end, piece.end)
+            return b"\0" * (stop - at - 1) + (b"\n" if stop == piece.end else b"\0")
         units = max(1, (piece.end - piece.start) // _UNIT)  # the last one is up to twice as long
         first = min((at - piece.start) // _UNIT, units - 1)
         last = min((min(end, piece.end) - 1 - piece.start) // _UNIT, units - 1)
@@ -350,113 +393,66 @@ class Generation:
         try:
             got = self._bucket.get(piece.key, start - piece.start, stop - piece.start)
         except FileNotFoundError:
-            raise _MergedAway from None
+            raise _Stale from None
         if len(got.content) != stop - start or got.size != piece.end - piece.start:
-            raise _MergedAway
+            raise _Stale
         self._cache.put(start, got.content)
-        if got.by:
-            self._by[piece.start] = got.by
         return got.content[at - start :]
 
     def merge(self, *, at_close: bool = False) -> None:
-        """Merge the oldest blocks if there are many; the thread is alone with the session.
+        """Merge the blocks if there are many; the thread is alone with the session.
 
         What cannot be done is left to the next writer.
         """
-        with contextlib.suppress(StorageError, Unsure, _MergedAway):
+        with contextlib.suppress(StorageError, Unsure, _Stale):
             while run := self._run_to_merge(at_close):
-                self._merge(run)
-                while again := self._run_to_merge_again():
-                    self._merge_again(again)
+                self._merge(run, _UNIT if at_close else 0)
 
     def _run_to_merge(self, at_close: bool) -> list[BlockRange]:
-        """The blocks to merge; always the same ones, whoever does it, but at the close."""
-        run: list[BlockRange] = []
+        """The oldest blocks, if there are many; always the same ones, but at the close."""
+        blocks = self._pieces[self._unmerged :]
         size = 0
-        for piece in self._blocks:
-            run.append(piece)
+        for number, piece in enumerate(blocks, 1):
             size += piece.end - piece.start
-            if len(run) >= _MANY or size >= _MUCH:
-                return run
-        return run if at_close and len(run) >= _FEW else []
+            if number >= _MANY or size >= _MUCH:
+                return blocks[:number]
+        return blocks if at_close and len(blocks) >= _FEW else []
 
-    def _merge(self, run: list[BlockRange]) -> None:
-        piece = self._merged_object(run)
-        with self._lock:
-            if self._merged_end == piece.start:
-                self._merged.append(piece)
-                self._blocks = [block for block in self._blocks if block.start >= piece.end]
-        for block in run:
-            if block.end - block.start >= _WORTH_EMPTYING:
-                # It still says who wrote it: the writer may not know yet that it stands.
-                by = self._by.get(block.start) or self._bucket.get(block.key, 0, 1).by
-                self._bucket.write(block.key, b"", by)
-            self._by.pop(block.start, None)
+    def _merge(self, run: list[BlockRange], few: int) -> None:
+        """Merge blocks, with the merged objects before them that are not larger, or have few bytes.
 
-    def _merged_object(self, run: list[BlockRange]) -> BlockRange:
+        So each merge about doubles the last object, and there are few of them.
+        """
+        before = self._unmerged
         start, end = run[0].start, run[-1].end
-        key = f"{self.folder}/merged/{start:020}-{end:020}.jsonl"
+        while before and self._pieces[before - 1].key.startswith(f"{self.folder}/merged/"):
+            piece = self._pieces[before - 1]
+            is_larger = (piece.end - piece.start).bit_length() > (end - start).bit_length()
+            if end - piece.start > (few if is_larger else _LARGE):
+                break
+            start, before = piece.start, before - 1
+        run = [*self._pieces[before : self._unmerged], *run]
         content = self.read(start, end - start)
-        if len(content) != end - start:
-            raise _MergedAway
+        if self.holes or len(content) != end - start:
+            raise _Stale
+        key = f"{self.folder}/merged/{start:020}-{end:020}.jsonl"
         with contextlib.suppress(Taken):  # with the same bytes
             self._bucket.create(key, content)
-        return BlockRange(start, end, key)
-
-    def _run_to_merge_again(self) -> list[BlockRange]:
-        for tier in _TIERS:
-            count = 0
-            for piece in reversed(self._merged):
-                if piece.end - piece.start >= tier:
-                    break
-                count += 1
-            if count >= _FAN:
-                return self._merged[-count:]
-        return []
-
-    def _merge_again(self, run: list[BlockRange]) -> None:
-        piece = self._merged_object(run)
         with self._lock:
-            if self._merged[-len(run) :] == run:
-                self._merged[-len(run) :] = [piece]
-        self._bucket.remove(each.key for each in run)
+            if self._pieces[before : before + len(run)] == run:
+                self._pieces[before : before + len(run)] = [BlockRange(start, end, key)]
+                self._unmerged = before + 1
+        self._bucket.remove(one.key for one in run if "/merged/" in one.key)
 
-    def pieces(self) -> list[BlockRange]:
-        """The objects with its bytes, but for the first ones."""
-        with self._lock:
-            return [*self._merged, *self._blocks]
 
-    @property
-    def first(self) -> bytes:
-        """The bytes that the head of the session has."""
-        return self._first
-
-    def _damaged(self, key: str, what: str) -> StorageError:
-        where = f"{self._bucket.url}/{key}"
-        return StorageError(
-            f"{where} {what}; look what wrote it, and move it away if it is not of the session",
-            where,
-        )
+def _name_of(stored: Stored) -> str:
+    """The name of an object of a log, without what all of them end with."""
+    name = stored.key.rpartition("/")[2]
+    return name.removesuffix(".jsonl") if name.endswith(".jsonl") else ""
 
 
 def _is_number(text: str) -> bool:
     return len(text) == 20 and text.isascii() and text.isdigit()
-
-
-def _chain(found: Iterable[BlockRange], start: int) -> list[BlockRange]:
-    """The fewest merged objects that follow each other from an offset on; they may overlap."""
-    chain: list[BlockRange] = []
-    end = start
-    best: BlockRange | None = None
-    for piece in [*sorted(found), None]:
-        while piece is None or piece.start > end:
-            if best is None or best.end <= end:
-                return chain
-            chain.append(best)
-            end = best.end
-        if best is None or piece.end > best.end:
-            best = piece
-    return chain
 
 
 class _Cache:

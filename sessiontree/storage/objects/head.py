@@ -31,7 +31,9 @@ class ObjectHead(msgspec.Struct, frozen=True):
 
     generation: str  # the one in force, or an older one that leads to it by its barrier
     format: int = 1  # the version of this layout
-    arriving: bool = False  # whether the session is being moved here, so that it is not here yet
+    size: int = 0  # the bytes that the generation had when it was made; 0: not known
+    copy_of: str = ""  # the generation that was moved here
+    arriving: bool = False  # written up to 0.2.0: a session was being moved here
 
     def encoded(self, first: bytes) -> bytes:
         """The bytes of the object."""
@@ -49,6 +51,7 @@ class Standing(NamedTuple):
 
 def standing(bucket: Bucket, key: str) -> Standing | None:
     """The head at a key; None if there is none, or an empty one, which a removal leaves.
+
 
     Raises:
         StorageError: it is not a head, or of a newer version.
@@ -124,8 +127,8 @@ def head_key(name: str) -> str:
     return f"{name}/head"
 
 
-def stored(bucket: Bucket, name: str, id: str, blocks: Iterable[bytes]) -> bytes:
-    """Store a content as merged objects of a new generation; return its first bytes."""
+def stored(bucket: Bucket, name: str, id: str, blocks: Iterable[bytes], copy_of: str = "") -> bytes:
+    """Store a content as merged objects of a new generation; return the bytes of its head."""
     first = b""
     waiting = bytearray()
     at = 0
@@ -147,7 +150,8 @@ def stored(bucket: Bucket, name: str, id: str, blocks: Iterable[bytes]) -> bytes
         while at and len(waiting) >= _CHUNK:
             write()
     if not at:
-        return bytes(waiting)
-    if waiting:
+        first = bytes(waiting)
+        at = len(first)
+    elif waiting:
         write()
-    return first
+    return ObjectHead(id, size=at, copy_of=copy_of).encoded(first)

@@ -1,34 +1,28 @@
 """The log of a session on object storage; see `Log`, and `generation` for its objects.
 
-To append at the end is to create the object that is named after the end, if it is absent. Who
-holds the log has a claim there (see `marks`), and replaces that by the block, if it still is
-the version that it wrote (If-Match).
+To append is to create the object that is named after the end, if it is absent. That is the only
+lock: `hold` keeps out the threads of this process, and lets its block see one state of the log.
+What such a block appends or rewrites raises `Moved` if another program was faster.
 
 Why an acknowledged block is never lost, and none is stored twice:
 
 1. An append is acknowledged when its block stands at the end that the writer knew. The writer knew
    that all bytes before it stand, so the block is a part of the log: readers go from object to
    object, and look by key for what a listing lacks.
-2. The key of a block is written once more only to empty it, after a merged object has its bytes.
-   A create for a key that is taken fails, however late it arrives. So the end has one block, and a
-   writer that comes second gets `Moved`.
-3. The place of the end goes from absent to a claim, a free mark, a block or a barrier by a create;
-   from a claim or a free mark to any of these by If-Match alone, with an etag that no other version
-   ever has; and from a block or a barrier to nothing else. A claim that is taken over, because its
-   owner seems dead, makes the owner's next write fail. So to judge a living owner dead costs it its
-   claim, and no byte.
-4. An answer that is lost is settled by looking at the key: each block says who wrote it, by a name
-   that one append uses alone, and says so also when it was merged and emptied. Ours stands: it is
-   kept. Another's stands: ours can never arrive. Nothing stands: the same create is sent again, and
-   whichever arrives second fails.
-5. A rewrite ends the generation with a barrier, by the same compare-and-swap. What was appended
-   before it is in the new generation, or the rewrite fails; what is appended after it fails.
-6. Of a generation that was replaced, moved or removed, a key that was taken within the last day is
-   emptied, and only older ones are removed. A writer that was away for more than an hour, by
-   whichever clock says so, looks after its append whether the block is a part of the log, before
-   it acknowledges it.
+2. The key of a block stays taken while the generation is in force, so a create that arrives late
+   fails, and the end has one block. A writer that comes second gets `Moved`. (A claim that a
+   program up to 0.2.0 left at the end is replaced by its version, which only one writer can.)
+3. An answer that is lost is settled by looking at the key: each block says who wrote it, by a name
+   that one append uses alone. Ours stands: it is kept. Another's stands: ours can never arrive.
+   Nothing stands: the same create is sent again, and whichever arrives second fails.
+4. A rewrite ends the generation with a block of its own, by the same compare-and-swap. What was
+   appended before it is in the new generation, or the rewrite fails; an append after it fails.
+5. Of a generation that was replaced, moved or removed, a key that was taken within the last day
+   stays taken, and what ended it stays for ever. A writer that was away for more than an hour, by
+   whichever clock says so, looks after its append whether the block is a part of the log, before it
+   acknowledges it.
 
-What a merge, a renewal or the removal of old objects fails to do is left to the next writer.
+What a merge or the removal of old objects fails to do is left to the next writer.
 """
 
 from __future__ import annotations
@@ -39,14 +33,10 @@ import secrets
 import threading
 import time
 from collections.abc import Iterator
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
-from sessiontree.errors import (
-    SessionBusyError,
-    SessionNotFoundError,
-    StorageError,
-    WriteFailedError,
-)
+from sessiontree.errors import SessionNotFoundError, StorageError, WriteFailedError
 from sessiontree.storage.contents import ContentParts
 from sessiontree.storage.log import (
     POLL_MILLISECONDS,
@@ -56,11 +46,11 @@ from sessiontree.storage.log import (
     check_allowed,
     closed_error,
 )
-from sessiontree.storage.objects import marks
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
-from sessiontree.storage.objects.claims import ClaimLost
 from sessiontree.storage.objects.generation import moment, since
-from sessiontree.storage.objects.head import ObjectHead, Standing, head_key, standing, stored
+from sessiontree.storage.objects.head import head_key, stored
+from sessiontree.storage.objects.marks import Mark
+from sessiontree.storage.place import never_exclusive
 from sessiontree.storage.sidecars import keep
 
 if TYPE_CHECKING:
@@ -71,12 +61,16 @@ _AWAY_SECONDS: Final = 3600.0
 _JUST_SECONDS: Final = 0.02
 """How long the first look after an opening, and the one after a size, take what that has listed."""
 
+_NAMES: Final = count()
+_PROCESS: Final = secrets.token_hex(8)
+
 
 class ObjectLog:
     """A session on object storage; see `Log`."""
 
     find: Final = None
     lines_with: Final = None
+    keeps_out: Final = False
 
     def __init__(self, place: ObjectPlace, name: str, *, readonly: bool = False) -> None:
         self._place = place
@@ -88,8 +82,6 @@ class ObjectLog:
         self.blobs: BlobPlace = place.blobs(name)
         self.parts = ContentParts(place.contents, name, self.name)
         self._sharing = Sharing(self._session.path)
-        self._keeper: object = object()
-        self._owns = True
         self._failed = ""
         self._has_written = False
         self._is_new = False  # nothing was asked since it was opened
@@ -99,29 +91,29 @@ class ObjectLog:
         self.reopen()
 
     def reopen(self) -> None:
-        while True:
-            self._generation, head = self._session.current()
-            self._open = True
-            if not self._holds():
-                break
-            self._claim_end()
-            self._session.held_end = self._generation.end
-            if not self._is_over():
-                break
+        self._generation, head = self._session.current()
+        self._open = True
+        if self._holds():
+            self._session.seen = self._generation, self._generation.end
         self._is_new, self._is_sized = True, False
         self._looked = time.monotonic()
         if not self.readonly and head.head.generation != self._generation.id:
-            self._mend(head)
+            self._mend(head.etag)
 
-    def _mend(self, head: Standing) -> None:
+    def _mend(self, etag: str) -> None:
         """Let the head name the generation in force, which a rewrite that died did not do."""
-        new = ObjectHead(self._generation.id).encoded(self._generation.first)
         with contextlib.suppress(Taken, Unsure, StorageError):
-            self._bucket.replace(head_key(self._session.name), new, head.etag)
+            start = self._bucket.get(f"{self._generation.folder}/start").content
+            self._bucket.replace(head_key(self._session.name), start, etag)
 
     @property
     def written(self) -> int:
         return self._sharing.written
+
+    @property
+    def foreign(self) -> list[str]:
+        """The keys of objects among those of the log that are not of the session."""
+        return sorted(self._generation.foreign)
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -137,97 +129,75 @@ class ObjectLog:
 
     def size(self) -> int:
         self._check_open()
-        self._look()
-        self._is_sized = True
-        end = self._generation.end
-        if self._holds():
-            self._session.held_end = end
-        return end
+        seen = self._look()
+        self._is_sized = not self._holds()
+        return seen
 
     def _check_open(self) -> None:
         if not self._open:
             raise closed_error(self)
 
-    def _look(self) -> None:
-        """Know the end: claim it in a block that holds the log, list it otherwise."""
+    def _look(self) -> int:
+        """Return the end: in a block that holds the log as it saw it first, elsewhere anew."""
         session, generation = self._session, self._generation
-        if self._holds():
-            claim = session.claims.held
-            if claim is None or claim.generation is not generation:
-                self._claim_end()
-            elif claim.offset != generation.end:
-                session.claims.held = None
-                raise session.claims.lost()
-            return
         is_new, self._is_new = self._is_new, False
+        if self._holds() and session.seen is not None and session.seen[0] is generation:
+            return session.seen[1]
         if not is_new or time.monotonic() - self._looked > _JUST_SECONDS:
             generation.refresh()
             self._looked = time.monotonic()
+        end = generation.end
+        if self._holds() and generation.ending is None:
+            session.seen = generation, end
+        return end
 
     def _holds(self) -> bool:
-        """Whether this thread holds the log, in a block or until it is closed."""
+        """Whether this thread is in a block that holds the log."""
         session = self._session
-        is_held = session.depth > 0 and session.holder == threading.get_ident()
-        return not self.readonly and (is_held or session.keeper is self._keeper)
-
-    def _claim_end(self) -> None:
-        session = self._session
-        try:
-            session.claims.claim_end(self._generation, kept=session.keeper is not None)
-        except ClaimLost:
-            session.claims.claim_end(self._generation, kept=session.keeper is not None)
+        return session.holder == threading.get_ident() and session.threads.depth > 0
 
     def append(self, block: bytes, at: int) -> int:
         if not self._open or self.ended or self.readonly or self._failed:
             self.check_writable()
-        self._check_keeper()
         self._is_new = self._is_sized = False
         with self._writing():
-            return self._append(block, at)
+            try:
+                return self._append(block, at)
+            except Moved:
+                self._session.seen = None  # the next look sees why
+                raise
 
     def _append(self, block: bytes, at: int) -> int:
         session, generation = self._session, self._generation
-        if at != generation.end:
+        if at > generation.end:
             generation.refresh()
-        if at != generation.end or self._is_over():
+        if at != generation.end or generation.ending is not None:
             raise Moved
+        generation.check_whole(self.name)
         start = at
         if at and generation.read(at - 1, 1) != b"\n":
             block = b"\n" + block
             start += 1
-        if at != generation.end:  # its end was not there any more
-            raise Moved
-        self._place.check_server(self._session.name)
+        self._place.check_server(session.name)
         now, away = moment(), since(generation.verified)
         try:
-            kept = session.keeper is not None
-            session.claims.append(generation, block, at, stays=kept or session.depth > 1, kept=kept)
+            session.put(generation, at, block, f"{_PROCESS}-{next(_NAMES)}")
         except WriteFailedError as error:
             self._failed = str(error)
             raise
         if away > _AWAY_SECONDS and not generation.has_block_at(at):
             generation.refresh(anew=True)
             raise Moved
+        generation.added(at, block)
         generation.verified = now
-        self._sharing.written = session.held_end = at + len(block)
+        self._sharing.written = at + len(block)
+        if self._holds():
+            session.seen = generation, self._sharing.written
         self._has_written = True
         with session.changed:
             session.changed.notify_all()
         generation.merge()
         return start
-
-    def _is_over(self) -> bool:
-        mark = self._generation.mark
-        return mark is not None and mark.ends
-
-    def _check_keeper(self) -> None:
-        keeper = self._session.keeper
-        if keeper is not None and keeper is not self._keeper:
-            raise SessionBusyError(
-                f"{self.name} is held by an exclusive session of this process; close that session; "
-                "reading is possible meanwhile",
-                self.name,
-            )
 
     def alone(self) -> contextlib.AbstractContextManager[object]:
         return self._sharing.threads.alone()
@@ -241,61 +211,25 @@ class ObjectLog:
         self.check_writable()
         session = self._session
         with self.alone(), self._writing():
-            block = session.threads.inside()
-            try:
-                with self._sharing.threads.inside(), block:
-                    self.check_writable()
-                    self._check_keeper()
-                    session.holder = threading.get_ident()
-                    if session.depth == 1:
-                        session.held_end = self._generation.end
-                        # At once, so that programs that hold two logs in one order never wait for
-                        # each other.
-                        if session.keeper is None and not self._is_over():
-                            self._claim_end()
-                    yield
-            finally:
-                block.is_over = True  # also if its own end was interrupted
-                self._held()
-
-    def _held(self) -> None:
-        """Hold on after an inner block, and let go after the outermost one."""
-        self._is_new = self._is_sized = False
-        session = self._session
-        if session.keeper is not None:
-            return
-        if session.depth == 0:
-            session.claims.give_back()
-        elif session.claims.held is None and self._open and not self._is_over():
-            # What was appended is kept, so an error now would mislead; the next look claims it.
-            with contextlib.suppress(StorageError, Unsure, ClaimLost):
-                self._claim_end()
+            if session.threads.depth == 0:
+                session.holder, session.seen = threading.get_ident(), None
+            with self._sharing.threads.inside(), session.threads.inside():
+                self.check_writable()
+                yield
 
     def keep(self) -> None:
-        self.check_writable()
-        session = self._session
-        with self.alone(), self._writing():
-            self._check_keeper()
-            session.keeper = self._keeper
-            try:
-                session.claims.give_back()
-                session.claims.claim_end(self._generation, kept=True)
-            except BaseException:
-                session.keeper = None
-                raise
+        raise never_exclusive(self.name)
 
     def ends_at(self, size: int) -> bool:
         self._check_open()
-        generation = self._generation
-        if generation.end != size and self._holds():
-            return False
-        self._look()
-        is_end = generation.end == size and not self.was_replaced()
-        if is_end and self._holds():
-            self._session.held_end = size
-        return is_end
+        return self.size() == size and not self.was_replaced()
 
-    still_ends_at = ends_at
+    def still_ends_at(self, size: int) -> bool:
+        """See `Log`; sends no request: what is appended at another end raises `Moved`."""
+        session, generation = self._session, self._generation
+        if self._holds() and session.seen is None and generation.ending is None:
+            session.seen = generation, generation.end
+        return generation.ending is None and session.seen == (generation, size)
 
     def check_writable(self) -> None:
         check_allowed(self)
@@ -305,20 +239,17 @@ class ObjectLog:
 
     def was_replaced(self) -> bool:
         generation = self._generation
-        claim = self._session.claims.held
-        if claim is not None and claim.generation is generation:
-            return False
-        if not self._is_over():
+        if generation.ending is None:
             is_sized, self._is_sized = self._is_sized, False
             self._is_new = self._is_new or is_sized
-            self._look()  # under a hold this claims the end, so that the answer stays true
-        mark = generation.mark
+            self._look()
+        mark = generation.ending
         if mark is not None and mark.kind in ("removed", "moved"):
             written = "" if self.readonly else "; nothing was written. Export it to a new place"
             raise SessionNotFoundError(
                 f"{self.name} was {mark.kind} while it was open{written}", self.name
             )
-        return self._is_over()
+        return mark is not None
 
     def successor(self) -> ObjectLog:
         log = copy.copy(self)
@@ -327,7 +258,6 @@ class ObjectLog:
 
     def beside(self) -> ObjectLog:
         log = self.successor()
-        log._owns = False
         log.ended = ""
         return log
 
@@ -340,24 +270,16 @@ class ObjectLog:
         self._open = False
 
     def close(self) -> None:
-        session = self._session
+        threads = self._session.threads
         with self.alone():
-            if self._owns and session.keeper is self._keeper:
-                with self._writing():
-                    self._merge()
-                    session.keeper = None
-                    session.claims.give_back()
-            elif self._open and self._has_written and session.threads.lock.acquire(blocking=False):
-                try:  # where another session writes, it merges at its end
-                    self._merge()
+            # Where another session writes, or a block holds this one, it is merged later.
+            if self._open and self._has_written and threads.lock.acquire(blocking=False):
+                try:
+                    if threads.depth == 0:
+                        self._generation.merge(at_close=True)
                 finally:
-                    session.threads.lock.release()
+                    threads.lock.release()
             self._open = False
-
-    def _merge(self) -> None:
-        """Merge what was appended before the log is closed, unless a block holds it."""
-        if self._open and self._has_written and self._session.depth == 0:
-            self._generation.merge(at_close=True)
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
         changed = self._session.changed
@@ -372,40 +294,47 @@ class ObjectLog:
 
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         session, old = self._session, self._generation
-        self._place.check_server(self._session.name)
-        end = session.held_end
-        kept = self._keep_as(kept_as) if kept_as else ""
+        self._place.check_server(session.name)
+        end = self._look()
+        kept = self._keep_as(kept_as, end) if kept_as else ""
         id = secrets.token_hex(8)
-        first = stored(self._bucket, session.name, id, lines)
-        new = ObjectHead(id).encoded(first)
+        new = stored(self._bucket, session.name, id, lines)
         surely(lambda: self._bucket.write(f"{session.name}/{id}/start", new))
-        if since(old.verified) > _AWAY_SECONDS / 2:
-            old.refresh(anew=True)
-        if self._is_over() or old.end != end:
+        current, head = session.current()
+        if current is not old or old.end != end:
+            session.seen = None
             raise Moved
-        mark = marks.end("barrier", id)
+        mark = Mark("barrier", id)
         try:
-            etag = session.claims.put(old, end, mark.encoded())
-        except ClaimLost:
-            raise session.claims.lost() from None
-        if since(old.verified) > _AWAY_SECONDS:
-            raise Moved  # this process slept, and may have written where nobody reads
-        old.seen(mark, etag)
-        head = standing(self._bucket, head_key(session.name))
-        if head is not None:
-            # What is not done now is done by the next writer, or the next rewrite.
-            with contextlib.suppress(Taken, Unsure, StorageError):
-                self._bucket.replace(head_key(session.name), new, head.etag)
-                self._place.clear(session.name, {old.id, id})
+            session.put(old, end, mark.encoded())
+            old.ending = mark
+            self._lead_to(head.etag, id, new)
+        finally:
+            session.seen = None
+        with contextlib.suppress(StorageError):  # what is left is removed by a later rewrite
+            self._place.clear(session.name, {old.id, id})
         return kept
 
-    def _keep_as(self, suffix: str) -> str:
+    def _lead_to(self, etag: str, id: str, new: bytes) -> None:
+        """Let the head name a new generation, to which the old one leads already.
+
+        Raises:
+            Moved: it does not: this process slept, and the old generation was not in force.
+        """
+        with contextlib.suppress(Taken, Unsure, StorageError):
+            self._bucket.replace(head_key(self._session.name), new, etag)
+            return
+        if self._session.current()[0].id != id:
+            raise Moved
+
+    def _keep_as(self, suffix: str, end: int) -> str:
         """Keep the content as a part, unless it is kept already."""
-        keep(self.parts, suffix, self.name, self._generation.end, self._blocks)
+        keep(self.parts, suffix, self.name, end, lambda: self._blocks(end))
         return self.parts.name(suffix)
 
-    def _blocks(self) -> Iterator[bytes]:
+    def _blocks(self, end: int) -> Iterator[bytes]:
         at = 0
-        while block := self._generation.read(at, 1024 * 1024):
+        while at < end:
+            block = self._generation.read(at, min(1024 * 1024, end - at))
             yield block
             at += len(block)

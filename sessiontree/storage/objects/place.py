@@ -12,14 +12,12 @@ Invariants: to make a session is to create its head, if it is absent or empty. N
 a server that overwrites where it was asked to create. A head is never deleted, because no server
 deletes on a condition: a second program would delete the head of a new session of the same name.
 
-What a removal leaves: the head, empty; the object of 512 bytes that ends the log, so that a program
-that still has the session open gets an error; and the keys of blocks of the last day, empty, for
-one that has not yet seen the end. A program that lost its network for longer than a day and then
-writes to a removed session is told so, because it looks after it wrote. What such a writer leaves
-lies in a generation that no head names, so it never comes up in another session.
+A removal leaves the head, empty; the object of 512 bytes that ends the log, so that a program that
+still has the session open gets an error; and the keys of blocks of the last day, empty, for one
+that has not seen the end yet. What a program writes that was away for longer lies in a generation
+that no head names, so it never comes up in another session.
 
-A move copies all, then ends the log at the old place, then makes the new one visible; each step may
-be done twice, so a second call finishes what a first one began.
+A move is a copy, and then a removal. Stopped between them, it leaves both; done again, it finishes.
 """
 
 from __future__ import annotations
@@ -33,7 +31,7 @@ from itertools import groupby, islice
 from typing import IO, Final
 from weakref import WeakValueDictionary
 
-from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError
+from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError, warn
 from sessiontree.storage.contents import ContentFiles, remove_beside
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, Moved
@@ -49,10 +47,10 @@ from sessiontree.storage.objects.bucket import (
     open_store,
     surely,
 )
-from sessiontree.storage.objects.claims import ClaimLost
 from sessiontree.storage.objects.generation import Generation, sessions_side_by_side, side_by_side
-from sessiontree.storage.objects.head import Heads, ObjectHead, Standing, head_key, standing, stored
+from sessiontree.storage.objects.head import Heads, Standing, head_key, standing, stored
 from sessiontree.storage.objects.log import ObjectLog
+from sessiontree.storage.objects.marks import Mark
 from sessiontree.storage.objects.session import ObjectSession
 from sessiontree.storage.place import (
     Address,
@@ -155,7 +153,10 @@ class ObjectPlace:
     def log(
         self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
     ) -> ObjectLog:
-        return ObjectLog(self, check_name(name, self.url), readonly=readonly)
+        log = ObjectLog(self, check_name(name, self.url), readonly=readonly)
+        for key in log.foreign:
+            warn(f"{self.url}/{key} is not of the session beside it; look what wrote it")
+        return log
 
     def blobs(self, name: str) -> BlobPlace:
         return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
@@ -210,21 +211,19 @@ class ObjectPlace:
         check_name(name, self.url)
         self.check_server(name)
         id = secrets.token_hex(8)
-        first = stored(self.bucket, name, id, blocks)
         try:
-            self._make_head(name, ObjectHead(id).encoded(first))
+            self._make_head(name, stored(self.bucket, name, id, blocks))
         except SessionExistsError:
             self.bucket.remove(each.key for each in self.bucket.list(f"{name}/{id}"))
             raise
 
-    def _make_head(self, name: str, content: bytes) -> str:
-        """Make the head of a session, unless there is one; return its version.
+    def _make_head(self, name: str, content: bytes, before: str = "") -> None:
+        """Make the head of a session, unless there is another one than this version.
 
         Raises:
             SessionExistsError: there is one.
         """
         key = head_key(name)
-        before = ""
 
         def make() -> str:
             if before:
@@ -233,11 +232,12 @@ class ObjectPlace:
 
         while True:
             try:
-                return surely(make)
+                surely(make)
+                return
             except Taken:
                 got = self.bucket.get(key)
             if got.content == content:  # the answer was lost
-                return got.etag
+                return
             if got.content or before == got.etag:
                 path = self.address(name)
                 raise SessionExistsError(f"{path} is there already; choose another name", path)
@@ -340,9 +340,9 @@ class ObjectPlace:
         if found is None or found.head.arriving:
             return None
         session = self.opened(name)
-        generation = session.generation(found.head.generation, found.first)
+        generation = session.generation(found.head.generation, found)
         generation.fill(keys)
-        if generation.mark is not None and generation.mark.ends:
+        if generation.ending is not None:
             try:
                 generation, _ = session.current()
             except SessionNotFoundError:
@@ -356,117 +356,103 @@ class ObjectPlace:
         session = self.opened(source)
         self.check_server(target)
         with session.threads.lock:
-            old = standing(self.bucket, head_key(source))
-            if old is None or old.head.arriving:
-                raise session.missing()
-            moved = _moved_id(old.head.generation, target)
-            place, is_there = self._reserve(target, moved, path)
-            if not is_there:
-                self._move(session, old, target, moved, place)
-            self._clear_away(session, source, old)
+            head, there = (standing(self.bucket, head_key(name)) for name in (source, target))
+            try:
+                generation, _ = session.current(even_moved=True)
+            except SessionNotFoundError:
+                if head is None or there is None or there.head.copy_of != head.head.generation:
+                    raise
+                self._clear_away(source, head)  # which an earlier move did not come to
+                return
+            generation.check_whole(session.path)
+            if there is None or _is_arriving(there, generation, target):
+                end = self._copy(generation, source, target, "" if there is None else there.etag)
+            elif there.head.copy_of == generation.id:  # an earlier move was stopped
+                end = _common(generation, self.opened(target).current()[0])
+            else:
+                raise SessionExistsError(f"{path} is there already; choose another name", path)
+            while generation.ending is None:
+                end = self._carry_on(generation, end, source, target)
+                self._end(session, generation)
+            if generation.ending.kind == "barrier":
+                raise StorageError(
+                    f"{session.path} was rewritten while it was copied to {path}; both are there: "
+                    "remove one of them",
+                    session.path,
+                )
+            assert head is not None
+            self._clear_away(source, head)
 
-    def _move(
-        self, session: ObjectSession, old: Standing, target: str, moved: str, place: str
-    ) -> None:
-        """Copy a session, end it, and let the copy be seen."""
-        source = session.name
-        generation, has_ended = self._to_move(session, old, moved)
-        try:
-            if not has_ended:
-                self._check_idle(session)
-                session.claims.claim_end(generation)
-            end = generation.end  # another program that takes the claim over may add to it
-            content = self._copied(generation, end, target, moved)
-            keys = [*self.contents.keys(f"{source}.")]
-            side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
-            if not has_ended:
-                mark = marks.end("moved", moved)
-                session.claims.put(generation, end, mark.encoded())
-        except (ClaimLost, Moved):
-            raise session.claims.lost() from None
-        except BaseException:
-            session.claims.give_back()
-            raise
-        with contextlib.suppress(Taken):  # another call finished it
-            surely(lambda: self.bucket.replace(head_key(target), content, place))
+    def _copy(self, generation: Generation, source: str, target: str, etag: str) -> int:
+        """Copy a session, in place of a head of this version; return the end of the copy."""
+        end = generation.end
+        self._copy_parts(source, target)
+        id = secrets.token_hex(8)
+        content = stored(self.bucket, target, id, _blocks(generation, end), copy_of=generation.id)
+        self._make_head(target, content, etag)
+        return end
 
-    def _check_idle(self, session: ObjectSession) -> None:
-        if session.keeper is not None:
-            raise session.claims.busy(marks.claim(kept=True, count=0))
+    def _copy_parts(self, source: str, target: str) -> None:
+        keys = [*self.contents.keys(f"{source}.")]
+        side_by_side(lambda key: self.contents.copy(key, target + key[len(source) :]), keys)
 
-    def _reserve(self, target: str, moved: str, path: str) -> tuple[str, bool]:
-        """Take a name for a session that is being moved there.
-
-        Returns:
-            The version of its head, and whether the session is there already.
-
-        Raises:
-            SessionExistsError: there is another session, or another is being moved there.
-        """
-        there = standing(self.bucket, head_key(target))
-        if there is None:
-            return self._make_head(target, ObjectHead(moved, arriving=True).encoded(b"")), False
-        if there.head.generation == moved:
-            return there.etag, not there.head.arriving
-        raise SessionExistsError(f"{path} is there already; choose another name", path)
-
-    def _to_move(
-        self, session: ObjectSession, old: Standing, moved: str
-    ) -> tuple[Generation, bool]:
-        """The generation to move, and whether a move to the same place has ended it already."""
-        generation = session.generation(old.head.generation, old.first)
-        generation.refresh()
-        mark = generation.mark
-        if mark is not None and mark.kind == "moved" and mark.next == moved:
-            return generation, True
-        return session.current()[0], False
-
-    def _copied(self, generation: Generation, end: int, target: str, moved: str) -> bytes:
-        """Copy the bytes of a generation up to its end, and return the head of the copy."""
-        blocks = (generation.read(at, min(_BLOCK, end - at)) for at in range(0, end, _BLOCK))
-        first = stored(self.bucket, target, moved, blocks)
-        return ObjectHead(moved).encoded(first)
+    def _carry_on(self, generation: Generation, end: int, source: str, target: str) -> int:
+        """Append to a copy what was appended to its source since; return the end of that."""
+        if generation.end == end:
+            return end
+        self._copy_parts(source, target)
+        rest = generation.read(end, generation.end - end)
+        log = self.log(target)
+        while True:
+            with contextlib.suppress(Moved), log.alone():
+                if log.was_replaced():
+                    log.reopen()
+                log.append(rest, log.size())
+                return end + len(rest)
 
     def remove(self, name: str) -> None:
         session = self.opened(name)
         self.check_server(name)
         with session.threads.lock:
-            old = standing(self.bucket, head_key(name))
-            if old is None or old.head.arriving:
+            head = standing(self.bucket, head_key(name))
+            if head is None or head.head.arriving:
                 raise session.missing()
-            self._check_idle(session)
-            self._end(session)
-            self._clear_away(session, name, old)
+            with contextlib.suppress(SessionNotFoundError):  # an earlier removal was stopped
+                while True:
+                    generation, _ = session.current(even_moved=True)
+                    if generation.ending is not None or self._end(session, generation):
+                        break
+            self._clear_away(name, head)
 
-    def _end(self, session: ObjectSession) -> None:
-        """End the log of a session that is removed, unless it has ended already."""
-        while True:
-            try:
-                generation, _ = session.current(even_moved=True)
-            except SessionNotFoundError:
-                return
-            with contextlib.suppress(Moved):
-                if generation.mark is None or not generation.mark.ends:
-                    mark = marks.end("removed")
-                    session.claims.put(generation, generation.end, mark.encoded())
-                return
+    def _end(self, session: ObjectSession, generation: Generation) -> bool:
+        """End the log of a session, unless another program was faster; return whether it did."""
+        mark = Mark("removed")
+        try:
+            session.put(generation, generation.end, mark.encoded())
+        except Moved:
+            generation.refresh()
+            return False
+        generation.ending = mark
+        return True
 
-    def _clear_away(self, session: ObjectSession, name: str, old: Standing) -> None:
+    def _clear_away(self, name: str, head: Standing) -> None:
         """Remove the content of a session whose log has ended, then its head."""
-        session.claims.held = None
         self.clear(name, set(), is_over=True)
         remove_beside(self.contents, name)
         with contextlib.suppress(Taken):
-            surely(lambda: self.bucket.replace(head_key(name), b"", old.etag))
+            surely(lambda: self.bucket.replace(head_key(name), b"", head.etag))
 
     def clear(self, name: str, kept: set[str], *, is_over: bool = False) -> None:
         """Remove the content of generations that were replaced for more than a day.
 
+        What ends a log stays. The blocks go last, from the first one on, so that what is left is
+        never taken for a whole log.
+
         Args:
             name: the session.
             kept: the generations that are left as they are.
-            is_over: whether its log has ended, so that all content goes. Keys of the last day then
-                stay, empty.
+            is_over: whether its log has ended, so that all content goes at once. Keys of the last
+                day then stay, empty.
         """
         everything = [each for each in self.bucket.list(name) if each.key != head_key(name)]
         now = max((each.modified for each in everything), default=0.0)
@@ -475,17 +461,15 @@ class ObjectPlace:
             newest = max(each.modified for each in keys)
             if id in kept or not (is_over or now - newest > _DAY):
                 continue
-            # From its start on, so that what is left is never taken for a whole log.
-            gone = [each.key for each in keys if "/log/" not in each.key]
+            self.bucket.remove(each.key for each in keys if "/log/" not in each.key)
             blocks = [each for each in keys if "/log/" in each.key]
             if blocks and blocks[-1].size == marks.SIZE:
                 del blocks[-1]  # which ends the log
             for each in blocks:
                 if not is_over or now - each.modified > _DAY:
-                    gone.append(each.key)
+                    self.bucket.remove([each.key])
                 elif each.size:
                     self._empty(each.key)
-            self.bucket.remove(gone)
 
     def _empty(self, key: str) -> None:
         surely(lambda: self.bucket.write(key, b""))
@@ -494,9 +478,29 @@ class ObjectPlace:
         """Do nothing: the library closes connections that are idle."""
 
 
-def _moved_id(generation: str, target: str) -> str:
-    """The generation that a moved session gets, the same whenever the move is tried."""
-    return hashlib.sha256(f"{generation} {target}".encode()).hexdigest()[:16]
+def _is_arriving(there: Standing, generation: Generation, target: str) -> bool:
+    """Whether a program up to 0.2.0 began to move a generation here."""
+    id = hashlib.sha256(f"{generation.id} {target}".encode()).hexdigest()[:16]
+    return there.head.arriving and there.head.generation == id
+
+
+def _blocks(generation: Generation, end: int) -> Iterator[bytes]:
+    return (generation.read(at, min(_BLOCK, end - at)) for at in range(0, end, _BLOCK))
+
+
+def _common(one: Generation, other: Generation) -> int:
+    """Where the lines end that two generations have in common."""
+    at = ended = 0
+    while True:
+        mine, theirs = one.read(at, _BLOCK), other.read(at, _BLOCK)
+        if mine != theirs:
+            pairs = enumerate(zip(mine, theirs, strict=False))
+            shorter = min(len(mine), len(theirs))
+            mine = mine[: next((number for number, (a, b) in pairs if a != b), shorter)]
+        ended = max(ended, at + mine.rfind(b"\n") + 1) if b"\n" in mine else ended
+        at += len(mine)
+        if mine != theirs or not mine:
+            return ended
 
 
 def _session_of(found: Stored) -> str:

@@ -208,6 +208,8 @@ class PostgresLog:
         blobs: where the blobs of the session are.
     """
 
+    keeps_out: Final = True
+
     def __init__(
         self,
         tables: Tables,
