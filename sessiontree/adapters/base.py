@@ -3,6 +3,8 @@
 An SDK's sessions are files in a folder of a store, one for each id. A store at an address has no
 folders: there, the names of sessions begin with the name of a folder.
 
+`run_again`: in a bucket, what reads and then writes is done again if another program was faster.
+
 Invariants: a file that its SDK did not store is a `NotASessionError`, never an empty session.
 Damage that a read meets, or a path that does not lead to the header, is a `CorruptionError`; a
 write that was cut short leaves no damage, because it was never acknowledged.
@@ -12,18 +14,22 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import wraps
 from hashlib import blake2b
 from importlib import metadata
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from random import random
+from typing import Any, Final, NamedTuple, ParamSpec, TypeVar
 
 from sessiontree.core.codec import is_sealed
 from sessiontree.core.entry import Entry
 from sessiontree.errors import (
     CorruptionError,
     NotASessionError,
+    OvertakenError,
     SessionExistsError,
     SessionNotFoundError,
     UsageError,
@@ -43,6 +49,30 @@ _LOCK: Final = ".lock"
 """The name of the log that is held where a folder has a lock; no list has it."""
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_ATTEMPTS: Final = 100
+_LONGEST_PAUSE: Final = 0.2
+
+
+def run_again(write: Callable[P, T]) -> Callable[P, T]:
+    """Run a function again while other programs write between what it reads and what it writes.
+
+    That happens in a bucket, where no lock keeps them out of the function's locked block.
+    """
+
+    @wraps(write)
+    def run(*args: P.args, **kwargs: P.kwargs) -> T:
+        for attempt in range(_ATTEMPTS):
+            with suppress(OvertakenError):
+                return write(*args, **kwargs)
+            time.sleep(random() * min(0.01 * 2**attempt, _LONGEST_PAUSE))
+        return write(*args, **kwargs)
+
+    return run
 
 
 class SessionFiles:

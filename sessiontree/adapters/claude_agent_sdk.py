@@ -32,6 +32,7 @@ from sessiontree.adapters.base import (
     check_sound,
     foreign,
     loses_content,
+    run_again,
 )
 from sessiontree.adapters.claude_lines import (
     STARTS,
@@ -227,6 +228,7 @@ class SessionTreeStore(SessionStore):
             if found is not None:
                 yield found
 
+    @run_again
     def _append(self, wanted: _Wanted, entries: list[Any]) -> None:
         lines = [Given.of(entry) for entry in entries]
         for _ in range(5):
@@ -289,6 +291,7 @@ class SessionTreeStore(SessionStore):
             return since
         return key.offset(left[0][0]) if left else session.reader.view.size
 
+    @run_again
     def _delete(self, wanted: _Wanted) -> None:
         with suppress(SessionNotFoundError):
             if wanted.subpath is None:

@@ -34,7 +34,7 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, foreign, up
+from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, foreign, run_again, up
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import (
@@ -374,6 +374,7 @@ class SessionTreeSessionService(BaseSessionService):
             raise AlreadyExistsError(f"Session with id {id} already exists.") from None
         return self._loaded(file, None, with_events=False)
 
+    @run_again
     def _append(self, session: AdkSession, event: Event) -> bool:
         """Store an event; False if it was stored before."""
         told = _told(event)
@@ -395,6 +396,7 @@ class SessionTreeSessionService(BaseSessionService):
             stored.writer.append_all(entries, _parent(stored))
         return True
 
+    @run_again
     def _share(self, app_name: str, user_id: str, parts: _States) -> None:
         for file, delta in (
             (self._file_of_app(app_name), parts.app),

@@ -29,7 +29,7 @@ from anyio.to_thread import run_sync
 
 from sessiontree.adapters import langgraph_checkpoints as checkpoints
 from sessiontree.adapters import langgraph_checkpoints as kept
-from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound
+from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound, run_again
 from sessiontree.adapters.langgraph_checkpoints import KEY, Above, CheckpointAt, Name, about_of
 from sessiontree.core.entry import Entry
 from sessiontree.errors import NothingToDoError, SessionNotFoundError, UsageError
@@ -138,6 +138,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
 
         return islice(tuples(), None if limit is None else max(0, limit))
 
+    @run_again
     def put(
         self,
         config: RunnableConfig,
@@ -174,6 +175,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
             self._known.put(session, entry, draft.snapshots)
         return place.config(checkpoint["id"])
 
+    @run_again
     def put_writes(
         self,
         config: RunnableConfig,
@@ -226,6 +228,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         with suppress(SessionNotFoundError):
             self.store.trash(self.file_of(thread_id))
 
+    @run_again
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Hide the checkpoints of runs. They stay in their files."""
         wanted = set(run_ids)
@@ -248,6 +251,7 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         with Session.open(target) as session:
             session.update_metadata(**{checkpoints.THREAD: target_thread_id})
 
+    @run_again
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Hide all checkpoints of threads but the latest of each namespace, or delete the threads.
 

@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple, TypeVar, cast
 import msgspec
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import OPENAI_AGENTS, SessionFiles, check_sound, up
+from sessiontree.adapters.base import OPENAI_AGENTS, SessionFiles, check_sound, run_again, up
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, check_fields
 from sessiontree.core.message import block_text, blocks_of
@@ -405,6 +405,7 @@ class SessionTreeSession:
     async def _write(self, write: Callable[[Session], T], without: T) -> T:
         """Write to the session under its lock; `without` if it has no file yet."""
 
+        @run_again
         def call() -> T:
             with ExitStack() as stack:
                 try:
@@ -416,6 +417,7 @@ class SessionTreeSession:
 
         return await run_sync(call)
 
+    @run_again
     def _add(self, items: Sequence[TResponseInputItem]) -> None:
         entries = _entries(items)
         facts = {"sessionId": self.session_id}

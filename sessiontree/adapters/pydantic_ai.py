@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import PYDANTIC_AI, SessionFiles, check_sound, up
+from sessiontree.adapters.base import PYDANTIC_AI, SessionFiles, check_sound, run_again, up
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
@@ -373,6 +373,7 @@ class SessionTreeConversationStore(ConversationStore):
                 self._replace(file, record, made, None)
         self._remember(file, record)
 
+    @run_again
     def _replace(
         self, file: str, record: ConversationRecord, made: list[_Made], expected: str | None
     ) -> None:
@@ -423,6 +424,7 @@ class SessionTreeConversationStore(ConversationStore):
         with self._place.opened(source, readonly=True) as session:
             session.fork(file, base)
 
+    @run_again
     def _delete(self, conversation_id: str, expected: str) -> None:
         file = self.file_of(conversation_id)
         if not self._place.has(file):
