@@ -31,6 +31,7 @@ from sessiontree.storage.place import (
     is_url,
     names_place,
     path_of,
+    whole_path,
     without_secret,
 )
 from sessiontree.store import Store
@@ -163,6 +164,39 @@ class Scope:
         except RefError as error:
             raise ambiguous(error, "Give one of the available names.") from None
         return self.inside(found.file)
+
+    def file_in_store(self, name: str, tell: Report) -> str:
+        """The file of a session of the store, named as for `file`.
+
+        Raises:
+            Refusal: as for `file`, or the session is one that an agent keeps.
+            RefError: there is more than one such session.
+        """
+        file = self.file(name, tell)
+        if below(file, self.store.root) is None:
+            raise Refusal(
+                f"{file} lies outside the store: an agent keeps it",
+                "outside",
+                "Leave it to its agent; session.trash takes a session of the store.",
+            )
+        return file
+
+    def file_in_trash(self, name: str, tell: Report) -> str:
+        """The file of a session in the trash of the store, by its path, id, name or `latest`.
+
+        Raises:
+            Refusal: the path leads outside the places, or the name is unknown.
+        """
+        if os.sep in name:
+            return whole_path(self.inside(name))
+        try:
+            return self.store.find_trashed(name, report=tell)
+        except RefError as error:
+            next = "Give an id or a path that session.trashed lists."
+            if error.candidates:
+                raise ambiguous(error, next) from None
+            message = f"no session in the trash is named {name!r:.100}"
+            raise Refusal(message, "session_not_found", next) from None
 
     def sessions(self, selection: Selection, tell: Report) -> Iterator[SessionInfo]:
         """The sessions that calls may reach, in no fixed order; `tell` gets what is left out.
@@ -317,10 +351,6 @@ class Scope:
                 ASK_TO_WRITE,
                 recoverable=False,
             )
-
-    def is_in_store(self, path: str) -> bool:
-        """Whether a session lies in the store, by its path or its address."""
-        return below(path, self.store.root) is not None
 
     def _not_found(self, name: str) -> Refusal:
         every = self.sessions(Selection(), _untold)

@@ -37,7 +37,7 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "ops.node:NODE.label --clear=unlabel",
             "Give an entry a label, or remove the label.",
         ),
-        "rename": ("write:rename", "Give the session a name."),
+        "rename": ("ops.session:SESSION.rename", "Give the session a name."),
         "edit-context": ("ops.node:NODE.edit_context", "Drop or replace an entry in the context."),
     },
     "Look": {
@@ -52,16 +52,16 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "context": ("look:context", "Print the messages that a model gets."),
         "follow": ("look:follow", "Print new entries while they are written."),
         "handle": ("look:handle", "Resolve handles and list the supported forms."),
-        "stats": ("stats:stats", "Count entries, bytes, tokens and cost."),
+        "stats": ("stats:SESSION.totals", "Count entries, bytes, tokens and cost."),
         "blob": ("look:blob", "List, print and verify the blobs of a session."),
     },
     "Find": {
-        "ls": ("lists:ls", "List sessions."),
-        "search": ("lists:search", "Search the text of all branches of all sessions."),
-        "blame": ("files:blame", "Tell which turn of which agent wrote each line of a file."),
-        "history": ("files:history", "List every edit of a file by all agents."),
-        "recover": ("files:recover", "Bring back a file as a session had it."),
-        "files": ("files:files", "List the files that a session read and changed."),
+        "ls": ("lists:SESSION.list", "List sessions."),
+        "search": ("lists:SESSION.search", "Search the text of all branches of all sessions."),
+        "blame": ("files:FILE.blame", "Tell which turn of which agent wrote each line of a file."),
+        "history": ("files:FILE.history", "List every edit of a file by all agents."),
+        "recover": ("files:FILE.recover", "Bring back a file as a session had it."),
+        "files": ("files:FILE.list", "List the files that a session read and changed."),
     },
     "Move": {
         "branch": ("ops.branch:BRANCH.start", "Go on from an entry, in the same file."),
@@ -93,9 +93,18 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "sync": ("copy:sync", "Unite two copies of a session that both went on."),
     },
     "Manage sessions": {
-        "trash": ("lists:trash", "Move sessions to the trash, or empty the trash."),
-        "restore": ("lists:restore", "Restore sessions from the trash, or list the trash."),
-        "move-project": ("lists:move_project", "Move the sessions of a renamed directory."),
+        "trash": (
+            "lists:SESSION.trash --empty=empty_trash",
+            "Move sessions to the trash, or empty the trash.",
+        ),
+        "restore": (
+            "lists:SESSION.trashed SESSION=restore",
+            "Restore sessions from the trash, or list the trash.",
+        ),
+        "move-project": (
+            "ops.session:SESSION.move_project",
+            "Move the sessions of a renamed directory.",
+        ),
     },
     "Maintenance": {
         "verify": ("maintenance:verify", "Check the whole file and report damage."),

@@ -15,7 +15,7 @@ from sessiontree.agents.writing import Loss
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH, PLACE, SESSION_FILE, session_file
 from sessiontree.cli.derive import CommandCall, described, renders
-from sessiontree.cli.lookup import is_folder, relative_path, store_at
+from sessiontree.cli.lookup import relative_path, store_at
 from sessiontree.cli.output import out_json, out_json_list, tell_redaction
 from sessiontree.cli.terminal import (
     ProgressBar,
@@ -31,6 +31,7 @@ from sessiontree.core.display import one_line
 from sessiontree.importing.importer import Batch, Importer, ImportResult
 from sessiontree.library.copies import CopyResult, Mirror, TransferResult
 from sessiontree.library.copies import sync as sync_all
+from sessiontree.library.places import is_folder
 from sessiontree.operations.convert import ConversionResult
 from sessiontree.operations.copy import CopiedSession
 from sessiontree.operations.sync import SyncedSession

@@ -10,6 +10,7 @@ module of its operation.
 from __future__ import annotations
 
 import contextlib
+import os
 import re
 import shlex
 import subprocess
@@ -31,20 +32,21 @@ from sessiontree.cli.opening import (
     redaction_of,
     tell_migrated,
 )
-from sessiontree.cli.output import describe, out_json, speaker
-from sessiontree.cli.terminal import ProgressBar, as_line, out, tell
+from sessiontree.cli.output import describe, out_json, out_json_list, speaker
+from sessiontree.cli.terminal import ProgressBar, as_line, end, out, tell, tell_each
 from sessiontree.core.entry import Entry
-from sessiontree.errors import RefError, UsageError
+from sessiontree.errors import RefError, SessionTreeError, UsageError
 from sessiontree.library.root import STORE_VARIABLE, environment, named_store, store_of_command
 from sessiontree.ops.field import CommandForm, Parameter, parameters, plain
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Method
 from sessiontree.ops.params import Call
-from sessiontree.session import Session
 
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
+    from sessiontree.library.places import Selection
     from sessiontree.redact.redaction import Redaction
+    from sessiontree.session import Session
     from sessiontree.store import Store
 
 T = TypeVar("T")
@@ -91,6 +93,7 @@ class CommandCall(Call):
         self.done = ""
         self._lane = ""
         self._notes: list[str] = []
+        self._left_out: list[str] = []
         self._stop = threading.Event()
         self.bar = ProgressBar(method.title)
 
@@ -98,7 +101,7 @@ class CommandCall(Call):
     def scope(self) -> Scope:  # type: ignore[override]  # few commands ask for it
         from sessiontree.calls.scope import Scope  # heavy, and only for these
 
-        return Scope(confined=False, write=True)
+        return Scope(self.store.root, confined=False, write=True)
 
     @property
     def width(self) -> int | None:  # type: ignore[override]
@@ -126,11 +129,43 @@ class CommandCall(Call):
     def warn(self, text: str) -> None:
         tell(f"Warning: {text}")
 
+    def leave_out(self, problem: str) -> None:
+        self._left_out.append(problem)
+
+    def tell_none(self, selection: Selection, places: Sequence[str] = ()) -> None:
+        from sessiontree.cli.lookup import none_found
+
+        self.tell_nothing(none_found(places, selection))
+
     def mask(self, value: Any) -> Any:
         return value
 
     def file(self, session: str) -> str:
-        return session
+        return arguments.session_file(session)
+
+    def file_in_store(self, session: str) -> str:
+        from sessiontree.store import path_of_ref  # few commands need it
+
+        return path_of_ref(session) or self.store.find(session, report=self.leave_out).file
+
+    def file_in_trash(self, session: str) -> str:
+        from sessiontree.store import path_of_ref
+
+        return path_of_ref(session) or self.store.find_trashed(session, report=self.leave_out)
+
+    def whole_path(self, path: str) -> str:
+        return os.path.abspath(path)
+
+    def project_file(self, path: str) -> str:
+        return path
+
+    def places(self, named: Sequence[str] = ()) -> list[str]:
+        from sessiontree.cli.lookup import places_at
+
+        return places_at(named)
+
+    def reaches(self, file: str) -> bool:
+        return True
 
     def new_session(self, path: str, of: Session | None = None, *, or_store: bool = False) -> str:
         if of is None:
@@ -158,14 +193,26 @@ class CommandCall(Call):
         tell_migrated(file)
 
     def wrote(self, entry: Entry, text: str, *about: Entry | str) -> None:
-        self.entry, self.done = entry, _said(text, about)
+        self.entry = entry
+        self.did(text, *about)
+
+    def did(self, text: str, *about: Entry | str) -> None:
+        self.done = _said(text, about)
+
+    def show(self, item: Any) -> None:
+        if not self.as_json:
+            _RENDERERS[type(item)](self, item)
+
+    def tell_nothing(self, text: str) -> None:
+        if not self.as_json:
+            self._notes.append(text)
 
     def note(self, text: str, *about: Entry | str) -> None:
         self._notes.append(_said(text, about))
 
     @contextlib.contextmanager
     def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
-        with reading(session, root) as opened:
+        with reading(self.file(session), root) as opened:
             yield opened
 
     @contextlib.contextmanager
@@ -190,8 +237,37 @@ class CommandCall(Call):
             renderer(self, result)
         elif self.entry is not None:
             out_json(self.entry) if self.as_json else out(self.entry.uuid)
-        for note in self._notes:
+        elif self.as_json:
+            out_json(result)
+        self._tell_notes()
+
+    def print_each(self, name: str, values: Sequence[str]) -> None:
+        """Print the result for each value of a parameter; exit with 1 if any has none."""
+        done: list[Any] = []
+        for value in values:
+            setattr(self.given, name, value)
+            try:
+                done.append(self.method.function(self, self.given))
+            except SessionTreeError as error:
+                if len(values) == 1:
+                    raise
+                tell(f"Error: {error}")
+                continue
+            tell(self.done)
+            self.show(done[-1])
+        if self.as_json:
+            out_json_list(done)
+        if done:
+            self._tell_notes()
+        end(len(done) < len(values))
+
+    def _tell_notes(self) -> None:
+        for note in dict.fromkeys(self._notes):
             tell(note)
+
+    def tell_left_out(self) -> None:
+        """Tell what the result does without."""
+        tell_each("Left out", self._left_out)
 
 
 def _outside_store(path: str) -> str:
@@ -220,7 +296,7 @@ class OperationCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         arguments = [one for one in self.params if isinstance(one, _Argument)]
-        if rows := [(str(one.metavar), one.text) for one in arguments if one.metavar != _FILE]:
+        if rows := [(str(one.metavar), one.text) for one in arguments if not _is_file(one)]:
             with formatter.section("Arguments"):
                 formatter.write_dl(rows)
         super().format_options(ctx, formatter)
@@ -230,6 +306,10 @@ class _Argument(click.Argument):
     def __init__(self, *given: Any, help: str, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self.text = help  # not `help`, which new versions of click print in their own way
+
+
+def _is_file(argument: click.Argument) -> bool:
+    return str(argument.metavar).strip("[]") == _FILE
 
 
 def command(
@@ -284,7 +364,7 @@ def _needed(every: Sequence[Parameter]) -> set[str]:
 def _place(parameter: click.Parameter, own: set[str]) -> tuple[bool, bool]:
     """FILE first, then the other arguments, then the options; last those of other commands, too."""
     if isinstance(parameter, click.Argument):
-        return False, parameter.metavar != _FILE
+        return parameter.nargs == -1, not _is_file(parameter)
     return True, str(parameter.name).removeprefix(_GIVEN) not in own
 
 
@@ -299,11 +379,20 @@ def _run(method: Method, others: Mapping[str, Method], as_json: bool, **given: A
     method = others.get(chosen or "", method)
     takes = {spelling(one): one for one in parameters(method.params)}
     if more := sorted(values.keys() - takes.keys() - {chosen}):
+        if chosen is None:
+            chosen = next(key for key, other in others.items() if _takes(other, more[0]))
+            raise click.UsageError(f"{more[0]} needs {chosen}")
         raise click.UsageError(f"give {chosen} or {' and '.join(more)}, not both")
     for key, one in takes.items():
         if key not in values and one.is_required and not one.is_optional:
+            if chosen is not None:
+                raise click.UsageError(f"{chosen} needs {key}")
             raise click.UsageError(f"give {' or '.join([key, *others])}")
     run(method, as_json=as_json, **{takes[key].name: values[key] for key in takes.keys() & values})
+
+
+def _takes(method: Method, key: str) -> bool:
+    return any(spelling(one) == key for one in parameters(method.params))
 
 
 def run(method: Method, *, as_json: bool, **values: Any) -> None:
@@ -312,20 +401,28 @@ def run(method: Method, *, as_json: bool, **values: Any) -> None:
     name = str(ctx.command.name)
     missing = {one.name: None for one in parameters(method.params) if one.is_optional}
     call = CommandCall(method, method.params(**missing | values), as_json=as_json)
+    repeated = next((one.name for one in parameters(method.params) if one.is_repeated), None)
     try:
         with call:
+            if repeated is not None:
+                call.print_each(repeated, values[repeated])
+                return
             with call.bar:
                 result = method.function(call, call.given)
             call.print(result)
     except Refusal as refusal:
         if refusal.kind not in ("bad_value", "bad_parameter"):
             raise click.ClickException(as_line(str(refusal))) from None
-        raise click.UsageError(_in_options(ctx, refusal.next)) from None
+        names_all = "`" in refusal.next or "--" in refusal.next
+        text = _in_options(ctx, refusal.next) if names_all else as_line(str(refusal))
+        raise click.UsageError(text) from None
     except RefError as error:
         if name in _HINTS and arguments.is_path(error.ref):
             message = f"{as_line(error.ref)!r} is a path, not a REF; {_HINTS[name]}"
             raise click.UsageError(message) from None
         raise
+    finally:
+        call.tell_left_out()
 
 
 def _spelled(ctx: click.Context, name: str) -> str:
@@ -359,19 +456,22 @@ def _of_command_line(ctx: click.Context, given: Mapping[str, Any]) -> Iterator[t
 
 def _parameter(one: Parameter, door: CommandForm, *, is_needed: bool) -> click.Parameter:
     """A parameter as an option, or as an argument, of a command."""
-    first, name = door.names[0], f"{_GIVEN}{one.name}"
-    kind = _kind_of(one, door)
-    is_list = isinstance(one.type, kinds_of.ListType)
-    if not first.startswith("-"):
-        nargs = -1 if is_list else 1
-        return _Argument(
-            [name], metavar=first, nargs=nargs, required=is_needed, type=kind, help=one.description
-        )
-    return click.Option([*door.names, name], **_settings_of(one, door))
+    name, metavar = f"{_GIVEN}{one.name}", door.names[0]
+    if door.is_option:
+        return click.Option([*door.names, name], **_settings_of(one, door))
+    return _Argument(
+        [name],
+        metavar=metavar if is_needed or metavar.startswith("[") else f"[{metavar}]",
+        nargs=-1 if one.is_list or one.is_repeated else 1,
+        required=is_needed,
+        type=_kind_of(one, door),
+        help=one.description,
+    )
 
 
 def _settings_of(one: Parameter, door: CommandForm) -> dict[str, Any]:
-    settings = _settings(one, _kind_of(one, door), door.metavar, one.description)
+    more = " You can give it more than once." if _is_multiple(one) else ""
+    settings = _settings(one, _kind_of(one, door), door.metavar, one.description + more)
     if door.kind == "store":
         settings |= {"is_eager": True, "callback": arguments.use_store}
     if door.kind == "rules":
@@ -398,6 +498,10 @@ def option(
     return click.Option([*names, f"{_GIVEN}{one.name}"], **_settings(one, kind, metavar, help))
 
 
+def _is_multiple(one: Parameter) -> bool:
+    return one.is_list and item_of(one.type) is not one.type
+
+
 def _settings(
     one: Parameter,
     kind: click.ParamType | None,  # type: ignore[type-arg]
@@ -410,7 +514,7 @@ def _settings(
         "metavar": None if is_switch else metavar,
         "is_flag": is_switch,
         "default": None,
-        "multiple": isinstance(one.type, kinds_of.ListType) and item_of(one.type) is not one.type,
+        "multiple": _is_multiple(one),
         "help": help,
     }
 
@@ -468,6 +572,21 @@ class JsonOrText(arguments.Json):
             return value
 
 
+class _Role(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
+    """The role of an entry, which programs may name themselves."""
+
+    name = "role"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        from sessiontree.library.search import check_roles  # few commands take a role
+
+        try:
+            check_roles([value])
+        except UsageError as error:
+            self.fail(str(error), param, ctx)
+        return value
+
+
 class _Program(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
     """A program that writes a summary, as a function of the entries that it summarizes."""
 
@@ -516,6 +635,7 @@ _KINDS: Final[Mapping[str, click.ParamType]] = {  # type: ignore[type-arg]
     "store": arguments.STORE,
     "time": arguments.TIME,
     "program": _Program(),
+    "role": _Role(),
     "content": arguments.Json((str, list), "give content as a string or a list of blocks"),
 }
 """How texts are read that name something."""

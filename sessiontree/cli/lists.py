@@ -1,61 +1,32 @@
-"""The commands over many sessions: ls, search, trash, restore and move-project.
+"""What ls, search, trash and restore print: lists of sessions, and hits.
 
-The command that searches sessions.
+The list of sessions is a table on a screen: a row a session, whatever the width. The title gets
+what the other columns leave. Where that is too little, columns are left out in a fixed order. A
+column that has nothing to show is left out too. On a narrow screen times, agents and projects are
+shorter. `ids` has the start of each id that names one session.
 
-The list of sessions as a table: a row a session, whatever the width of the screen. The title gets
-what the other columns leave. Where that is too little, columns are left out in a fixed order: size,
-cost, model, turns, project, id. A column that has nothing to show is left out too. On a narrow
-screen times, agents and projects are shorter. An id is as long as it must be to name one session;
-`ids` has the start of each.
-
-Commands over many sessions: ls, trash, restore, move-project.
-
-The entries that a search found, below the session that each is in. On a screen a hit is one row:
-its snippet gets what the other columns leave, and is cut around the match. Elsewhere the path of
-each session and the whole snippet are printed.
-
-Invariants: none of them overwrites a file, or deletes a session unless it is asked to.
+Hits are printed below the session that each is in. On a screen a hit is one row: its snippet gets
+what the other columns leave, and is cut around the match. Elsewhere the path of each session and
+the whole snippet are printed.
 """
 
 from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
-from typing import Any, Final, NamedTuple
-
-import click
+from typing import Final, NamedTuple
 
 from sessiontree.agents import command_of
-from sessiontree.cli import arguments
-from sessiontree.cli.arguments import PATH, PLACE
-from sessiontree.cli.lookup import (
-    counts_of,
-    none_found,
-    places_at,
-    read_sessions,
-    relative_path,
-    store_at,
-)
-from sessiontree.cli.output import out_json, out_json_list
-from sessiontree.cli.screen import Screen, no_pager, screen, show
-from sessiontree.cli.terminal import (
-    as_line,
-    end,
-    finish,
-    is_terminal,
-    out,
-    short,
-    tell,
-    tell_each,
-    write,
-)
+from sessiontree.cli.derive import CommandCall, renders
+from sessiontree.cli.lookup import none_found, relative_path
+from sessiontree.cli.output import out_json_list
+from sessiontree.cli.screen import Screen, screen, show
+from sessiontree.cli.terminal import end, finish, is_terminal, out, short, tell, write
 from sessiontree.core.display import in_quotes, one_line, printable
 from sessiontree.core.entry import seconds_of
-from sessiontree.errors import SessionTreeError, UsageError
-from sessiontree.library.counts import AT_ONCE, with_branches, with_counts
 from sessiontree.library.listing import SessionInfo, moment
 from sessiontree.library.lookup import (
     agent_of,
@@ -67,27 +38,29 @@ from sessiontree.library.lookup import (
     title_of,
 )
 from sessiontree.library.moving import RemovedSession
-from sessiontree.library.places import (
-    ORDERS,
-    Order,
-    Selection,
-    files_to_search,
-    in_order,
-    without_imports,
+from sessiontree.library.root import store_of_command
+from sessiontree.library.search import SessionsOfHits, described, has_blobs, unknown_role
+from sessiontree.library.search_file import SearchHit
+from sessiontree.ops.session import (
+    SESSION as SESSION,
 )
-from sessiontree.library.search import SessionsOfHits, check_roles, described, has_blobs
-from sessiontree.library.search import search as hits_in
-from sessiontree.library.search_file import SearchHit, Wanted
-from sessiontree.storage.names import Report
+from sessiontree.ops.session import (
+    EmptyTrash,
+    RemovedSessions,
+    Search,
+    SearchedFiles,
+    SessionList,
+    SessionsFound,
+    TrashedSession,
+)
 from sessiontree.storage.places import shown
-from sessiontree.store import Store, path_of_ref
 from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
-from sessiontree.text.columns import columns_of, cut, filled
-from sessiontree.text.pattern import AllOf, Pattern, query
+from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28
 _LEAST_MODEL: Final = 15
+_LEAST_FILE: Final = 20
 _GAP: Final = 2
 _MOST: Final = 200
 _WIDE: Final = 140
@@ -119,9 +92,14 @@ class _Column(NamedTuple):
     width: int
 
 
-def table(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen) -> Iterator[str]:
-    """The lines of the table, the names of the columns first."""
-    columns = _columns(found, ids, screen)
+def table(
+    found: Sequence[SessionInfo],
+    ids: Mapping[str, str],
+    screen: Screen,
+    named: Collection[str] = (),
+) -> Iterator[str]:
+    """The lines of the table, the names of the columns first; files that are `named` are shown."""
+    columns = _columns(found, ids, screen, named)
     left = _left(columns, screen)
     for name in _DROPPED:
         if left >= _LEAST_TITLE:
@@ -144,10 +122,13 @@ def table(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen) 
 _AFTER_TITLE: Final = frozenset({"Branches", "Turns", "Model", "Cost", "Size"})
 
 
-def _columns(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen) -> list[_Column]:
+def _columns(
+    found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Screen, named: Collection[str]
+) -> list[_Column]:
     cap = max(10, screen.width // (8 if screen.width < _VERY_WIDE else 6))
     made = {
         "When": [_when(one, screen) for one in found],
+        "File": [cut_start(_file(one, named), _width_of_file(screen)) for one in found],
         "Id": [cut(shown_id(one.id, ids), _LONGEST_ID) for one in found],
         "Agent": [_agent(one, screen) for one in found],
         "Project": [_project(one.cwd, cap, screen) for one in found],
@@ -162,6 +143,15 @@ def _columns(found: Sequence[SessionInfo], ids: Mapping[str, str], screen: Scree
         for name, cells in made.items()
         if any(cells)
     ]
+
+
+def _file(one: SessionInfo, named: Collection[str]) -> str:
+    """The file of a session, if the user named it, as it is spelled from here."""
+    return one_line(relative_path(one.file), _MOST) if one.file in named else ""
+
+
+def _width_of_file(screen: Screen) -> int:
+    return max(screen.width // 4, _LEAST_FILE)
 
 
 def _is_counted(one: SessionInfo) -> bool:
@@ -232,101 +222,29 @@ def time_of(timestamp: str | None) -> str:
         return "unknown"
 
 
-Move = Callable[[str, Report], dict[str, str]]
-
 _TITLE: Final = 60
 
 
-@arguments.command("ls", json="a list of the sessions")
-@arguments.places
-@arguments.agent
-@arguments.project
-@arguments.time("--since", "List only sessions that changed since this time")
-@click.option(
-    "--all",
-    is_flag=True,
-    expose_value=False,
-    help="List the sessions of all working directories; this is the default.",
-)
-@click.option(
-    "--sort",
-    "order",
-    type=click.Choice(ORDERS),
-    default="modified",
-    show_default=True,
-    help="Sort by time (latest first), by size (largest first), or by name.",
-)
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="List at most N sessions.")
-@click.option("--branches", is_flag=True, help="Also count the branches; this reads whole files.")
-@no_pager
-def ls(
-    places: tuple[str, ...],
-    order: Order,
-    limit: int | None,
-    branches: bool,
-    no_pager: bool,
-    as_json: bool,
-    **only: Any,
-) -> None:
-    """Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
-    Claude Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The
-    variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
-    GEMINI_CLI_HOME name other places, as they do for the agents. The store is
-    what --store names; else what the variable SESSIONTREE_STORE names, a folder or an address such
-    as postgresql://HOST/DB or s3://BUCKET/PREFIX; else the folder that the variable
-    SESSIONTREE_HOME names; else the folder 'sessiontree' in your data folder (on Linux:
-    ~/.local/share).
+@renders(SessionsFound)
+def _(call: CommandCall, listed: SessionsFound) -> None:
+    """Print sessions, each with the start of its id that no other there begins with.
 
-    With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
-    the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
-    It does not follow links to folders, and does not enter .git, node_modules, site-packages,
-    caches and the trash. With FILE, 'ls' lists this session. You can give more than one DIR or
-    FILE.
-
-    For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
-    characters. Every command that takes an id takes this start.
-
-    An import is listed only if its original is not, or if it has something later.
-
-    On a terminal, each session is one row. The columns that do not fit are left out: first the
-    size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
-    agent reported.
-
-    To find the turns, the model and the cost, 'ls' reads whole files, at most 24 MB each time you
-    run it, from the top of the list. A '?' marks turns that are not counted yet. Run 'ls' again to
-    count more, or run 'stats' to count all. The counts are kept in your cache folder.
-
-    For the other facts, 'ls' reads only the start and the end of each file. If the name of a
-    session is in the middle of a large file, 'ls' may not show the name; 'show' always shows it.
+    Those of files that the user named have the file in their rows.
     """
-    problems: list[str] = []
-    looked_in, selection = places_at(places), Selection(**only)
-    every = without_imports(read_sessions(looked_in, Selection(), problems.append))
-    found = in_order(filter(selection.takes, every), order)
-    found = [with_counts(*each) for each in counts_of(found[:limit], problems.append, AT_ONCE)]
-    if branches:
-        found = [with_branches(one, problems.append) for one in found]
-    _out_sessions(found, every, as_json=as_json, paged=not no_pager)
-    if not found and not as_json:
-        tell(none_found(looked_in, selection))
-    tell_each("Left out", problems)
-
-
-def _out_sessions(
-    found: list[SessionInfo], among: list[SessionInfo], *, as_json: bool, paged: bool = True
-) -> None:
-    """Print sessions, each with the start of its id that no other of those `among` begins with."""
-    if as_json:
+    found, given = listed.found, call.given
+    if call.as_json:
         out_json_list(found)
         return
-    ids = short_ids(one.id for one in among)
+    ids = short_ids(one.id for one in listed.every)
+    named = given.places if isinstance(given, SessionList) else ()
     if found and is_terminal():
-        show(table(found, ids, screen()), paged=paged)
+        paged = not (isinstance(given, SessionList) and given.no_pager)
+        show(table(found, ids, screen(), named), paged=paged)
     else:
-        _out_lines(found, ids)
+        _out_lines(found, ids, named)
 
 
-def _out_lines(found: list[SessionInfo], ids: Mapping[str, str]) -> None:
+def _out_lines(found: list[SessionInfo], ids: Mapping[str, str], named: Collection[str]) -> None:
     """Print a line for each session, without a limit of its width."""
     width = max((len(shown_id(one.id, ids)) for one in found), default=0)
     for one in found:
@@ -335,154 +253,41 @@ def _out_lines(found: list[SessionInfo], ids: Mapping[str, str]) -> None:
         id = f"{shown_id(one.id, ids):<{width}}"
         parts = (time_of(one.modified), f"{size_in_short(one.bytes):>8}", id)
         facts = (f"{agent_of(one):<11}", title_of(one, _TITLE), count, turns, note_of(one, ids))
-        out("  ".join(filter(None, (*parts, *facts, one_line(one.cwd or "", 200)))))
+        about = (*facts, one_line(one.cwd or "", 200), _file(one, named))
+        out("  ".join(filter(None, (*parts, *about))))
 
 
-@arguments.command(
-    "trash",
-    json="a list of the old and the new path of each session; with --empty, of the removed sessions"
-    " with all their files",
-)
-@click.argument("sessions", metavar="[SESSION…]", nargs=-1, type=PLACE)
-@arguments.store
-@click.option(
-    "--empty", is_flag=True, help="Remove sessions from the trash for good; needs --older-than."
-)
-@arguments.time("--older-than", "With --empty: remove what was trashed before this time")
-@click.option("--dry-run", is_flag=True, help="With --empty: only report what would be removed.")
-def trash(
-    sessions: tuple[str, ...],
-    folder: str | None,
-    empty: bool,
-    older_than: datetime | None,
-    dry_run: bool,
-    as_json: bool,
-) -> None:
-    """SESSION is a file, an id, the first four or more characters of an id, a name, or
-    'latest'. The session moves to the folder .trash of the store, with all its files.
-    If a session cannot be moved, the command still moves the other sessions, and the exit
-    code is 1.
-
-    sessiontree empties the trash only when you ask for it: 'trash --empty --older-than 30d' removes
-    the sessions that were trashed more than thirty days ago, and prints one line for each. These
-    sessions cannot be restored. If a folder in the trash holds a link, or a file that does not
-    belong to its session, the folder stays, and the exit code is 1.
-    """
-    if empty == bool(sessions):
-        raise click.UsageError("give the sessions to move to the trash, or --empty")
-    if empty != (older_than is not None) or (dry_run and not empty):
-        raise click.UsageError(
-            "--empty needs --older-than, for example --older-than 30d; --older-than and --dry-run "
-            "need --empty"
-        )
-    store = store_at(folder)
-    if older_than is not None:
-        _empty(store, older_than, dry_run=dry_run, as_json=as_json)
+@renders(TrashedSession)
+def _(call: CommandCall, moved: TrashedSession) -> None:
+    if call.method.name == "restore":
+        out(moved.file)
         return
-
-    def put_away(name: str, report: Report) -> dict[str, str]:
-        file = path_of_ref(name) or store.find(name, report=report).file
-        trashed = store.trash(file)
-        tell(f"Moved {one_line(file, 1000)} to the trash")
-        return {"file": file, "trashed": trashed}
-
-    _out_each(sessions, put_away, "trashed", as_json=as_json)
-    if not as_json:
-        where = "" if folder is None else f" --store {shlex.quote(shown(folder))}"
-        command = in_quotes(f"sessiontree restore{where}")
-        tell(f"{command} lists the trash and restores sessions from it")
+    out(moved.trashed)
+    store = store_of_command()
+    where = "" if store is None else f" --store {shlex.quote(shown(store))}"
+    command = in_quotes(f"sessiontree restore{where}")
+    call.note("{} lists the trash and restores sessions from it", command)
 
 
-def _empty(store: Store, older_than: datetime, *, dry_run: bool, as_json: bool) -> None:
-    problems: list[str] = []
+@renders(RemovedSession)
+def _(call: CommandCall, one: RemovedSession) -> None:
+    files = counted(len(one.files), "file")
+    out(f"{one.file}  trashed {time_of(one.trashed)}, {files}, {size_in_short(one.bytes)}")
 
-    def name(one: RemovedSession) -> None:
-        files = counted(len(one.files), "file")
-        out(f"{one.file}  trashed {time_of(one.trashed)}, {files}, {size_in_short(one.bytes)}")
 
-    removed = store.empty_trash(
-        older_than=older_than,
-        dry_run=dry_run,
-        each=None if as_json else name,
-        report=problems.append,
-    )
-    if as_json:
-        out_json_list(removed)
+@renders(RemovedSessions)
+def _(call: CommandCall, done: RemovedSessions) -> None:
+    assert isinstance(call.given, EmptyTrash)
+    if call.as_json:
+        out_json_list(done.removed)
     finish()
-    verb = "Would remove" if dry_run else "Removed"
-    freed = size_in_short(sum(one.bytes for one in removed))
-    tell(f"{verb} {counted(len(removed), 'session')} from the trash of {store.root}, {freed}")
-    for problem in problems:
+    verb = "Would remove" if call.given.dry_run else "Removed"
+    freed = size_in_short(sum(one.bytes for one in done.removed))
+    root = call.store.root
+    tell(f"{verb} {counted(len(done.removed), 'session')} from the trash of {root}, {freed}")
+    for problem in done.problems:
         tell(f"Error: {problem}")
-    end(problems)
-
-
-@arguments.command(
-    "restore",
-    json="a list of the old and the new path of each session; without SESSION, the trash",
-)
-@click.argument("sessions", metavar="[SESSION…]", nargs=-1, type=PLACE)
-@arguments.store
-def restore(sessions: tuple[str, ...], folder: str | None, as_json: bool) -> None:
-    """Each session goes back to its old folder. SESSION is a file in the trash, an id, the
-    first four or more characters of an id, a name, or 'latest' for the session that was
-    trashed last. Without SESSION, the command lists the trash, latest first.
-    """
-    store = store_at(folder)
-    if not sessions:
-        problems: list[str] = []
-        found = store.trashed(report=problems.append)
-        _out_sessions(found, found, as_json=as_json)
-        if not found and not as_json:
-            tell(f"The trash of {store.root} is empty")
-        tell_each("Left out", problems)
-        return
-
-    def bring_back(name: str, report: Report) -> dict[str, str]:
-        trashed = path_of_ref(name) or store.find_trashed(name, report=report)
-        file = store.restore(trashed)
-        tell(f"Restored {one_line(file, 1000)}")
-        return {"trashed": trashed, "file": file}
-
-    _out_each(sessions, bring_back, "file", as_json=as_json)
-
-
-def _out_each(sessions: tuple[str, ...], move: Move, place: str, *, as_json: bool) -> None:
-    """Move sessions one by one and print where each is now; exit with 1 if any was not moved."""
-    problems: list[str] = []
-    moved: list[dict[str, str]] = []
-    try:
-        for name in sessions:
-            try:
-                moved.append(move(name, problems.append))
-            except SessionTreeError as error:
-                if len(sessions) == 1:
-                    raise
-                tell(f"Error: {error}")
-                continue
-            if not as_json:
-                out(moved[-1][place])
-    finally:
-        tell_each("Left out", problems)
-    if as_json:
-        out_json_list(moved)
-    end(len(moved) < len(sessions))
-
-
-@arguments.command("move-project", json="the number of sessions that were moved")
-@click.argument("old", type=PATH)
-@click.argument("new", type=PATH)
-@arguments.store
-def move_project(old: str, new: str, folder: str | None, as_json: bool) -> None:
-    """OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
-    sessions of OLD as sessions of NEW. The session files themselves do not change. If an
-    exclusive writer holds one of the sessions, no session is moved. A session in a folder that
-    the store did not name after OLD stays there.
-    """
-    count = store_at(folder).move_project(old, new)
-    tell(f"Moved {counted(count, 'session')} of {os.path.abspath(old)} to {os.path.abspath(new)}")
-    if as_json:
-        out_json({"moved": count})
+    end(done.problems)
 
 
 _ROLES: Final = {"user": "prompt", "tool": "tool", "assistant": ""}
@@ -573,101 +378,28 @@ def fitted(before: str, match: str, after: str, width: int) -> tuple[str, str, s
     return before, match, cut(after, left - columns_of(before))
 
 
-def _checked(roles: tuple[str, ...]) -> tuple[str, ...]:
-    try:
-        check_roles(roles)
-    except UsageError as error:
-        raise click.BadParameter(str(error), param_hint="'--role'") from None
-    return roles
+@renders(SearchedFiles)
+def _(call: CommandCall, found: SearchedFiles) -> None:
+    given = found.given
+    with closing(found.hits(found.files, facts=call.as_json)) as hits:
+        shown = flushed(hits)
+        count = out_json_list(described(shown)) if call.as_json else out_hits(shown)
+    if count == given.limit:
+        tell(f"Stopped at {given.limit:,} as --limit asks; there may be more")
+    elif not count and not call.as_json:
+        if found.files:
+            tell(_nothing(given, found.files))
+        else:
+            tell(f"Nothing was searched. {none_found(found.places, found.selection)}")
 
 
-@arguments.command("search", json="a list of the entries found")
-@click.argument("words", metavar="PATTERN")
-@arguments.places
-@click.option("--regex", is_flag=True, help="PATTERN is a regular expression, as in Python.")
-@click.option("-i", "--ignore-case", is_flag=True, help="Do not distinguish A and a.")
-@click.option("-s", "--case-sensitive", is_flag=True, help="Distinguish A and a.")
-@click.option(
-    "--role",
-    "roles",
-    metavar="ROLE",
-    multiple=True,
-    callback=lambda ctx, option, given: _checked(given),
-    help="Find only entries of ROLE, which is user, assistant, tool (results of tools) or prompt "
-    "(what you typed). You can give --role more than once.",
-)
-@click.option(
-    "--tool", metavar="NAME", help="Find only calls and results of this tool; case does not count."
-)
-@arguments.time("--since", "Find only entries since this time")
-@arguments.agent
-@arguments.project
-@click.option("--current", is_flag=True, help="Find only entries on the current path.")
-@click.option(
-    "--everything",
-    is_flag=True,
-    help="Also search 'custom' entries, in which programs keep their own data, such as requests to "
-    "the model.",
-)
-@click.option("--blobs", is_flag=True, help="Also search large texts, which are stored as blobs.")
-@click.option("--limit", metavar="N", type=click.IntRange(1), help="Stop after N entries.")
-def search(
-    words: str,
-    places: tuple[str, ...],
-    regex: bool,
-    ignore_case: bool,
-    case_sensitive: bool,
-    roles: tuple[str, ...],
-    agents: frozenset[str],
-    project: str | None,
-    limit: int | None,
-    everything: bool,
-    as_json: bool,
-    **only: Any,
-) -> None:
-    """The command searches the sessions in DIR, or the session FILE. You can give more than one DIR
-    or FILE. Without DIR and FILE, it searches all sessions that 'sessiontree ls' lists, newest
-    first.
-
-    If PATTERN has several words, the command finds the entries that contain all these words. Words
-    in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same,
-    except with --regex.
-
-    The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
-    It does not search types, roles, ids or images. An accented letter matches in any Unicode form,
-    except with --regex. Each entry is shown once, with its first match marked. The exit code is 0
-    even if nothing is found.
-    """
-    if ignore_case and case_sensitive:
-        raise click.UsageError("give --ignore-case or --case-sensitive, not both")
-    looked_for = _pattern(words, ignore_case or (None if not case_sensitive else False), regex)
-    wanted = Wanted(frozenset(roles), facts=as_json, conversation=not everything, **only)
-    selection = Selection(agents, project)
-    problems: list[str] = []
-    looked_in = places_at(places)
-    files = files_to_search(looked_in, selection, problems.append)
-    searching = hits_in(looked_for, files, wanted, problems.append, limit=limit, processes=None)
-    with closing(searching) as hits:
-        found = out_json_list(described(flushed(hits))) if as_json else out_hits(flushed(hits))
-    if found == limit:
-        tell(f"Stopped at {limit:,} as --limit asks; there may be more")
-    elif not found and not as_json:
-        nothing = _nothing(words, files, blobs=wanted.blobs, everything=everything)
-        tell(nothing if files else f"Nothing was searched. {none_found(looked_in, selection)}")
-    tell_each("Left out", problems)
-
-
-def _pattern(words: str, ignore_case: bool | None, regex: bool) -> Pattern | AllOf:
-    try:
-        return query(words, regex=regex, ignore_case=ignore_case)
-    except UsageError as error:
-        raise click.UsageError(as_line(str(error))) from error
-
-
-def _nothing(words: str, files: list[str], *, blobs: bool, everything: bool) -> str:
-    more = "; --blobs searches large texts too" if not blobs and has_blobs(files) else ""
-    more += "" if everything else "; --everything also searches what programs keep for themselves"
-    return f"Nothing matches {words}{more}"
+def _nothing(given: Search, files: Sequence[str]) -> str:
+    more = "; --blobs searches large texts too" if not given.blobs and has_blobs(files) else ""
+    if not given.everything:
+        more += "; --everything also searches what programs keep for themselves"
+    unknown = unknown_role(given.roles)
+    more += f"; {unknown}" if unknown else ""
+    return f"Nothing matches {given.pattern}{more}"
 
 
 def flushed(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:

@@ -5,18 +5,16 @@ from __future__ import annotations
 import os
 import shlex
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
-from sessiontree.cli.terminal import ProgressBar, tell
-from sessiontree.core.usage import FileCounts
+from sessiontree.cli.terminal import tell
 from sessiontree.errors import NotASessionError, SessionNotFoundError
-from sessiontree.library.counts import Counter
 from sessiontree.library.homes import agent_folders
-from sessiontree.library.listing import SessionInfo, facts_of
+from sessiontree.library.listing import facts_of
 from sessiontree.library.lookup import find_session
-from sessiontree.library.places import Selection, sessions_in
-from sessiontree.library.root import cache_folder, named_store, naming_variable, store_of_command
-from sessiontree.storage.names import Report, unreadable
+from sessiontree.library.places import Selection
+from sessiontree.library.root import named_store, naming_variable, store_of_command
+from sessiontree.storage.names import unreadable
 from sessiontree.storage.place import is_address, is_session_address, path_of, without_secret
 from sessiontree.storage.places import shown
 from sessiontree.store import Store
@@ -81,11 +79,6 @@ def places_at(named: Sequence[str] = ()) -> list[str]:
     return [store_at(None).root, *agent_folders()]
 
 
-def is_folder(place: str) -> bool:
-    """Whether a place is a folder, or an address that is not that of one session."""
-    return os.path.isdir(place) or (is_address(place) and not is_session_address(place))
-
-
 def only_session(places: Sequence[str]) -> str | None:
     """Return the only place, if it is a file; None for a folder, which may not be there yet.
 
@@ -120,28 +113,6 @@ def _place_at(place: str) -> str:
         message = f"{place} is a device or a pipe; give a session file or a folder"
         raise NotASessionError(message, place)
     return place
-
-
-def read_sessions(places: Sequence[str], selection: Selection, report: Report) -> list[SessionInfo]:
-    """The sessions in some places, with the progress on a terminal."""
-    found: list[SessionInfo] = []
-    with ProgressBar("Reading sessions") as shown:
-        for one in sessions_in(places, selection, report):
-            found.append(one)
-            shown(len(found), None)
-    return found
-
-
-def counts_of(
-    found: Sequence[SessionInfo], report: Report, at_once: int | None = None
-) -> Iterator[tuple[SessionInfo, FileCounts | None]]:
-    """Each session with its counts, which are kept for the next time; see `Counter.counted`."""
-    counter = Counter(cache_folder(), report)
-    with ProgressBar("Counting sessions") as shown:
-        for number, each in enumerate(counter.counted(found, at_once), 1):
-            yield each
-            shown(number, len(found))
-    counter.save()
 
 
 def none_found(places: Sequence[str], selection: Selection) -> str:

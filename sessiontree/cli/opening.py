@@ -22,17 +22,18 @@ from sessiontree.core.garbage import is_scratch
 from sessiontree.engine.names import check_name
 from sessiontree.engine.opening import KEPT_AS
 from sessiontree.errors import RefError
-from sessiontree.library.one import open_to_write
-from sessiontree.session import Session
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
     from sessiontree.redact.rule import Rule
+    from sessiontree.session import Session
 
 
 @contextlib.contextmanager
 def reading(file: str, root: str | None = None) -> Iterator[Session]:
     """Open a session to read; report at the end the damage that the command met."""
+    from sessiontree.session import Session  # a list of sessions opens none
+
     with Session.open(file, readonly=True, root=root) as session:
         yield session
         if found := session.damage:
@@ -68,6 +69,8 @@ def writing(file: str, *, lane: str = "main", hold: bool = True) -> Iterator[Ses
     does not hold it, for other writers would give up waiting; the user is warned if one of
     them moves the leaf meanwhile.
     """
+    from sessiontree.library.one import open_to_write  # what only reads does without it
+
     session, is_old = open_to_write(file, lane, () if hold else (ConflictWarning(),))
     log = session.reader.log
     with session, contextlib.ExitStack() as locked:
@@ -195,6 +198,8 @@ class ConflictWarning:
 
 def open_migrated(file: str) -> tuple[Session, str | None]:
     """Open a session to write; the path of the original as well if the file was migrated."""
+    from sessiontree.library.one import open_to_write  # what only reads does without it
+
     session, is_old = open_to_write(file, MAIN, migrate=True)
     return session, tell_migrated(file) if is_old else None
 

@@ -11,30 +11,19 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-import click
-
-from sessiontree.cli import arguments
+from sessiontree.cli.derive import CommandCall, renders
 from sessiontree.cli.look import without_scratch
-from sessiontree.cli.lookup import counts_of, is_folder, none_found, places_at, read_sessions
-from sessiontree.cli.opening import reading
 from sessiontree.cli.output import out_facts, out_json, usage_in_words
-from sessiontree.cli.screen import Screen, no_pager, screen, show
+from sessiontree.cli.screen import Screen, screen, show
 from sessiontree.cli.terminal import is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
-from sessiontree.library.places import Selection, originals_first
-from sessiontree.library.spending import (
-    BY,
-    By,
-    Name,
-    Spending,
-    SpendingSum,
-    Totals,
-    spending_of,
-    totals_of,
-)
+from sessiontree.library.counts import By
+from sessiontree.library.spending import Name, Spending, SpendingSum, Totals
+from sessiontree.ops.session import SESSION as SESSION
+from sessiontree.ops.session import SessionTotals, SumsByCost, SumsOfAgents
 from sessiontree.text.amounts import counted, dollars, in_short
-from sessiontree.text.columns import columns_of, cut, filled
-from sessiontree.views.costs import HOW_TO_GET, Prices, load
+from sessiontree.text.columns import columns_of, cut, cut_start, filled
+from sessiontree.views.costs import HOW_TO_GET, Prices, Stats
 
 _GAP: Final = 2
 _LEAST_BAR: Final = 12
@@ -52,78 +41,28 @@ _UNKNOWN: Final = {"day": "(no time)", "project": "(no directory)", "model": "(n
 _LONGEST: Final = 400
 
 
-@arguments.command("stats", json="the numbers")
-@arguments.places
-@click.option(
-    "--by",
-    type=click.Choice(BY),
-    help="Print the cost of each day, project, model or agent.",
-)
-@click.option(
-    "--list-prices",
-    is_flag=True,
-    help="With --by, price each answer. Reported costs do not count.",
-)
-@arguments.agent
-@arguments.project
-@arguments.time(
-    "--since",
-    "Count only sessions that changed since this time. With --by, count only the cost since then",
-)
-@no_pager
-def stats(
-    places: tuple[str, ...],
-    by: By | None,
-    list_prices: bool,
-    no_pager: bool,
-    as_json: bool,
-    **only: Any,
-) -> None:
-    """With one FILE, the command counts this session. With DIR, or more than one FILE, it adds up
-    each FILE and the sessions in DIR and in the folders below DIR. Without FILE and DIR, it adds up
-    all sessions that 'sessiontree ls' lists.
-
-    The cost is the cost that the agent reported. If a fork or an import has a copy of an answer,
-    the answer counts once. Turns and bytes count in each session. The counts of many sessions are
-    kept in your cache folder, so the next run counts only new and changed sessions.
-
-    With --by, the command also estimates the cost of each answer without a reported cost, at the
-    list price of the provider. The package genai-prices has the prices (pip install
-    'sessiontree[prices]') and needs no network. Reported and estimated costs are separate columns.
-    """
-    selection = Selection(**only)
-    if by is not None:
-        how = _How(by, list_prices, as_json, not no_pager)
-        _out_spending(places_at(places), selection, how)
-    elif list_prices:
-        raise click.UsageError("--list-prices needs --by, for example --by model")
-    elif len(places) == 1 and selection.is_all and not is_folder(places[0]):
-        _out_session(places[0], as_json=as_json)
-    else:
-        _out_totals(places_at(places), selection, as_json=as_json)
-
-
-def _out_session(file: str, *, as_json: bool) -> None:
-    with reading(file) as session:
-        found = session.stats()
-        if as_json:
-            out_json(found)
-            return
-        shown = {
-            "entries": _by_kind(found.types, found.entries),
-            "branches": f"{found.branches:,}",
-            "lanes": _by_kind(without_scratch(found.lanes), len(found.lanes)),
-            "in the file": f"{found.file_bytes:,} bytes",
-            "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
-            **usage_in_words(found.usage),
-        }
-        for name, each in found.models.items():
-            cost = f", ${each.cost:,.4f}" if each.cost else ""
-            shown[f"  {name}"] = f"{each.input:,} in, {each.output:,} out{cost}"
-        out_facts(shown)
-        if found.lost_blobs:
-            lost = counted(found.lost_blobs, "blob")
-            tell(f"Warning: {lost} missing or damaged; 'sessiontree blob ls {file}' lists them")
+@renders(Stats)
+def _(call: CommandCall, found: Stats) -> None:
+    if call.as_json:
+        out_json(found)
+        return
+    shown = {
+        "entries": _by_kind(found.types, found.entries),
+        "branches": f"{found.branches:,}",
+        "lanes": _by_kind(without_scratch(found.lanes), len(found.lanes)),
+        "in the file": f"{found.file_bytes:,} bytes",
+        "in blobs": f"{found.blob_bytes:,} bytes ({found.blobs:,})" if found.blobs else "",
+        **usage_in_words(found.usage),
+    }
+    for name, each in found.models.items():
+        cost = f", ${each.cost:,.4f}" if each.cost else ""
+        shown[f"  {name}"] = f"{each.input:,} in, {each.output:,} out{cost}"
+    out_facts(shown)
+    if found.lost_blobs:
+        assert isinstance(call.given, SessionTotals)
+        (file,) = call.given.places
+        lost = counted(found.lost_blobs, "blob")
+        tell(f"Warning: {lost} missing or damaged; 'sessiontree blob ls {file}' lists them")
 
 
 def _by_kind(kinds: Mapping[str, int], total: int) -> str:
@@ -131,26 +70,21 @@ def _by_kind(kinds: Mapping[str, int], total: int) -> str:
     return f"{total:,} ({each})"
 
 
-def _out_totals(places: Sequence[str], selection: Selection, *, as_json: bool) -> None:
-    """Print the sums of the sessions in some places."""
-    problems: list[str] = []
-    found = originals_first(read_sessions(places, selection, problems.append))
-    total, agents = totals_of(counts_of(found, problems.append))
-    if as_json:
+@renders(SumsOfAgents)
+def _(call: CommandCall, found: SumsOfAgents) -> None:
+    total, agents = found
+    if call.as_json:
         each = {name: sums.as_dict() for name, sums in agents.items()}
         out_json({**total.as_dict(), "agents": each})
-    elif found:
+    elif total.sessions:
         shown_agents = agents if len(agents) > 1 else {}
         sums = {"sessions": f"{total.sessions:,}", "turns": f"{total.turns:,}"}
         size = {"in the files": f"{total.bytes:,} bytes"}
         facts = {name: _in_words(sums) for name, sums in shown_agents.items()}
         out_facts({**sums, **size, **usage_in_words(total.usage), **facts})
         _tell_copies(total.copies)
-    else:
-        tell(none_found(places, selection))
     if total.not_counted:
         tell(f"Warning: {counted(total.not_counted, 'session')} not counted: cut, or too large")
-    tell_each("Left out", problems)
 
 
 def _in_words(sums: Totals) -> str:
@@ -160,38 +94,19 @@ def _in_words(sums: Totals) -> str:
     return f"{counted(sums.sessions, 'session')}, {turns}, {sums.bytes:,} bytes, {tokens}{cost}"
 
 
-class _How(NamedTuple):
-    """How to add up and print costs: see the options of `stats`."""
-
-    by: By
-    is_listed: bool
-    as_json: bool
-    paged: bool
-
-
-def _out_spending(places: Sequence[str], selection: Selection, how: _How) -> None:
-    """Print what the sessions in some places cost."""
-    problems: list[str] = []
-    by, prices = how.by, load()
-    found = originals_first(read_sessions(places, selection, problems.append))
-    made = spending_of(
-        counts_of(found, problems.append),
-        by,
-        prices,
-        problems.append,
-        since=selection.since,
-        is_listed=how.is_listed,
-    )
-    if how.as_json:
+@renders(SumsByCost)
+def _(call: CommandCall, found: SumsByCost) -> None:
+    made, by, prices, is_any = found
+    if call.as_json:
         out_json(_as_json(made, by, prices))
-    elif not made.rows:
-        tell("Nothing was spent" if found else none_found(places, selection))
-    else:
+    elif made.rows:
+        assert isinstance(call.given, SessionTotals)
         drawn = screen() if is_terminal() else None
-        show(table(made, by, drawn), paged=how.paged)
+        show(table(made, by, drawn), paged=not call.given.no_pager)
         _tell_sources(made, prices)
+    elif is_any:
+        tell("Nothing was spent")
     tell_each("Warning", list(_without_price(made, prices)))
-    tell_each("Left out", problems)
 
 
 def _as_json(made: Spending, by: By, prices: Prices | None) -> dict[str, Any]:
@@ -243,7 +158,7 @@ def table(made: Spending, by: By, screen: Screen | None) -> Iterator[str]:
     columns = _columns(rows, {} if screen is None else _MARKED)
     if screen is not None:
         width = min(max(map(columns_of, names)), max(12, screen.width // 4))
-        names = [_cut_start(name, width) if by == "project" else cut(name, width) for name in names]
+        names = [cut_start(name, width) if by == "project" else cut(name, width) for name in names]
     first = max(columns_of(name) for name in [*names, by, "Total"])
     bars = [""] * len(rows)
     if screen is not None:
@@ -323,10 +238,3 @@ def _shown(name: Name, by: By) -> str:
     if by == "project" and f"{name}/".startswith(f"{home}/"):
         name = "~" + name[len(home) :]
     return one_line(name, _LONGEST)
-
-
-def _cut_start(path: str, width: int) -> str:
-    """The end of a path, of at most so many columns."""
-    while columns_of(path) > width:
-        path = "…" + path.lstrip("…")[1:]
-    return path

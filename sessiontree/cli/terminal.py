@@ -165,6 +165,11 @@ class ProgressBar:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.stop()
+
+    def stop(self) -> None:
+        """Take the bar away; what is done later is not shown."""
+        self._is_terminal = False
         if self._bar is not None:
             self._bar.stop()
 

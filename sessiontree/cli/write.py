@@ -11,7 +11,7 @@ import click
 from sessiontree.cli import arguments
 from sessiontree.cli.arguments import PATH
 from sessiontree.cli.derive import CommandCall, renders
-from sessiontree.cli.opening import LaneOptions, lane_note, lane_options, writing
+from sessiontree.cli.opening import LaneOptions, lane_note, lane_options
 from sessiontree.cli.output import describe, out_json, out_written, speaker
 from sessiontree.cli.terminal import out, short, tell
 from sessiontree.core.message import check_new_message
@@ -102,14 +102,6 @@ def _message_read() -> Any:
         return arguments.json_value(text)
     except ValueError as error:
         raise EntryError(f"standard input is not a message: not JSON: {error}") from error
-
-
-@arguments.write_command("rename")
-@click.argument("name")
-def rename(file: str, name: str, as_json: bool) -> None:
-    with writing(file) as session:
-        entry = session.rename(name)
-    out_written(entry, f"Renamed the session to '{name}'", as_json=as_json)
 
 
 @renders(Rewound)

@@ -16,9 +16,10 @@ import os
 import posixpath
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
+from msgspec import Meta
 
 from sessiontree.core.activity import CallEnding, ended_calls, results_of
 from sessiontree.core.codec import lines_in
@@ -383,31 +384,20 @@ def _whole_calls(entry: Entry) -> list[ToolCall]:
     return calls_of(message_of(entry, _whole(entry)) or {})
 
 
-class SessionFileUse(msgspec.Struct):
-    """What a session did to one file.
+class SessionFileUse(msgspec.Struct, omit_defaults=True):
+    """What a session did to one file."""
 
-    Attributes:
-        path: the path of the file, absolute where that is known.
-        reads: the number of calls that read it.
-        edits: the number of calls that changed it.
-        failed: the number of calls that were to change it and did not.
-        added, removed: the lines that edits added and took away, as far as they tell.
-        created, deleted: whether a call created it, and whether the last change deleted it.
-        moved_to: the path that it was moved to last; None if it was not.
-        first, last: the times of the first and the last call, or None.
-    """
-
-    path: str
-    reads: int = 0
-    edits: int = 0
-    failed: int = 0
-    added: int = 0
-    removed: int = 0
-    created: bool = False
-    deleted: bool = False
-    moved_to: str | None = None
-    first: str | None = None
-    last: str | None = None
+    path: Annotated[str, Meta(description="The path of the file, absolute where it is known.")]
+    reads: Annotated[int, Meta(description="The calls that read it.")] = 0
+    edits: Annotated[int, Meta(description="The calls that changed it.")] = 0
+    failed: Annotated[int, Meta(description="The calls that should change it and did not.")] = 0
+    added: Annotated[int, Meta(description="The lines that were added.")] = 0
+    removed: Annotated[int, Meta(description="The lines that were taken away.")] = 0
+    created: Annotated[bool, Meta(description="Whether a call created it.")] = False
+    deleted: Annotated[bool, Meta(description="Whether the last change deleted it.")] = False
+    moved_to: Annotated[str | None, Meta(description="The path that it was moved to.")] = None
+    first: Annotated[str | None, Meta(description="The time of the first call.")] = None
+    last: Annotated[str | None, Meta(description="The time of the last call.")] = None
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `files --json` prints."""

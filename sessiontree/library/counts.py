@@ -16,7 +16,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Final, Literal, get_args
 
 import msgspec
 from msgspec.structs import replace
@@ -37,6 +37,11 @@ from sessiontree.storage.place import is_address
 from sessiontree.storage.scanner import Find, Scanner
 from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.pattern import finder
+
+By = Literal["day", "project", "model", "agent"]
+"""What each row of a sum of many sessions is about."""
+
+BY: Final[tuple[By, ...]] = get_args(By)
 
 AT_ONCE: Final = 24_000_000
 """The bytes that one list counts: about a sixth of a second."""

@@ -264,6 +264,7 @@ Outcome = Literal[
     "kept",
     "replaced",
     "deleted",
+    "absent",
     "reverted",
     "lost",
     "failed",
@@ -280,10 +281,11 @@ class FileEdit(msgspec.Struct, frozen=True):
         edit: the edit with its session.
         kind: what kind of edit it is: `write`, `edit`, `delete`, `move` or `change`.
         outcome: `kept`: lines of it are in the file; `replaced`: other edits or commits took their
-            place; `deleted`: the file is not there any more; `reverted`: the file had the content
-            before it again; `lost`: the same, and no commit has it; `done`: it wrote no line, such
-            as one that deletes the file; `failed`, `refused` and `unanswered`: it changed nothing,
-            as far as is known.
+            place; `deleted`: the file is not there any more; `absent`: nor is its directory, so it
+            may never have been on this machine; `reverted`: the file had the content before it
+            again; `lost`: the same, and no commit has it; `done`: it wrote no line, such as one
+            that deletes the file; `failed`, `refused` and `unanswered`: it changed nothing, as far
+            as is known.
         kept: how many lines of the file are the edit's.
         added, removed: how many lines it added and took away, as far as it tells.
         diff: the lines of its diff, each with a mark.
@@ -355,15 +357,25 @@ def history(
         for number, edit in enumerate(edits)
         if (made := edit.event.edit) and (since is None or edit.seconds >= since.timestamp())
     ]
+    gone = _gone(path, known, edits)
     found: list[FileEdit] = []
     for number, edit, made in shown:
         counts, diff = counted_diff_of(made)
         is_undone, is_committed = number in result.undone, number in result.committed
         outcome = _outcome(edit, counts, kept[number], is_undone, is_committed)
-        if outcome == "replaced" and not os.path.exists(path):
-            outcome = "deleted"
+        if outcome == "replaced" and gone is not None:
+            outcome = gone
         found.append(FileEdit(edit, made.kind, outcome, kept[number], *counts, tuple(diff)))
     return found
+
+
+def _gone(path: str, known: KnownFile, edits: Sequence[SessionEdit]) -> Outcome | None:
+    """What became of the lines of a file that is not there; None if it is there."""
+    if os.path.exists(path):
+        return None
+    done = [edit.event.edit for edit in edits if edit.event.ending == "done" and edit.event.edit]
+    was_here = known.repository is not None or os.path.isdir(os.path.dirname(known.path))
+    return "deleted" if was_here or (done and done[-1].kind == "delete") else "absent"
 
 
 def _outcome(

@@ -82,6 +82,11 @@ def _is_of_project(cwd: str | None, project: str) -> bool:
     return cwd == os.path.abspath(project) or (is_name and os.path.basename(cwd) == project)
 
 
+def is_folder(place: str) -> bool:
+    """Whether a place is a folder, or an address that is not that of one session."""
+    return os.path.isdir(place) or (is_address(place) and not is_session_address(place))
+
+
 def files_in(places: Iterable[str], report: Report, reaches: Reaches = every) -> Iterator[str]:
     """The paths of the session files in some places, one for each session, unordered.
 

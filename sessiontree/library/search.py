@@ -63,6 +63,13 @@ def check_roles(roles: Iterable[str]) -> None:
             )
 
 
+def unknown_role(roles: Iterable[str]) -> str | None:
+    """What to say of a role that no entry was found of, because it may be no role at all."""
+    unknown = next((role for role in roles if role not in ROLES), None)
+    known = ", ".join(ROLES)
+    return unknown and f"{unknown!r:.100} is not a known role; the known ones are {known}."
+
+
 def search(
     pattern: Pattern | AllOf,
     files: Sequence[str],

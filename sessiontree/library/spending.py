@@ -13,19 +13,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Any, Final, Literal, get_args
+from typing import Any
 
 import msgspec
 
 from sessiontree.agents import OWN
 from sessiontree.core.usage import FileCounts, Spent, Usage, total
+from sessiontree.library.counts import By
 from sessiontree.library.listing import SessionInfo
 from sessiontree.storage.names import Report
 from sessiontree.text.amounts import counted
 from sessiontree.views.costs import Prices, unreported, with_covered
-
-By = Literal["day", "project", "model", "agent"]
-BY: Final[tuple[By, ...]] = get_args(By)
 
 Name = str | None
 """The day, project, model or agent of a row; None for what has none."""

@@ -13,7 +13,7 @@ _MODULES: Final = {
     "node": ("node",),
     "context": ("context",),
     "branch": ("branch",),
-    "session": ("session", "care", "intake"),
+    "session": ("session", "intake"),
     "file": ("file",),
     "handle": ("handle",),
     "health": ("care",),

@@ -26,6 +26,10 @@ class CommandForm(NamedTuple):
     choices: tuple[str, ...]
     """The words in the order for people, if it is not that of the alphabet."""
 
+    @property
+    def is_option(self) -> bool:
+        return self.names[0].startswith("-")
+
 
 def opt(
     *names: str,
@@ -44,7 +48,10 @@ def opt(
 
 
 def arg(name: str, *, help: str, kind: str | None = None, **more: Any) -> msgspec.Meta:
-    """Describe a parameter that is an argument of the command: `REF`, `[REF]`, `[DIR]…`."""
+    """Describe a parameter that is an argument of the command: `REF`, `[REF]`, `[DIR]…`.
+
+    Where `…` follows the name of one value, the command does the operation for each of several.
+    """
     return opt(name, help=help, kind=kind, **more)
 
 
@@ -76,6 +83,16 @@ class Parameter(NamedTuple):
 
     is_optional: bool
     """True if people may leave it out, though methods need it."""
+
+    @property
+    def is_list(self) -> bool:
+        return isinstance(self.type, kinds_of.ListType)
+
+    @property
+    def is_repeated(self) -> bool:
+        """True if the command takes several, and does the operation for each."""
+        door = self.door
+        return door is not None and not self.is_list and door.names[0].rstrip("]").endswith("…")
 
 
 def parameters(struct: type[msgspec.Struct]) -> list[Parameter]:

@@ -5,24 +5,32 @@ Invariants: no file is written; only files of the projects that calls may reach 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
-from typing import Annotated, Final
+from typing import Annotated, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Meta
 
 from sessiontree.agents import OWN
 from sessiontree.core.display import one_line
+from sessiontree.errors import NotASessionError, SessionTreeError
 from sessiontree.history.edits import SessionFileUse, files_of
 from sessiontree.library.file_history import BlamedLine, FileEdit, FileState, state_at, states
 from sessiontree.library.file_history import blame as blamed_lines
 from sessiontree.library.file_history import history as edits_in_history
+from sessiontree.library.listing import facts_of
 from sessiontree.library.places import Selection, files_to_search
 from sessiontree.ops.budget import Offset, Page, Paged, beginning, page_of, passage, size
+from sessiontree.ops.field import arg, only_for_people, opt
+from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, PagedOfSession
-from sessiontree.ops.session import moment_of_parameter
+from sessiontree.ops.params import Call, PagedOfSession, SessionName
+from sessiontree.ops.session import moment_of_parameter, time_option
+
+T = TypeVar("T")
 
 FILE: Final = Namespace(
     "file", "Files that agents changed: who wrote a line and why, all edits, what the file was."
@@ -35,12 +43,12 @@ _LINE: Final = 160
 _DIFF: Final = 1000
 _GAPS: Final = 20
 
-File = Annotated[
-    str,
-    Meta(description="Its path, absolute or below the project.", examples=["a.py"]),
+_LINES: Final = re.compile(r"(.+?):(\d{1,9})(?:-(\d{1,9}))?", re.DOTALL)
+
+Since = Annotated[str | None, time_option("--since", "Only edits since then")]
+Reasons = Annotated[
+    bool, opt("--prompt", help="Also print the prompt and the reasoning."), only_for_people
 ]
-Sessions = Annotated[list[str], Meta(description="Only these sessions: ids, names or paths.")]
-Since = Annotated[str | None, Meta(description="Only edits since then.", examples=["7d"])]
 
 LineRange = Annotated[
     str,
@@ -55,32 +63,54 @@ LineRange = Annotated[
 class OfFile(Paged, kw_only=True):
     """Parameters of a method that answers with a page about one file."""
 
-    file: File
-    sessions: Sessions = msgspec.field(default_factory=list)
+    file: Annotated[
+        str,
+        arg(
+            "FILE",
+            kind="path",
+            help="The path of the file, absolute or below the project; it need not exist any more.",
+            examples=["a.py"],
+        ),
+    ]
+    sessions: Annotated[
+        list[str],
+        arg(
+            "[DIR|FILE]…",
+            kind="session",
+            help="Only these sessions: ids, names or paths; a command takes folders, too.",
+        ),
+    ] = msgspec.field(default_factory=list)
 
 
-class _Reading:
-    """The sessions that a call looks in, and how far it is."""
+def _found(
+    call: Call, given: OfFile, about: Callable[..., list[T]], path: str, **more: Any
+) -> list[T]:
+    """What the sessions that a call looks in tell of a file."""
+    count = 0
 
-    def __init__(self, call: Call, names: Sequence[str]) -> None:
-        self._call = call
-        self._names = names
-        self._count = 0
-
-    def files(self) -> list[str]:
-        """The session files, those that calls may reach."""
-        call = self._call
-        if self._names:
-            found = list(dict.fromkeys(map(call.file, self._names)))
-        else:
-            scope = call.scope
-            found = files_to_search(scope.places, Selection(), call.warn, scope.reaches)
-        self._count = len(found)
+    def files() -> list[str]:
+        nonlocal count
+        places = call.places(given.sessions)
+        for place in filter(os.path.isfile, places if given.sessions else ()):
+            _check_session(place)
+        found = files_to_search(places, Selection(), call.leave_out, call.reaches)
+        count = len(found)
         return found
 
-    def each(self, number: int) -> None:
-        """Report that the session file of a number is read."""
-        self._call.progress("Reading sessions", number, self._count)
+    def each(number: int) -> None:
+        call.progress("Reading sessions", number, count)
+
+    return about(path, files, call.leave_out, each=each, **more)
+
+
+def _check_session(file: str) -> None:
+    """Refuse a file that is no session at all; a damaged one is reported when it is read."""
+    try:
+        facts_of(file)
+    except NotASessionError:
+        raise
+    except SessionTreeError:
+        return
 
 
 class Author(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -114,8 +144,17 @@ class _Told:
 
 
 class Blame(OfFile):
+    file: Annotated[
+        str,
+        arg(
+            "FILE[:LINE[-LINE]]",
+            help="The path of the file, absolute or below the project; lines can follow it.",
+            examples=["a.py"],
+        ),
+    ]
     lines: Annotated[LineRange | None, Meta(description="Only these lines.")] = None
     since: Since = None
+    prompts: Reasons = False
 
 
 class BlamedLines(Author, kw_only=True, omit_defaults=True):
@@ -137,27 +176,50 @@ class BlamedLines(Author, kw_only=True, omit_defaults=True):
     author: Annotated[str, Meta(description="The author of the commit.")] = ""
 
 
-@FILE.method("Tell who wrote lines, and why", core=True)
-def blame(call: Call, given: Blame) -> Page[BlamedLines]:
-    """Tell which agent wrote the lines of a file, in which turn and why, or which person.
-
-    Ask before you change an odd line; session.turn reads the turn. Refuses a binary file.
-    """
-    path = call.scope.project_file(given.file)
-    reading = _Reading(call, given.sessions)
-    found = blamed_lines(
-        path,
-        reading.files,
-        call.warn,
-        lines=_range(given.lines),
-        since=moment_of_parameter("since", given.since),
-        each=reading.each,
-    )
+def _runs(call: Call, given: Blame, found: list[BlamedLine]) -> Page[BlamedLines]:
     told = _Told()
     runs = [list(run) for _, run in groupby(found, _writer)]
     return page_of(
         runs, given, lambda run: f"{run[0].line}-{run[-1].line}", lambda run: _lines(run, told)
     )
+
+
+@FILE.method("Tell who wrote lines, and why", core=True, json="a list of the lines", answer=_runs)
+def blame(call: Call, given: Blame) -> list[BlamedLine]:
+    """Tell which agent wrote the lines of a file, in which turn and why, or which person.
+
+    Ask before you change an odd line; session.turn reads the turn. Refuses a binary file.
+    \f
+    Tell which agent, in which turn of which session, wrote each line of FILE, or which person.
+
+    The command finds the edits of FILE in all sessions that 'sessiontree ls' lists, or in the
+    sessions in DIR and the session FILE that you name. In a git repository, it plays back the
+    commits of FILE and the edits of all agents in the order of time. A line that no edit explains
+    is the person's: it has the author of its commit, or 'not committed'.
+
+    \b
+    The mark after the commit says how sure an agent is:
+      =   exact: the edit wrote this text here
+      ~   normalized: a formatter changed the line since
+      ?   hunk: an edit wrote this run of lines, but its place is not known
+    """
+    path, lines = _with_lines(call, given)
+    since = moment_of_parameter("since", given.since)
+    found = _found(call, given, blamed_lines, path, lines=lines, since=since)
+    if all(line.session is None for line in found):
+        call.tell_nothing(
+            f"No session explains a line of {path}: the persons are those of the commits"
+        )
+    return found
+
+
+def _with_lines(call: Call, given: Blame) -> tuple[str, tuple[int, int] | None]:
+    """The path of a file, and its lines, which may also follow the path."""
+    path, named = call.project_file(given.file), _LINES.fullmatch(given.file)
+    if given.lines is not None or named is None or os.path.lexists(path):
+        return path, _range(given.lines)
+    first = int(named[2])
+    return call.project_file(named[1]), (first, int(named[3] or first))
 
 
 def _range(given: str | None) -> tuple[int, int] | None:
@@ -202,6 +264,12 @@ class History(OfFile):
     longest: Annotated[int, Meta(ge=0, description="The characters of each diff; 0: no limit.")] = (
         _DIFF
     )
+    prompts: Reasons = False
+    stat: Annotated[
+        bool,
+        opt("--stat", help="Print one line for each edit, without the diff."),
+        only_for_people,
+    ] = False
 
 
 class EditRow(Author, kw_only=True, omit_defaults=True):
@@ -219,7 +287,8 @@ class EditRow(Author, kw_only=True, omit_defaults=True):
         str,
         Meta(
             description="'kept': lines of it are in the file; 'replaced': not any more; "
-            "'deleted': the file is gone; 'reverted': the file had the content before it again; "
+            "'deleted': the file is gone; 'absent': so is its directory, if it was ever here; "
+            "'reverted': the file had the content before it again; "
             "'lost': the same, and no commit has it; 'failed', 'refused', 'unanswered': nothing "
             "changed; 'done': it adds no line."
         ),
@@ -231,21 +300,7 @@ class EditRow(Author, kw_only=True, omit_defaults=True):
     left_out: Annotated[int, Meta(description="The characters of it that are left out.")] = 0
 
 
-@FILE.method("List the edits of a file")
-def history(call: Call, given: History) -> Page[EditRow]:
-    """List every edit of a file by all agents, with its diff and what came of it, the last first.
-
-    The file need not exist any more.
-    """
-    path = call.scope.project_file(given.file)
-    reading = _Reading(call, given.sessions)
-    found = edits_in_history(
-        path,
-        reading.files,
-        call.warn,
-        since=moment_of_parameter("since", given.since),
-        each=reading.each,
-    )
+def _edit_rows(call: Call, given: History, found: list[FileEdit]) -> Page[EditRow]:
     told = _Told()
     numbered = list(enumerate(found))[::-1]
     return page_of(
@@ -254,6 +309,36 @@ def history(call: Call, given: History) -> Page[EditRow]:
         lambda one: f"{one[0]}/{one[1].edit.event.uuid}",
         lambda one: _edit_row(call, one[1], told, given.longest),
     )
+
+
+@FILE.method("List the edits of a file", json="a list of the edits", answer=_edit_rows)
+def history(call: Call, given: History) -> list[FileEdit]:
+    """List every edit of a file by all agents, with its diff and what came of it, the last first.
+
+    The file need not exist any more.
+    \f
+    List every edit of FILE by all agents over all sessions, with its diff, the oldest first.
+
+    The command looks in all sessions that 'sessiontree ls' lists, or in the sessions in DIR and the
+    session FILE that you name. FILE need not exist any more.
+
+    \b
+    Each edit has an outcome:
+      kept        lines of it are in the file
+      replaced    later edits or commits took the place of its lines
+      deleted     the file is not there any more
+      absent      its directory is not there either; it may never have been on this machine
+      reverted    later, the file had the content from before the edit again
+      lost        the same as reverted, but no commit has the edit
+      failed, refused, unanswered    the edit changed nothing, as far as is known
+      done        the edit added no line
+    """
+    path = call.project_file(given.file)
+    since = moment_of_parameter("since", given.since)
+    found = _found(call, given, edits_in_history, path, since=since)
+    if not found:
+        call.tell_nothing(f"No session has an edit of {path}")
+    return found
 
 
 def _edit_row(call: Call, found: FileEdit, told: _Told, longest: int) -> EditRow:
@@ -286,12 +371,28 @@ def _edit_row(call: Call, found: FileEdit, told: _Told, longest: int) -> EditRow
 class Recover(OfFile):
     at: Annotated[
         str | None,
-        Meta(description="The state to read: after the edit of this entry, or at this time."),
+        opt(
+            "--at",
+            metavar="ID|TIME",
+            help="The state to read: after the edit of this entry, or the last until this time.",
+        ),
     ] = None
     partial: Annotated[
-        bool, Meta(description="Also read a state some lines of which are not known; marks them.")
+        bool,
+        opt(
+            "--partial",
+            help="Also read a state some lines of which are not known; marks them.",
+        ),
     ] = False
     offset: Offset = 0
+    out: Annotated[
+        str | None,
+        opt("--out", "-o", metavar="OUT", kind="path", help="Write the state to this file."),
+        only_for_people,
+    ] = None
+    overwrite: Annotated[
+        bool, opt("--overwrite", help="Let -o replace a file that exists."), only_for_people
+    ] = False
 
 
 class State(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -330,23 +431,51 @@ class Recovered(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@FILE.method("Read an earlier state of a file")
-def recover(call: Call, given: Recover) -> Recovered:
-    """List the states that a file had in sessions; with `at`, read one. Nothing is written.
+class RecoveredStates(NamedTuple):
+    """The states of a file, and the one that was asked for."""
 
-    A state is rebuilt from writes, edits and reads. Lines that no session tells are not guessed:
-    they are named, and such a state is refused without `partial`.
-    """
-    path = call.scope.project_file(given.file)
-    reading = _Reading(call, given.sessions)
-    found = states(path, reading.files, call.warn, each=reading.each)
-    if given.at is not None:
-        return _content(call, state_at(found, given.at), given)
-    numbered = list(enumerate(found))[::-1]
+    every: list[FileState]
+    one: FileState | None = None
+
+
+def _recovered(call: Call, given: Recover, found: RecoveredStates) -> Recovered:
+    if found.one is not None:
+        return _content(call, found.one, given)
+    numbered = list(enumerate(found.every))[::-1]
     page = page_of(
         numbered, given, lambda one: f"{one[0]}/{one[1].name}", lambda one: _state(one[1])
     )
     return Recovered(items=page.items, more=page.more, cursor=page.cursor)
+
+
+@FILE.method(
+    "Read an earlier state of a file",
+    json="a list of the states, or the state with its content",
+    answer=_recovered,
+)
+def recover(call: Call, given: Recover) -> RecoveredStates:
+    """List the states that a file had in sessions; with `at`, read one. Nothing is written.
+
+    A state is rebuilt from writes, edits and reads. Lines that no session tells are not guessed:
+    they are named, and such a state is refused without `partial`.
+    \f
+    List the states that FILE had in sessions, or print one of them with --at.
+
+    A state is rebuilt from what sessions tell: writes, edits, and what the agent read. Lines that
+    no session tells are not guessed. Where an edit fits the last commit before it, and nothing else
+    tells the content, the state is based on that commit, and the list says so. FILE need not exist
+    any more.
+    """
+    if given.out is not None and given.at is None:
+        next = "`out` needs `at`, which says which state to write."
+        raise Refusal("it is not known which state to write", "bad_value", next)
+    path = call.project_file(given.file)
+    found = _found(call, given, states, path)
+    if given.at is not None:
+        return RecoveredStates(found, state_at(found, given.at))
+    if not found:
+        call.tell_nothing(f"No session changed or read {path}")
+    return RecoveredStates(found)
 
 
 def _content(call: Call, state: FileState, given: Recover) -> Recovered:
@@ -375,35 +504,27 @@ def _state(state: FileState) -> State:
 
 
 class FileList(PagedOfSession):
-    """Parameters of `file.list`."""
+    session: SessionName = "latest"
 
 
-class FileRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What a session did to a file."""
-
-    path: Annotated[str, Meta(description="The path of the file.")]
-    reads: Annotated[int, Meta(description="The calls that read it.")] = 0
-    edits: Annotated[int, Meta(description="The calls that changed it.")] = 0
-    failed: Annotated[int, Meta(description="The calls that should change it and did not.")] = 0
-    added: Annotated[int, Meta(description="The lines that were added.")] = 0
-    removed: Annotated[int, Meta(description="The lines that were taken away.")] = 0
-    created: Annotated[bool, Meta(description="Whether a call created it.")] = False
-    deleted: Annotated[bool, Meta(description="Whether the last change deleted it.")] = False
-    moved_to: Annotated[str | None, Meta(description="The path that it was moved to.")] = None
-    first: Annotated[str | None, Meta(description="The time of the first call.")] = None
-    last: Annotated[str | None, Meta(description="The time of the last call.")] = None
+def _page_of_files(
+    call: Call, given: FileList, found: list[SessionFileUse]
+) -> Page[SessionFileUse]:
+    return page_of(found, given, lambda use: use.path, lambda use: use)
 
 
-@FILE.method("List the files of a session")
-def list_(call: Call, given: FileList) -> Page[FileRow]:
+@FILE.method("List the files of a session", json="a list of the files", answer=_page_of_files)
+def list_(call: Call, given: FileList) -> list[SessionFileUse]:
     """List the files that a session read, wrote, created, moved and deleted, with counts of lines.
 
     A call that failed or was refused counts only as failed.
+    \f
+    Without FILE, the session is the one that changed last. Each row has the number of lines that
+    the session added and took away, as far as its edits tell them. A call that failed or was
+    refused counts only as failed.
     """
     with call.reading(given.session) as session:
         found = files_of(call.each(session.file_events()))
-    return page_of(found, given, lambda use: use.path, _file_row)
-
-
-def _file_row(use: SessionFileUse) -> FileRow:
-    return FileRow(**msgspec.structs.asdict(use))
+    if not found:
+        call.tell_nothing("The session read and changed no file, as far as its calls tell")
+    return found

@@ -53,6 +53,9 @@ _MOST_AVAILABLE: Final = 20
 """The most names that a refusal offers for one that stands for more."""
 
 
+CHANGE: Final = "Change what the message names, and call again."
+
+
 class _Kind(NamedTuple):
     error: type[Exception]
     kind: str
@@ -87,7 +90,7 @@ _KINDS: Final = (
         "bad_handle",
         "Change what the message names; handle.schemas lists the forms of handles.",
     ),
-    _Kind(errors.UsageError, "bad_value", "Change what the message names, and call again."),
+    _Kind(errors.UsageError, "bad_value", CHANGE),
     _Kind(errors.ResolveError, "unresolved_handle", "Go on without the content of the handle."),
     _Kind(errors.TooMuchError, "too_much", "Ask for less: for one branch, one turn or one entry."),
     _Kind(

@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, Self, TypeVar
 import msgspec
 
 from sessiontree.core.entry import MAIN, Entry
-from sessiontree.library.one import open_to_write
 from sessiontree.ops.budget import Budgeted, Paged
-from sessiontree.ops.field import arg, opt
-from sessiontree.session import Session
+from sessiontree.ops.field import arg, only_for_people, opt
+from sessiontree.ops.guidance import Refusal
 
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
     from sessiontree.library.places import Selection
     from sessiontree.ops.operation import Method
     from sessiontree.redact.redaction import Redaction
+    from sessiontree.session import Session
     from sessiontree.store import Store
 
 
@@ -65,12 +65,16 @@ class MethodCatalog(Protocol):
     def needs(self) -> Callable[[Method], str | None]: ...
 
 
-_SESSION = msgspec.Meta(
-    description="Its id, the start of its id, its name, 'latest', or the path of its file.",
-    examples=["latest"],
-    extra={"names": "session", **(arg("FILE", help="").extra or {})},
-)
-SessionName = Annotated[str, _SESSION]
+NameOfOne = Annotated[
+    str,
+    msgspec.Meta(
+        description="Its id, the start of its id, its name, 'latest', or the path of its file.",
+        examples=["latest"],
+        extra={"names": "session"},
+    ),
+]
+SessionName = Annotated[NameOfOne, msgspec.Meta(extra=arg("FILE", help="").extra)]
+"""The session that an operation is about, which a command has as its FILE."""
 
 ABOUT_REF = (
     "An entry: '@' for the leaf, a uuid or its start, a label, a branch, a lane; with ~N, the Nth "
@@ -95,6 +99,13 @@ LaneName = Annotated[
         metavar="LANE",
         help="The lane to write on; a line of entries with its own leaf.",
     ),
+]
+
+
+NoPager = Annotated[
+    bool,
+    opt("--no-pager", help="Do not open a pager on a terminal for long output."),
+    only_for_people,
 ]
 
 
@@ -173,13 +184,26 @@ class Call:
         """Tell something that the caller has to know; the call goes on."""
         self._tell.guidance("warning", text)
 
-    def tell_none(self, selection: Selection) -> None:
-        """Tell why no session is selected; see `Scope.missing`."""
+    def leave_out(self, problem: str) -> None:
+        """Tell what the result does without, such as a session that cannot be read."""
+        self.warn(problem)
+
+    def tell_none(self, selection: Selection, places: Sequence[str] = ()) -> None:
+        """Tell why no session in some places is selected; see `Scope.missing`."""
         if why := self.scope.missing(selection):
             self.warn(why)
 
     def wrote(self, entry: Entry, text: str, *about: Entry | str) -> None:
         """Say to people what was written: `text` with what it is about, such as entries, put in."""
+
+    def did(self, text: str, *about: Entry | str) -> None:
+        """Say to people what was done: `text` with what it is about put in."""
+
+    def show(self, item: Any) -> None:
+        """Show people a part of the result as soon as it is there."""
+
+    def tell_nothing(self, text: str) -> None:
+        """Say to people why the result is empty."""
 
     def note(self, text: str, *about: Entry | str) -> None:
         """Say something more to people that the result itself shows to a program."""
@@ -203,6 +227,40 @@ class Call:
     def file(self, session: str) -> str:
         """The path of a session's file; see `Scope.file`."""
         return self.scope.file(session, self.warn)
+
+    def file_in_store(self, session: str) -> str:
+        """The path of the file of a session in the store; see `Scope.file_in_store`."""
+        return self.scope.file_in_store(session, self.warn)
+
+    def file_in_trash(self, session: str) -> str:
+        """The path of the file of a session in the trash; see `Scope.file_in_trash`."""
+        return self.scope.file_in_trash(session, self.warn)
+
+    def whole_path(self, path: str) -> str:
+        """A path of the user's machine, which is relative to no folder that a model knows.
+
+        Raises:
+            Refusal: it is a relative path.
+        """
+        if os.path.isabs(path):
+            return path
+        raise Refusal(
+            f"{path!r:.200} is a relative path",
+            "bad_value",
+            "Give both paths from the root on; session.list shows the directories.",
+        )
+
+    def project_file(self, path: str) -> str:
+        """The path of a file that agents changed; see `Scope.project_file`."""
+        return self.scope.project_file(path)
+
+    def places(self, named: Sequence[str] = ()) -> list[str]:
+        """Where sessions are looked for: the files of those named, or all places."""
+        return list(dict.fromkeys(map(self.file, named))) or self.scope.places
+
+    def reaches(self, file: str) -> bool:
+        """True if the call may read a session file that was found; see `Scope.reaches`."""
+        return self.scope.reaches(file)
 
     def open(self, session: str, root: str | None = None) -> Session:
         """Open a session to read, as `reading`, until the call ends: its result may read it."""
@@ -234,6 +292,8 @@ class Call:
     @contextlib.contextmanager
     def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
         """Open a session to read; handles of files are read below `root`, which is in the scope."""
+        from sessiontree.session import Session  # a list of sessions opens none
+
         self.check()
         folder = None if root is None else self.scope.local(root)
         file, registry = self.file(session), self.scope.registry
@@ -264,6 +324,8 @@ class Call:
             scratch: write on a new scratch lane at that leaf instead.
             hold: hold the lock; a command does without while a program writes a summary.
         """
+        from sessiontree.library.one import open_to_write  # what only reads does without it
+
         self.scope.check_write()
         self.check()
         file, registry = self.file(session), self.scope.registry

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections import Counter as Tally
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from datetime import UTC, datetime
 from itertools import islice
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -22,36 +23,47 @@ from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, moment_given
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.message import Message
-from sessiontree.core.usage import Usage
+from sessiontree.core.usage import FileCounts, Usage
 from sessiontree.errors import UsageError
-from sessiontree.library.counts import AT_ONCE, Counter, with_branches, with_counts
+from sessiontree.library.counts import (
+    AT_ONCE,
+    BY,
+    By,
+    Counter,
+    with_branches,
+    with_counts,
+)
 from sessiontree.library.listing import SessionInfo
-from sessiontree.library.one import facts_about, with_agent
+from sessiontree.library.moving import RemovedSession
 from sessiontree.library.places import (
+    ORDERS,
     Order,
     Selection,
     files_to_search,
     in_order,
+    is_folder,
     originals_first,
+    sessions_in,
+    without_imports,
 )
 from sessiontree.library.root import cache_folder
-from sessiontree.library.search import ROLES, SessionsOfHits, check_roles, search
+from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
 from sessiontree.library.search_file import SearchHit, Wanted
-from sessiontree.library.spending import By, CountedSession, spending_of, totals_of
-from sessiontree.library.spending import SpendingSum as SpendingRow
-from sessiontree.ops.budget import Page, Paged, beginning, page_of, size
-from sessiontree.ops.guidance import Refusal
+from sessiontree.operations.workers import Each, nothing
+from sessiontree.ops.budget import Budgeted, Page, Paged, beginning, page_of, short_list, size
+from sessiontree.ops.field import arg, only_for_people, opt
+from sessiontree.ops.guidance import CHANGE, Refusal
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, OfSession, PagedOfSession
-from sessiontree.ops.params import SessionName as Name
+from sessiontree.ops.params import Call, NameOfOne, NoPager, OfSession, PagedOfSession
 from sessiontree.ops.rows import WIDTH, TurnRow, Width, turn_rows
-from sessiontree.session import Session
-from sessiontree.text.pattern import query
+from sessiontree.text.pattern import AllOf, Pattern, query
 from sessiontree.text.preview import is_unclear, speaker
-from sessiontree.views.costs import load
-from sessiontree.views.messages import is_typed, with_messages
-from sessiontree.views.parts import text_of_entry
-from sessiontree.views.turns import SessionOutline, Turn, outline, turns_named
+
+if TYPE_CHECKING:  # a list of sessions starts without them
+    from sessiontree.library.spending import Spending, SpendingSum, Totals
+    from sessiontree.session import Session
+    from sessiontree.views.costs import Prices, Stats
+    from sessiontree.views.turns import SessionOutline, Turn
 
 SESSION: Final = Namespace(
     "session", "Sessions of sessiontree and of known agents: found, searched, read, brought in."
@@ -61,23 +73,38 @@ _TITLE: Final = 100
 _HASH: Final = 12  # characters of the hash of a path or a uuid
 _LONGEST_TEXT: Final = 2000
 _MOST_DAMAGE: Final = 5
+_LONGEST_PATH: Final = 1000
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 
 Agents = Annotated[
-    list[MakerName], Meta(description="Only sessions of these agents; by default of all.")
+    list[MakerName], opt("--agent", help="Only sessions of these agents; by default of all.")
 ]
 Project = Annotated[
     str | None,
-    Meta(description="Only sessions of this working directory: its path, or the last part of it."),
-]
-Since = Annotated[
-    str | None,
-    Meta(
-        description="Only what changed since: a date, a date and time, or how long ago.",
-        examples=["7d", "12h", "2026-01-31"],
+    opt(
+        "--cwd",
+        "--project",
+        metavar="DIR",
+        kind="path",
+        help="Only sessions of this working directory: its path, or the last part of it.",
     ),
+]
+FORMS_OF_TIME: Final = "a date, a date and time, or how long ago, such as 30m, 12h, 7d or 2w."
+
+
+def time_option(option: str, help: str) -> Meta:
+    """Describe a parameter that is a time, for people as the value of an option."""
+    text = f"{help}: {FORMS_OF_TIME}"
+    return opt(option, metavar="TIME", kind="time", help=text, examples=["7d", "2026-01-31"])
+
+
+Since = Annotated[str | None, time_option("--since", "Only what changed since")]
+Places = Annotated[
+    list[str],
+    arg("[DIR|FILE]…", kind="session", help="Where to look; by default in all sessions."),
+    only_for_people,
 ]
 
 
@@ -89,14 +116,14 @@ class Selected(Paged, kw_only=True):
     since: Since = None
 
 
-def moment_of_parameter(name: str, text: str | None) -> datetime | None:
-    """The time that a parameter names; None without one.
+def moment_of_parameter(name: str, text: Any) -> datetime | None:
+    """The time that a parameter names, which a command gives as such; None without one.
 
     Raises:
         Refusal: it is not a time.
     """
-    if text is None:
-        return None
+    if text is None or isinstance(text, datetime):
+        return text
     try:
         return moment_given(text, datetime.now(UTC))
     except UsageError as error:
@@ -112,24 +139,40 @@ def _selection(given: Selected) -> Selection:
     return Selection(frozenset(given.agents), given.project, since)
 
 
-def _sessions(call: Call, selection: Selection) -> list[SessionInfo]:
+def _sessions(call: Call, places: Sequence[str], selection: Selection) -> list[SessionInfo]:
+    """The selected sessions; without the imports that have nothing later than their originals."""
     found: list[SessionInfo] = []
-    for one in call.scope.sessions(selection, call.warn):
+    for one in sessions_in(places, selection, call.leave_out, call.reaches):
         found.append(one)
         if not len(found) % 100:
             call.progress(f"Reading sessions: {len(found):,}")
     call.check()
-    return found
+    return without_imports(found)
 
 
 class SessionList(Selected):
-    order: Annotated[
-        Order, Meta(description="By 'modified', 'created' or 'size', greatest first; or 'name'.")
-    ] = "modified"
-    limit: Annotated[Positive | None, Meta(description="At most so many sessions.")] = None
-    branches: Annotated[
-        bool, Meta(description="Also count the branches; this reads whole files.")
+    places: Places = msgspec.field(default_factory=list)
+    all: Annotated[
+        bool,
+        opt("--all", help="List the sessions of all working directories; this is the default."),
+        only_for_people,
     ] = False
+    order: Annotated[
+        Order,
+        opt(
+            "--sort",
+            help="By 'modified', which is the default, 'created' or 'size', greatest first; or by "
+            "'name'.",
+            choices=ORDERS,
+        ),
+    ] = "modified"
+    limit: Annotated[
+        Positive | None, opt("--limit", metavar="N", help="At most so many sessions.")
+    ] = None
+    branches: Annotated[
+        bool, opt("--branches", help="Also count the branches; this reads whole files.")
+    ] = False
+    no_pager: NoPager = False
 
 
 class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -155,49 +198,105 @@ class SessionRow(msgspec.Struct, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@SESSION.method("List sessions", core=True)
-def list_(call: Call, given: SessionList) -> Page[SessionRow]:
+class SessionsFound(NamedTuple):
+    """The sessions of a list, for people with what is counted of them."""
+
+    found: list[SessionInfo]
+    every: list[SessionInfo]
+    """All sessions there, among which each is told from the others."""
+
+
+def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> Page[SessionRow]:
+    ids = Tally(one.id for one in listed.every)
+    with closing(_Counts(call)) as counts:
+        return page_of(
+            listed.found,
+            given,
+            lambda one: _hashed(one.file),
+            lambda one: row_of_session(
+                _counted(call, given, counts.of(one)), is_alone=ids[one.id] == 1
+            ),
+        )
+
+
+@SESSION.method("List sessions", core=True, json="a list of the sessions", answer=_page_of_sessions)
+def list_(call: Call, given: SessionList) -> SessionsFound:
     """List the sessions of the store and of known agents, those that changed last first.
 
     For turns, model and cost, whole files are read, a limited number of bytes in each call; the
     counts are kept, so the next call counts more.
+    \f
+    Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
+    Claude Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The
+    variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
+    GEMINI_CLI_HOME name other places, as they do for the agents. The store is
+    what --store names; else what the variable SESSIONTREE_STORE names, a folder or an address such
+    as postgresql://HOST/DB or s3://BUCKET/PREFIX; else the folder that the variable
+    SESSIONTREE_HOME names; else the folder 'sessiontree' in your data folder (on Linux:
+    ~/.local/share).
+
+    With DIR, 'ls' lists all sessions in DIR and in the folders below DIR, hidden folders included:
+    the files *.jsonl and *.jsonl.zst, and the files session-*.json of older versions of Gemini CLI.
+    It does not follow links to folders, and does not enter .git, node_modules, site-packages,
+    caches and the trash. With FILE, 'ls' lists this session, and its row has the name of the file.
+    You can give more than one DIR or FILE.
+
+    For each id, 'ls' shows the shortest start that belongs to one session only, of at least 8
+    characters. Every command that takes an id takes this start.
+
+    An import is listed only if its original is not, or if it has something later.
+
+    On a terminal, each session is one row. The columns that do not fit are left out: first the
+    size, then the cost, the model, the turns, the project and the id. The cost is the cost that the
+    agent reported.
+
+    To find the turns, the model and the cost, 'ls' reads whole files, at most 24 MB each time you
+    run it, from the top of the list. A '?' marks turns that are not counted yet. Run 'ls' again to
+    count more, or run 'stats' to count all. The counts are kept in your cache folder.
+
+    For the other facts, 'ls' reads only the start and the end of each file. If the name of a
+    session is in the middle of a large file, 'ls' may not show the name; 'show' always shows it.
     """
-    selection = _selection(given)
-    every = _sessions(call, Selection())
+    selection, places = _selection(given), call.places(given.places)
+    every = _sessions(call, places, Selection())
     found = in_order(filter(selection.takes, every), given.order)[: given.limit]
     if not found:
-        call.tell_none(selection)
-    ids = Tally(one.id for one in every)
-    counts = _Counts(call, branches=given.branches)
-    try:
-        return page_of(
-            found,
-            given,
-            lambda one: _hashed(one.file),
-            lambda one: row_of_session(counts.of(one), is_alone=ids[one.id] == 1),
-        )
-    finally:
-        counts.save()
+        call.tell_none(selection, places)
+    if not call.rows:
+        with closing(_Counts(call)) as counts:
+            found = [_counted(call, given, each) for each in counts.each(found)]
+    return SessionsFound(found, every)
+
+
+def _counted(
+    call: Call, given: SessionList, each: tuple[SessionInfo, FileCounts | None]
+) -> SessionInfo:
+    one = with_counts(*each)
+    return with_branches(one, call.leave_out) if given.branches else one
 
 
 class _Counts:
     """Counts sessions one by one, so many bytes in a call."""
 
-    def __init__(self, call: Call, *, branches: bool) -> None:
+    def __init__(self, call: Call, at_once: int | None = AT_ONCE) -> None:
         self._call = call
-        self._branches = branches
         self._next: list[SessionInfo] = []
-        self._counter = Counter(cache_folder(), call.warn)
-        self._counted = self._counter.counted(iter(self._next.pop, None), AT_ONCE)
+        self._counter = Counter(cache_folder(), call.leave_out)
+        self._counted = self._counter.counted(iter(self._next.pop, None), at_once)
 
-    def of(self, one: SessionInfo) -> SessionInfo:
-        """A session with what is counted of it."""
+    def of(self, one: SessionInfo) -> tuple[SessionInfo, FileCounts | None]:
+        """A session, and what is counted of it."""
         self._call.check()
         self._next.append(one)
-        counted = with_counts(*next(self._counted))
-        return with_branches(counted, self._call.warn) if self._branches else counted
+        return next(self._counted)
 
-    def save(self) -> None:
+    def each(self, found: Sequence[SessionInfo]) -> Iterator[tuple[SessionInfo, FileCounts | None]]:
+        """The same for each of all."""
+        for number, one in enumerate(found):
+            self._call.progress("Counting sessions", number, len(found))
+            yield self.of(one)
+
+    def close(self) -> None:
         """Keep what was counted, for the next call."""
         self._counter.save()
 
@@ -235,30 +334,66 @@ def _title(one: SessionInfo) -> str:
 class Search(Selected):
     pattern: Annotated[
         str,
-        Meta(
+        arg(
+            "PATTERN",
+            help='Words that all have to be in an entry; words in "double quotes" are a phrase. '
+            "Without a capital letter, case does not count.",
             min_length=1,
-            description='Words that all have to be in an entry; words in "double quotes" are a '
-            "phrase. Without a capital letter, case does not count.",
             examples=["retry backoff"],
         ),
     ]
-    session: Annotated[Name | None, Meta(description="Only this session; by default all.")] = None
+    places: Places = msgspec.field(default_factory=list)
+    session: Annotated[NameOfOne | None, Meta(description="Only this session; by default all.")] = (
+        None
+    )
     regex: Annotated[
-        bool, Meta(description="The pattern is a regular expression, as in Python.")
+        bool, opt("--regex", help="The pattern is a regular expression, as in Python.")
     ] = False
     ignore_case: Annotated[
-        bool | None, Meta(description="Whether case does not count; by default the pattern tells.")
+        bool | None,
+        opt(
+            *("--ignore-case", "-i"),
+            help="Do not distinguish A and a; by default the pattern tells.",
+        ),
     ] = None
+    case_sensitive: Annotated[
+        bool, opt("--case-sensitive", "-s", help="Distinguish A and a."), only_for_people
+    ] = False
     roles: Annotated[
         list[str],
-        Meta(description="Only entries of these roles: user, assistant, tool or prompt."),
+        opt(
+            "--role",
+            metavar="ROLE",
+            kind="role",
+            help="Only entries of these roles: user, assistant, tool (results of tools) or prompt "
+            "(what the user typed).",
+        ),
     ] = msgspec.field(default_factory=list)
-    tool: Annotated[str | None, Meta(description="Only the calls and results of this tool.")] = None
-    current: Annotated[bool, Meta(description="Only entries on the current paths.")] = False
+    tool: Annotated[
+        str | None,
+        opt(
+            "--tool",
+            metavar="NAME",
+            help="Only the calls and results of this tool; case does not count.",
+        ),
+    ] = None
+    current: Annotated[bool, opt("--current", help="Only entries on the current paths.")] = False
     everything: Annotated[
-        bool, Meta(description="Also the entries that programs keep for themselves.")
+        bool,
+        opt(
+            "--everything",
+            help="Also the entries in which programs keep their own data, such as requests to the "
+            "model.",
+        ),
     ] = False
-    blobs: Annotated[bool, Meta(description="Also large texts, which are stored apart.")] = False
+    blobs: Annotated[bool, opt("--blobs", help="Also large texts, which are stored as blobs.")] = (
+        False
+    )
+    limit: Annotated[
+        Positive | None,
+        opt("--limit", metavar="N", help="Stop after so many entries."),
+        only_for_people,
+    ] = None
 
 
 class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -281,45 +416,94 @@ class Hit(msgspec.Struct, kw_only=True, omit_defaults=True):
     ]
 
 
-@SESSION.method("Search sessions", core=True)
-def search_(call: Call, given: Search) -> Page[Hit]:
-    """Find entries that contain all given words as they are spelled, the newest sessions first.
+class SearchedFiles(NamedTuple):
+    """A search, which goes on as its hits are taken."""
 
-    Use one to three rare words, and read the hits with session.turn or node.get. Each entry is
-    found once, with its first match. Refuses an empty pattern, and a regular
-    expression that is none.
-    """
-    check_roles(given.roles)
-    pattern = query(given.pattern, regex=given.regex, ignore_case=given.ignore_case)
-    wanted = Wanted(
-        roles=frozenset(given.roles),
-        tool=given.tool,
-        since=moment_of_parameter("since", given.since),
-        current=given.current,
-        blobs=given.blobs,
-        facts=True,
-        conversation=not given.everything,
-    )
-    files = _files(call, given)
-    looked_at = list(_from(files, given.cursor))
+    call: Call
+    given: Search
+    pattern: Pattern | AllOf
+    files: Sequence[str]
+    places: Sequence[str]
+    selection: Selection
+
+    def hits(
+        self, files: Sequence[str], each: Each = nothing, *, facts: bool = True
+    ) -> Generator[SearchHit, None, None]:
+        """The hits in some of the files; `each` is called with the number of each file."""
+        given = self.given
+        wanted = Wanted(
+            roles=frozenset(given.roles),
+            tool=given.tool,
+            since=moment_of_parameter("since", given.since),
+            current=given.current,
+            blobs=given.blobs,
+            facts=facts,
+            conversation=not given.everything,
+        )
+        return search(
+            self.pattern,
+            files,
+            wanted,
+            self.call.leave_out,
+            limit=given.limit,
+            processes=None,
+            each=each,
+        )
+
+
+def _page_of_hits(call: Call, given: Search, found: SearchedFiles) -> Page[Hit]:
+    looked_at = list(_from(found.files, given.cursor))
 
     def each(number: int) -> None:
         call.progress("Searching sessions", number, len(looked_at))
 
     sessions = SessionsOfHits()
-    searching = search(pattern, looked_at, wanted, call.warn, processes=None, each=each)
-    with closing(searching) as hits:
-        found = page_of(hits, given, _key_of_hit, lambda hit: _hit(hit, sessions))
-    if not found.items:
-        _tell_nothing(call, given, files)
-    return found
+    with closing(found.hits(looked_at, each)) as hits:
+        page = page_of(hits, given, _key_of_hit, lambda hit: _hit(hit, sessions))
+    if not page.items:
+        _tell_nothing(call, given, found.files)
+    return page
 
 
-def _files(call: Call, given: Search) -> Sequence[str]:
-    if given.session is not None:
-        return [call.file(given.session)]
+@SESSION.method(
+    "Search sessions", core=True, json="a list of the entries found", answer=_page_of_hits
+)
+def search_(call: Call, given: Search) -> SearchedFiles:
+    """Find entries that contain all given words as they are spelled, the newest sessions first.
+
+    Use one to three rare words, and read the hits with session.turn or node.get. Each entry is
+    found once, with its first match. Refuses an empty pattern, and a regular
+    expression that is none.
+    \f
+    The command searches the sessions in DIR, or the session FILE. You can give more than one DIR
+    or FILE. Without DIR and FILE, it searches all sessions that 'sessiontree ls' lists, newest
+    first.
+
+    If PATTERN has several words, the command finds the entries that contain all these words. Words
+    in "double quotes" are a phrase. If PATTERN has no capital letter, A and a are the same,
+    except with --regex.
+
+    The command searches messages, thinking, tool calls, tool results, summaries, names and labels.
+    It does not search types, roles, ids or images. An accented letter matches in any Unicode form,
+    except with --regex. Each entry is shown once, with its first match marked. The exit code is 0
+    even if nothing is found.
+    """
+    if given.ignore_case and given.case_sensitive:
+        next = "Give `ignore_case` or `case_sensitive`, not both."
+        raise Refusal("case counts, or it does not", "bad_value", next)
+    ignore_case = False if given.case_sensitive else given.ignore_case
+    try:
+        check_roles(given.roles)
+        pattern = query(given.pattern, regex=given.regex, ignore_case=ignore_case)
+    except UsageError as error:
+        raise Refusal(str(error), "bad_value", CHANGE) from None
     selection = Selection(frozenset(given.agents), given.project)
-    return files_to_search(call.scope.places, selection, call.warn, call.scope.reaches)
+    if given.session is not None:
+        places = files = [call.file(given.session)]
+    else:
+        places = call.places(given.places)
+        files = files_to_search(places, selection, call.leave_out, call.reaches)
+    return SearchedFiles(call, given, pattern, files, places, selection)
 
 
 def _from(files: Sequence[str], cursor: str | None) -> Iterable[str]:
@@ -360,8 +544,8 @@ def _tell_nothing(call: Call, given: Search, files: Sequence[str]) -> None:
     more += "" if given.everything else "; `everything` searches what programs keep for themselves"
     number = "1 session" if len(files) == 1 else f"{len(files):,} sessions"
     call.warn(f"Nothing matches in {number}{more}.")
-    if own := [role for role in given.roles if role not in ROLES]:
-        call.warn(f"{own[0]!r:.100} is not a known role; the known ones are {', '.join(ROLES)}.")
+    if unknown := unknown_role(given.roles):
+        call.warn(unknown)
 
 
 class Outline(PagedOfSession):
@@ -424,6 +608,9 @@ def outline_(call: Call, given: Outline) -> Turns:
 
 
 def _outline(call: Call, session: Session) -> SessionOutline:
+    from sessiontree.library.one import with_agent
+    from sessiontree.views.turns import outline  # a list of sessions has no turns
+
     def shown(done: int, size: int) -> None:
         call.progress("Reading the session", done, size)
 
@@ -484,6 +671,8 @@ def turn(call: Call, given: OneTurn) -> WholeTurn:
 
     Refuses a number that the session does not have.
     """
+    from sessiontree.views.turns import turns_named  # a list of sessions has no turns
+
     with call.reading(given.session) as session:
         found = _outline(call, session)
         named = [each for _, each in turns_named(session.cursor, found, str(given.turn))]
@@ -504,6 +693,8 @@ def _entries(
     call: Call, session: Session, turns: Sequence[Turn]
 ) -> Iterator[tuple[Entry, Message | None]]:
     """The entries of turns that say something, with the messages behind their handles."""
+    from sessiontree.views.messages import is_typed, with_messages  # few calls read whole turns
+
     for each in turns:
         entries = session.turn(each)
         for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
@@ -513,6 +704,8 @@ def _entries(
 
 
 def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Said:
+    from sessiontree.views.parts import text_of_entry  # few calls read whole turns
+
     text: str = call.mask(text_of_entry(entry, message))
     shown = beginning(text, longest) if longest else text
     return Said(
@@ -557,34 +750,54 @@ class Numbers(msgspec.Struct, kw_only=True, omit_defaults=True):
     models: Annotated[dict[str, SpentTokens], Meta(description="Those of each model.")] = {}
 
 
-@SESSION.method("Count one session")
-def stats(call: Call, given: SessionStats) -> Numbers:
+def _numbers(call: Call, given: SessionStats, found: Stats) -> Numbers:
+    return Numbers(
+        entries=found.entries,
+        types=found.types,
+        branches=found.branches,
+        lanes={name: count for name, count in found.lanes.items() if not is_scratch(name)},
+        scratch=sum(count for name, count in found.lanes.items() if is_scratch(name)),
+        bytes=found.file_bytes,
+        blobs=found.blobs,
+        blob_bytes=found.blob_bytes,
+        lost_blobs=found.lost_blobs,
+        usage=_spent(found.usage),
+        models={name: _spent(usage) for name, usage in found.models.items()},
+    )
+
+
+@SESSION.method("Count one session", answer=_numbers)
+def stats(call: Call, given: SessionStats) -> Stats:
     """Count the entries, branches, bytes, tokens and costs of one session."""
     with call.reading(given.session) as session:
-        found = session.stats()
-        return Numbers(
-            entries=found.entries,
-            types=found.types,
-            branches=found.branches,
-            lanes={name: count for name, count in found.lanes.items() if not is_scratch(name)},
-            scratch=sum(count for name, count in found.lanes.items() if is_scratch(name)),
-            bytes=found.file_bytes,
-            blobs=found.blobs,
-            blob_bytes=found.blob_bytes,
-            lost_blobs=found.lost_blobs,
-            usage=_spent(found.usage),
-            models={name: _spent(usage) for name, usage in found.models.items()},
-        )
+        return session.stats()
 
 
 class SessionTotals(Selected):
+    places: Places = msgspec.field(default_factory=list)
     by: Annotated[
-        Literal["agent", "day", "project", "model"],
-        Meta(
-            description="What each row is about. By day, project or model, costs that were not "
-            "reported are estimated."
+        By | None,
+        opt(
+            "--by",
+            choices=BY,
+            help="What each row is about: it has the reported costs, and estimates of others. By "
+            "default the turns and bytes of each agent are added up, too.",
         ),
-    ] = "agent"
+    ] = None
+    list_prices: Annotated[
+        bool,
+        opt("--list-prices", help="With --by, price each answer. Reported costs do not count."),
+        only_for_people,
+    ] = False
+    since: Annotated[
+        str | None,
+        time_option(
+            "--since",
+            "Only sessions that changed since. Sums by a day, project, model or agent leave out "
+            "what was spent before",
+        ),
+    ] = None
+    no_pager: NoPager = False
 
 
 class TotalRow(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -612,64 +825,103 @@ class SessionSums(msgspec.Struct, kw_only=True, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the next rows.")] = None
 
 
-@SESSION.method("Add up many sessions")
-def totals(call: Call, given: SessionTotals) -> SessionSums:
-    """Add up the turns, tokens and costs of many sessions, by agent, day, project or model.
+class SumsOfAgents(NamedTuple):
+    """The sums of sessions that were counted before, or are now."""
 
-    An answer that several sessions have counts once.
-    """
-    selection = _selection(given)
-    found = originals_first(_sessions(call, selection))
-    if not found:
-        call.tell_none(selection)
-    made, rows = (
-        _by_agent(call, found)
-        if given.by == "agent"
-        else _by(call, found, given.by, selection.since)
-    )
+    total: Totals
+    agents: dict[str, Totals]
+
+
+class SumsByCost(NamedTuple):
+    """What sessions cost, and how it was added up."""
+
+    made: Spending
+    by: By
+    prices: Prices | None
+    is_any: bool
+    """Whether any session was added up."""
+
+
+def _sums(
+    call: Call, given: SessionTotals, found: SumsOfAgents | SumsByCost | Stats
+) -> SessionSums:
+    if isinstance(found, SumsOfAgents):
+        total = found.total
+        made = SessionSums(
+            total=_agent_row(None, total),
+            copies=total.copies,
+            not_counted=total.not_counted,
+            items=[],
+        )
+        rows = [_agent_row(name, sums) for name, sums in found.agents.items()]
+    else:
+        assert isinstance(found, SumsByCost)
+        spent = found.made
+        made = SessionSums(total=_total_row(None, spent.total), copies=spent.copies, items=[])
+        rows = [_total_row(name, row) for name, row in spent.rows.items()]
+        if found.by == "day":
+            rows.reverse()
     page = page_of(rows, given, lambda row: row.name or "", lambda row: row, size(made))
     made.items, made.more, made.cursor = page.items, page.more, page.cursor
     return made
 
 
-def _counted(call: Call, found: Sequence[SessionInfo]) -> Iterator[CountedSession]:
-    counter = Counter(cache_folder(), call.warn)
-    try:
-        for number, each in enumerate(counter.counted(found, None)):
-            call.progress("Counting sessions", number, len(found))
-            yield each
-    finally:
-        counter.save()
+def _agent_row(name: str | None, sums: Totals) -> TotalRow:
+    return TotalRow(
+        name=name,
+        sessions=sums.sessions,
+        turns=sums.turns,
+        bytes=sums.bytes,
+        usage=_spent(sums.usage),
+    )
 
 
-def _by_agent(call: Call, found: Sequence[SessionInfo]) -> tuple[SessionSums, list[TotalRow]]:
-    total, agents = totals_of(_counted(call, found))
-    rows = [
-        TotalRow(
-            name=name,
-            sessions=sums.sessions,
-            turns=sums.turns,
-            bytes=sums.bytes,
-            usage=_spent(sums.usage),
+@SESSION.method("Add up many sessions", json="the numbers", answer=_sums)
+def totals(call: Call, given: SessionTotals) -> SumsOfAgents | SumsByCost | Stats:
+    """Add up the turns, tokens and costs of many sessions, by agent, day, project or model.
+
+    An answer that several sessions have counts once.
+    \f
+    With one FILE, the command counts this session. With DIR, or more than one FILE, it adds up
+    each FILE and the sessions in DIR and in the folders below DIR. Without FILE and DIR, it adds up
+    all sessions that 'sessiontree ls' lists.
+
+    The cost is the cost that the agent reported. If a fork or an import has a copy of an answer,
+    the answer counts once. Turns and bytes count in each session. The counts of many sessions are
+    kept in your cache folder, so the next run counts only new and changed sessions.
+
+    With --by, the command also estimates the cost of each answer without a reported cost, at the
+    list price of the provider. The package genai-prices has the prices (pip install
+    'sessiontree[prices]') and needs no network. Reported and estimated costs are separate columns.
+    """
+    from sessiontree.library.spending import spending_of, totals_of
+    from sessiontree.views.costs import load  # a list of sessions adds up nothing
+
+    selection, named = _selection(given), given.places
+    if given.list_prices and given.by is None:
+        next = "`list_prices` needs `by`, for example `by` model."
+        raise Refusal("list prices are for sums by something", "bad_value", next)
+    if given.by is None and len(named) == 1 and selection.is_all and not is_folder(named[0]):
+        return stats(call, SessionStats(session=named[0]))
+    places = call.places(named)
+    found = originals_first(_sessions(call, places, selection))
+    if not found:
+        call.tell_none(selection, places)
+    with closing(_Counts(call, None)) as counts:
+        if given.by is None:
+            return SumsOfAgents(*totals_of(counts.each(found)))
+        made = spending_of(
+            counts.each(found),
+            given.by,
+            prices := load(),
+            call.leave_out,
+            since=selection.since,
+            is_listed=given.list_prices,
         )
-        for name, sums in [("", total), *agents.items()]
-    ]
-    rows[0].name = None
-    made = SessionSums(total=rows[0], copies=total.copies, not_counted=total.not_counted, items=[])
-    return made, rows[1:]
+    return SumsByCost(made, given.by, prices, bool(found))
 
 
-def _by(
-    call: Call, found: Sequence[SessionInfo], by: By, since: datetime | None
-) -> tuple[SessionSums, list[TotalRow]]:
-    made = spending_of(_counted(call, found), by, load(), call.warn, since=since)
-    rows = [_total_row(name, row) for name, row in made.rows.items()]
-    if by == "day":
-        rows.reverse()
-    return SessionSums(total=_total_row(None, made.total), copies=made.copies, items=[]), rows
-
-
-def _total_row(name: str | None, row: SpendingRow) -> TotalRow:
+def _total_row(name: str | None, row: SpendingSum) -> TotalRow:
     return TotalRow(
         name=name,
         sessions=row.sessions,
@@ -708,6 +960,8 @@ class Facts(msgspec.Struct, kw_only=True, omit_defaults=True):
 @SESSION.method("Show the facts of a session")
 def show(call: Call, given: Show) -> Facts:
     """Show the facts of a session: its name, file, leaf, model, metadata, and what is damaged."""
+    from sessiontree.library.one import facts_about  # a list of sessions needs less
+
     with call.reading(given.session) as session:
         found = facts_about(session, call.warn)
         return Facts(
@@ -727,3 +981,235 @@ def show(call: Call, given: Show) -> Facts:
             notes=in_short(found.notes),
             metadata=found.metadata,
         )
+
+
+class Rename(OfSession):
+    name: Annotated[str, arg("NAME", help="The new name, on one line.")]
+
+
+class Noted(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What a session is called, and what is known about it."""
+
+    id: Annotated[str, Meta(description="The id of the session.")]
+    name: Annotated[str | None, Meta(description="Its name now.")] = None
+    metadata: Annotated[dict[str, Any], Meta(description="Its metadata now.")] = {}
+
+
+@SESSION.method("Name a session", "write", idempotent=True, core=True)
+def rename(call: Call, given: Rename) -> Noted:
+    """Give a session a name, by which other methods find it, too."""
+    with call.writing(given.session) as session:
+        call.wrote(session.rename(given.name), "Renamed the session to '{}'", given.name)
+        return Noted(id=session.id, name=session.name)
+
+
+class Metadata(OfSession):
+    facts: Annotated[
+        dict[str, Any],
+        Meta(description="The facts to set; a fact that is not named stays as it is."),
+    ]
+
+
+@SESSION.method("Set facts of a session", "write", idempotent=True)
+def metadata(call: Call, given: Metadata) -> Noted:
+    """Set facts of the metadata of a session; `session.show` reads them."""
+    with call.writing(given.session) as session:
+        session.update_metadata(**given.facts)
+        return Noted(id=session.id, name=session.name, metadata=session.metadata)
+
+
+class Trash(Budgeted):
+    session: Annotated[
+        NameOfOne,
+        arg(
+            "[SESSION…]",
+            kind="place",
+            help="A session of the store: its id, the start of its id, its name, 'latest', or the "
+            "path of its file.",
+        ),
+    ]
+
+
+class TrashedSession(msgspec.Struct, kw_only=True):
+    """A session that was moved to the trash, or back."""
+
+    file: Annotated[str, Meta(description="The path of its file in the store.")]
+    trashed: Annotated[str, Meta(description="The path of its file in the trash.")]
+
+
+@SESSION.method(
+    "Move a session to the trash",
+    "write",
+    json="a list of the old and the new path of each session; with --empty, of the removed sessions"
+    " with all their files",
+)
+def trash(call: Call, given: Trash) -> TrashedSession:
+    """Move a session of the store to the trash; `session.restore` brings it back.
+
+    Refuses the session of an agent, which lies outside the store.
+    \f
+    The session moves to the folder .trash of the store, with all its files. If a session cannot be
+    moved, the command still moves the other sessions, and the exit code is 1.
+
+    sessiontree empties the trash only when you ask for it: 'trash --empty --older-than 30d' removes
+    the sessions that were trashed more than thirty days ago, and prints one line for each. These
+    sessions cannot be restored. If a folder in the trash holds a link, or a file that does not
+    belong to its session, the folder stays, and the exit code is 1.
+    """
+    call.check_write()
+    file = call.file_in_store(given.session)
+    trashed = call.store.trash(file)
+    call.did("Moved {} to the trash", one_line(file, _LONGEST_PATH))
+    return TrashedSession(file=file, trashed=trashed)
+
+
+class Trashed(Paged):
+    """Parameters of `session.trashed`."""
+
+
+def _page_of_trash(call: Call, given: Trashed, found: SessionsFound) -> Page[SessionRow]:
+    return page_of(
+        found.found, given, lambda one: one.file, lambda one: row_of_session(one, is_alone=False)
+    )
+
+
+@SESSION.method(
+    "List the trash",
+    json="a list of the old and the new path of each session; without SESSION, the trash",
+    answer=_page_of_trash,
+)
+def trashed(call: Call, given: Trashed) -> SessionsFound:
+    """List the sessions in the trash of the store, the one that was put there last first.
+    \f
+    Each session goes back to its old folder. Without SESSION, the command lists the trash, latest
+    first.
+    """
+    store = call.store
+    found = store.trashed(report=call.leave_out)
+    if not found:
+        call.tell_nothing(f"The trash of {store.root} is empty")
+    return SessionsFound(found, found)
+
+
+class Restore(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    session: Annotated[
+        str,
+        arg(
+            "[SESSION…]",
+            kind="place",
+            help="The session in the trash: its id, the start of it, its name, the path of "
+            "its file there, or 'latest' for the one trashed last.",
+            examples=["latest"],
+        ),
+    ]
+
+
+@SESSION.method(
+    "Bring a session back from the trash",
+    "write",
+)
+def restore(call: Call, given: Restore) -> TrashedSession:
+    """Move a session from the trash of the store back to where it was.
+
+    Refuses where another file has that place now.
+    """
+    call.check_write()
+    trashed = call.file_in_trash(given.session)
+    file = call.store.restore(trashed)
+    call.did("Restored {}", one_line(file, _LONGEST_PATH))
+    return TrashedSession(file=file, trashed=trashed)
+
+
+class EmptyTrash(Budgeted):
+    older_than: Annotated[
+        str,
+        time_option("--older-than", "What was trashed before this time is removed"),
+    ]
+    dry_run: Annotated[
+        bool, opt("--dry-run", help="With --empty: only tell what would be removed.")
+    ] = False
+
+
+class TrashEmptied(msgspec.Struct, kw_only=True, omit_defaults=True):
+    """What was removed from the trash."""
+
+    sessions: Annotated[int, Meta(description="How many sessions were removed.")]
+    freed: Annotated[int, Meta(description="The bytes of their files.")]
+    items: Annotated[list[str], Meta(description="The paths that they had in the trash.")]
+    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
+
+
+class RemovedSessions(NamedTuple):
+    """The sessions that were removed from the trash, and why others were not."""
+
+    removed: list[RemovedSession]
+    problems: list[str]
+
+
+def _emptied(call: Call, given: EmptyTrash, done: RemovedSessions) -> TrashEmptied:
+    for problem in done.problems:
+        call.warn(problem)
+    freed = sum(one.bytes for one in done.removed)
+    made = TrashEmptied(sessions=len(done.removed), freed=freed, items=[])
+    made.items, made.more = short_list([one.file for one in done.removed], given, size(made))
+    return made
+
+
+@SESSION.method("Empty the trash", "destroy", idempotent=True, answer=_emptied)
+def empty_trash(call: Call, given: EmptyTrash) -> RemovedSessions:
+    """Remove sessions from the trash for good, with all their files. They cannot be restored.
+
+    With `dry_run` nothing is removed.
+    """
+    if not given.dry_run:
+        call.check_write()
+    before = moment_of_parameter("older_than", given.older_than)
+    assert before is not None
+
+    def each(one: RemovedSession) -> None:
+        call.show(one)
+        if given.dry_run:
+            call.check()
+        else:
+            call.progress(f"Removed {os.path.basename(one.file)}")
+
+    problems: list[str] = []
+    removed = call.store.empty_trash(
+        older_than=before, dry_run=given.dry_run, each=each, report=problems.append
+    )
+    return RemovedSessions(removed, problems)
+
+
+class MoveProject(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
+    old: Annotated[str, arg("OLD", kind="path", help="The old path of the working directory.")]
+    new: Annotated[str, arg("NEW", kind="path", help="Its new path.")]
+
+
+class MovedSessions(msgspec.Struct, kw_only=True):
+    """Sessions that were moved."""
+
+    moved: Annotated[int, Meta(description="How many sessions were moved.")]
+
+
+@SESSION.method(
+    "Move the sessions of a renamed directory",
+    "write",
+    json="the number of sessions that were moved",
+)
+def move_project(call: Call, given: MoveProject) -> MovedSessions:
+    """Move the sessions of a renamed working directory to its new path, in the store.
+
+    Refuses relative paths, a directory without sessions, and one with a session that a program
+    holds.
+    \f
+    OLD and NEW are the old and the new path of the directory. Afterwards 'ls' shows the
+    sessions of OLD as sessions of NEW. The session files themselves do not change. If an
+    exclusive writer holds one of the sessions, no session is moved. A session in a folder that
+    the store did not name after OLD stays there.
+    """
+    call.check_write()
+    paths = [call.whole_path(path) for path in (given.old, given.new)]
+    count = call.store.move_project(*paths)
+    sessions = "1 session" if count == 1 else f"{count:,} sessions"
+    call.did("Moved {} of {} to {}", sessions, *paths)
+    return MovedSessions(moved=count)

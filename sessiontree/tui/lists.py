@@ -8,15 +8,13 @@ from itertools import islice
 from typing import Any, ClassVar, Final
 
 from sessiontree.core.display import one_line
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import BY, By, Counter
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
 from sessiontree.library.root import cache_folder
 from sessiontree.library.search import search
 from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.library.spending import (
-    BY,
-    By,
     CountedSession,
     Name,
     Spending,

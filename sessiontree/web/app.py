@@ -15,9 +15,9 @@ from starlette.routing import Route
 
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError
+from sessiontree.library.counts import BY
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.lookup import title_of
-from sessiontree.library.spending import BY
 from sessiontree.page.document import asset as page_asset
 from sessiontree.page.document import policy, shell
 from sessiontree.page.templates import Templates

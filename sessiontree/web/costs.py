@@ -13,11 +13,11 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.core.display import one_line
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import By, Counter
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import originals_first
 from sessiontree.library.root import cache_folder
-from sessiontree.library.spending import By, Spending, SpendingSum, spending_of
+from sessiontree.library.spending import Spending, SpendingSum, spending_of
 from sessiontree.text.amounts import dollars, in_short
 from sessiontree.views.costs import HOW_TO_GET, load
 

@@ -19,13 +19,13 @@ from typing import Any, Final
 from sessiontree.cli import stats
 from sessiontree.cli.lists import rows, table
 from sessiontree.cli.screen import Screen
-from sessiontree.library.counts import Counter, with_counts
+from sessiontree.library.counts import BY, By, Counter, with_counts
 from sessiontree.library.listing import by_time
 from sessiontree.library.lookup import short_ids
 from sessiontree.library.places import Selection, sessions_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import Wanted
-from sessiontree.library.spending import BY, By, Spending, spending_of
+from sessiontree.library.spending import Spending, spending_of
 from sessiontree.text.pattern import query
 from sessiontree.views.costs import Prices
 

@@ -163,3 +163,17 @@ def test_the_outcome_of_each_edit_is_told(tmp_path: Path) -> None:
     done("recover", file, store.root, "--at", at, "-o", out)
     assert out.read_text() == "one\n"
     assert "is there already" in refused("recover", file, store.root, "--at", at, "-o", out)
+
+
+def test_what_became_of_a_file_is_not_known_where_its_project_is_not(tmp_path: Path) -> None:
+    store, app = project(tmp_path)
+    with session_in(store, app, "first") as session:
+        write(session, app / "a.py", "one\n")
+        write(session, app / "b.py", "two\n")
+    (app / "a.py").unlink()
+    assert rows("history", app / "a.py", store.root)[0]["outcome"] == "deleted"
+    app.rename(tmp_path / "moved")
+    assert rows("history", app / "b.py", store.root)[0]["outcome"] == "absent"
+    with session_in(store, app, "second") as session:
+        do(session, "Bash", {"command": f"rm {app / 'b.py'}"})
+    assert rows("history", app / "b.py", store.root)[0]["outcome"] == "deleted"

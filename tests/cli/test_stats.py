@@ -15,7 +15,8 @@ from rich.cells import cell_len
 from sessiontree.cli.screen import Screen
 from sessiontree.cli.stats import table
 from sessiontree.core.usage import Usage
-from sessiontree.library.spending import By, Spending, SpendingSum
+from sessiontree.library.counts import By
+from sessiontree.library.spending import Spending, SpendingSum
 from tests.support.sessions import chat
 from tests.support.terminal import done, printed_json, refused, run
 

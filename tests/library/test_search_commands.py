@@ -94,6 +94,21 @@ def test_ls_of_a_folder_lists_all_in_it(tmp_path: Path) -> None:
     assert listed_ids(tmp_path / "any", "--cwd", "/two") == ["b"]
 
 
+def test_ls_of_files_has_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    by_hand(tmp_path / "one" / "a.jsonl", "hello", id="aaaa", cwd="/p")
+    by_hand(tmp_path / "two" / "b.jsonl", "hello", id="bbbb", cwd="/p")
+    lines = {
+        line.split()[4]: line
+        for line in done("ls", tmp_path / "one/a.jsonl", tmp_path / "two").splitlines()
+    }
+    assert lines["aaaa"].endswith(f"  /p  {tmp_path}/one/a.jsonl")
+    assert lines["bbbb"].endswith("  /p")
+    monkeypatch.chdir(tmp_path)
+    assert done("ls", "one/a.jsonl").endswith("  one/a.jsonl\n")
+    head, row = in_a_terminal("ls", "one/a.jsonl").splitlines()
+    assert ("File" in head, "one/a.jsonl" in row) == (True, True)
+
+
 def test_ls_tells_who_holds_a_session_and_its_lane(store: Store) -> None:
     with store.open("Parser", exclusive=True, lane="reviewer") as session:
         session.append_message({"role": "assistant", "content": "Hm"})
@@ -328,7 +343,9 @@ def test_a_role_that_is_spelled_wrongly_is_refused_with_the_roles(store: Store) 
     told = run("search", "hello", "--role", "asistant")
     assert told.exit_code == 2
     assert "did you mean assistant? The roles are user, assistant, tool, prompt," in told.stderr
-    assert run("search", "hello", "--role", "reviewer").exit_code == 0
+    unknown = run("search", "hello", "--role", "reviewer")
+    assert unknown.exit_code == 0
+    assert "'reviewer' is not a known role; the known ones are user, assistant," in unknown.stderr
 
 
 def test_case_does_not_count_in_the_name_of_a_tool(tmp_path: Path) -> None:

@@ -15,9 +15,9 @@ from msgspec.structs import replace
 
 from sessiontree import Session, import_session
 from sessiontree.core.usage import Usage
-from sessiontree.library.counts import Counter
+from sessiontree.library.counts import By, Counter
 from sessiontree.library.listing import SessionInfo, facts_of
-from sessiontree.library.spending import By, CountedSession, Spending, spending_of, totals_of
+from sessiontree.library.spending import CountedSession, Spending, spending_of, totals_of
 from sessiontree.views.costs import Prices
 from tests.agents import test_codex
 from tests.support.sessions import chat

@@ -43,12 +43,12 @@ def test_metadata_keeps_what_is_not_named(calls: Calls, file: str) -> None:
 def test_a_session_goes_to_the_trash_and_back(calls: Calls, file: str) -> None:
     content = Path(file).read_bytes()
     put = calls.value("session.trash", session="my-session")
-    assert put["before"] == file
+    assert put["file"] == file
     assert not Path(file).exists()
     (trashed,) = calls.value("session.trashed")["items"]
-    assert (trashed["id"], trashed["file"]) == ("my-session", put["file"])
+    assert (trashed["id"], trashed["file"]) == ("my-session", put["trashed"])
     back = calls.value("session.restore", session="latest")
-    assert back == {"before": put["file"], "file": file}
+    assert back == put
     assert Path(file).read_bytes() == content
     assert calls("session.restore", session="latest").kind == "session_not_found"
 
@@ -56,7 +56,7 @@ def test_a_session_goes_to_the_trash_and_back(calls: Calls, file: str) -> None:
 def test_only_what_was_trashed_long_ago_is_removed_and_a_dry_run_removes_nothing(
     calls: Calls, file: str
 ) -> None:
-    trashed = calls.value("session.trash", session=file)["file"]
+    trashed = calls.value("session.trash", session=file)["trashed"]
     assert calls.value("session.empty_trash", older_than="1d")["sessions"] == 0
     tried = calls.value("session.empty_trash", older_than="2999-01-01", dry_run=True)
     assert tried["items"] == [trashed]

@@ -28,8 +28,9 @@ def test_a_command_and_its_method_describe_a_parameter_in_one_place(name: str) -
         for one in command(name).params
         if str(one.name).startswith("given_")
     }
-    assert "session" in shown or name == "new"
-    assert shown == {parameter: described[parameter] for parameter in shown}
+    assert shown
+    for parameter, text in shown.items():
+        assert str(text).startswith(described[parameter]), parameter
 
 
 def test_each_parameter_of_a_method_is_an_option_of_its_call_with_the_same_text() -> None:
