@@ -12,7 +12,6 @@ from typing import Any, Final, TypeVar
 import click
 import msgspec
 
-from sessiontree.agents import MAKERS
 from sessiontree.cli import COMMANDS
 from sessiontree.cli.terminal import as_line
 from sessiontree.core.entry import moment_given
@@ -111,23 +110,6 @@ def path_option(
     return click.option(*names, metavar=metavar, type=type, help=help, **settings)
 
 
-cwd = path_option("--cwd", metavar="DIR", help="Include only sessions of this working directory.")
-agent = click.option(
-    "--agent",
-    "agents",
-    multiple=True,
-    type=click.Choice(MAKERS),
-    callback=lambda ctx, option, given: frozenset(given),
-    help="Include only sessions of this agent; you can give --agent more than once.",
-)
-project = path_option(
-    "--cwd",
-    "--project",
-    "project",
-    metavar="DIR",
-    help="Include only sessions of this working directory. DIR is its path, or the last part of "
-    "its path.",
-)
 _STORE_HELP: Final = (
     "The store: a folder, or an address: postgresql://HOST/DB or s3://BUCKET/PREFIX [default: the "
     "variable SESSIONTREE_STORE, else SESSIONTREE_HOME, else a folder in your data folder]."

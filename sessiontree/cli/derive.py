@@ -33,7 +33,7 @@ from sessiontree.cli.opening import (
     tell_migrated,
 )
 from sessiontree.cli.output import describe, out_json, out_json_list, speaker
-from sessiontree.cli.terminal import ProgressBar, as_line, end, out, tell, tell_each
+from sessiontree.cli.terminal import ProgressBar, as_line, end, finish, out, tell, tell_each
 from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError, SessionTreeError, UsageError
 from sessiontree.library.root import STORE_VARIABLE, environment, named_store, store_of_command
@@ -257,6 +257,7 @@ class CommandCall(Call):
             self.show(done[-1])
         if self.as_json:
             out_json_list(done)
+        finish()
         if done:
             self._tell_notes()
         end(len(done) < len(values))
