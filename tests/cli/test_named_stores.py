@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sessiontree import Session, Store
+from sessiontree import Session, StorageError, Store
 from tests.agents.conftest import SESSION
 from tests.support.sessions import said
 from tests.support.terminal import done, printed_json, refused, run
@@ -138,3 +138,21 @@ def test_a_command_that_helps_is_readable_where_the_path_has_quotes(home: Path) 
     file.write_bytes(made.read_bytes() + b"{\n")
     told = run("show", file).stderr
     assert told.endswith(f"; see sessiontree verify '{file}'\n")
+
+
+def test_a_home_that_is_a_file_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    monkeypatch.setenv("SESSIONTREE_HOME", str(file))
+    for words in (("ls", "--all"), ("search", "x"), ("trash", "latest"), ("restore",)):
+        assert "a file, not a folder" in refused(*words)
+    with pytest.raises(StorageError, match="is not a folder"):
+        Store(file).list()
+
+
+def test_a_home_may_be_spelled_from_the_users(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said(Store(tmp_path / "home" / "mine"), "one", id="aaaa-1")
+    monkeypatch.setenv("SESSIONTREE_HOME", "~/mine")
+    assert "aaaa-1" in done("ls", "--all")

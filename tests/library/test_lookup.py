@@ -92,3 +92,8 @@ def test_every_command_takes_the_ids_that_ls_shows(
     done("trash", NEXT[:21])
     assert NEXT[:8] in done("restore")
     done("restore", NEXT[:8])
+
+
+def test_a_name_is_found_however_its_accents_are_spelled(store: Store) -> None:
+    file = said(store, "one", name="caf\u00e9")
+    assert store.find("cafe\u0301").file == file
