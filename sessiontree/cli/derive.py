@@ -38,7 +38,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.errors import RefError, SessionTreeError, UsageError
 from sessiontree.library.root import STORE_VARIABLE, environment, named_store, store_of_command
 from sessiontree.ops.field import CommandForm, Parameter, parameters, plain
-from sessiontree.ops.guidance import Refusal
+from sessiontree.ops.guidance import CHANGE, Refusal
 from sessiontree.ops.operation import Method
 from sessiontree.ops.params import Call
 
@@ -414,8 +414,8 @@ def run(method: Method, *, as_json: bool, **values: Any) -> None:
     except Refusal as refusal:
         if refusal.kind not in ("bad_value", "bad_parameter"):
             raise click.ClickException(as_line(str(refusal))) from None
-        names_all = "`" in refusal.next or "--" in refusal.next
-        text = _in_options(ctx, refusal.next) if names_all else as_line(str(refusal))
+        is_all = refusal.next != CHANGE
+        text = _in_options(ctx, refusal.next) if is_all else as_line(str(refusal))
         raise click.UsageError(text) from None
     except RefError as error:
         if name in _HINTS and arguments.is_path(error.ref):

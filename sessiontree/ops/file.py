@@ -387,7 +387,7 @@ class Recover(OfFile):
     offset: Offset = 0
     out: Annotated[
         str | None,
-        opt("--out", "-o", metavar="OUT", kind="path", help="Write the state to this file."),
+        opt("-o", "--out", metavar="OUT", kind="path", help="Write the state to this file."),
         only_for_people,
     ] = None
     overwrite: Annotated[
