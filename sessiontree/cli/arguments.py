@@ -231,9 +231,3 @@ class _Time(click.ParamType):  # type: ignore[type-arg]  # generic in new versio
 
 TIME: Final = _Time()
 """A date, a date and time, or how long ago."""
-
-
-def time(name: str, what: str) -> Callable[[Command], Command]:
-    """An option for a time: a date, a date and time, or how long ago."""
-    forms = "TIME is a date, a date and time, or how long ago, such as 30m, 12h, 7d or 2w"
-    return click.option(name, metavar="TIME", type=TIME, help=f"{what}. {forms}.")

@@ -14,14 +14,12 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from sessiontree.cli import output, terminal
-from sessiontree.cli.arguments import is_path
 from sessiontree.core.damage import Damage
 from sessiontree.core.display import in_quotes
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.engine.names import check_name
 from sessiontree.engine.opening import KEPT_AS
-from sessiontree.errors import RefError
 
 if TYPE_CHECKING:
     from sessiontree.redact.redaction import Redaction
@@ -131,17 +129,6 @@ def lane_note(file: str, session: Session) -> str:
     if not is_scratch(lane):
         return f" on lane {lane}"
     return f" on lane {lane}; to keep it: sessiontree {shlex.join(['keep', file, lane])}"
-
-
-def entry_at(session: Session, ref: str, hint: str) -> Entry:
-    """The entry that a ref names; where the ref is a path, `hint` names the right command."""
-    try:
-        return session.entry(ref)
-    except RefError:
-        if is_path(ref):
-            given = terminal.as_line(ref)
-            raise click.UsageError(f"{given!r} is a path, not a REF; {hint}") from None
-        raise
 
 
 def redaction_of(asked: bool, rules: str | None) -> Redaction | None:
