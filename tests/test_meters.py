@@ -12,8 +12,8 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 283,
-    "lines of sessiontree": 91_319,
+    "modules of sessiontree": 282,
+    "lines of sessiontree": 90_945,
     "lines of tests": 98_776,
 }
 
