@@ -17,6 +17,7 @@ because these change what stands above them: the writer compares it with what it
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
 from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -519,6 +520,67 @@ class WriterLog(Generic[Unit]):
             return bisect_right(self.units, depth, key=lambda unit: unit.depth)
         count = sum(1 for unit in self.units if unit.depth <= depth)
         return None if any(unit.depth > depth for unit in self.units[:count]) else count
+
+
+class LogWriter(ABC, Generic[Unit]):
+    """Writes the branches one after another into one log, the current one last; see `Writer`.
+
+    What the next branch leaves is taken back by lines; a subclass makes those, and all others.
+    """
+
+    program: str  # the agent's name for people
+    document: str  # what a session is there
+
+    def __init__(self, source: SessionSource) -> None:
+        self.source = source
+        self.losses = source.losses
+        self.session_id = session_uuid(source)
+        self.time = source.header.timestamp or LONG_AGO  # of the last step
+        self.place = source.header.uuid  # of the last line
+        self.branches = Branches(source)
+        self.log: WriterLog[Unit] = WriterLog()
+        self.counted: set[str] = set()  # the answers whose usage is written
+        note_losses(source, self.program)
+        if not has_context(source):
+            raise no_message(source, self.document)
+
+    @abstractmethod
+    def opening(self) -> Iterator[bytes]:
+        """The lines before those of the branches."""
+
+    @abstractmethod
+    def units_of(self, branch: WrittenBranch) -> tuple[int, Iterable[Unit]]:
+        """How many units of the log a branch begins with, and those that it adds."""
+
+    @abstractmethod
+    def go_back(self, count: int) -> Iterator[bytes]:
+        """The lines that take back all but the first units of the log."""
+
+    @abstractmethod
+    def lines_of(self, unit: Unit) -> Iterable[bytes]: ...
+
+    @abstractmethod
+    def ending(self) -> Iterator[bytes]:
+        """The lines that make the leaf the entry below which a new one belongs."""
+
+    def beside(self, name: str) -> list[SideFile]:
+        return []
+
+    def blocks(self) -> Iterator[bytes]:
+        """The lines of the file, each with its LF."""
+        yield from self.opening()
+        for branch in self.branches:
+            common, units = self.units_of(branch)
+            for line in self.go_back(common) if common < len(self.log.units) else ():
+                self.source.repeated.take(len(line))
+                yield line
+            for unit in units:
+                for line in self.lines_of(unit):
+                    self.source.repeated.widen(len(line))
+                    yield line
+                if not branch.is_last:
+                    self.log.add([unit])
+        yield from self.ending()
 
 
 _AGAIN: Final = 3

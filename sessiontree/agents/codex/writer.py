@@ -20,14 +20,11 @@ from typing import Any, Final, NamedTuple
 from sessiontree.agents import writing
 from sessiontree.agents.codex.items import ABOUT, CodexMessages, Item, Line, events, is_turn
 from sessiontree.agents.writing import (
-    Branches,
     Step,
-    WriterLog,
     WrittenBranch,
     WrittenCompaction,
     WrittenMessage,
     WrittenNote,
-    note_losses,
     paired,
 )
 from sessiontree.context.settings import header_settings, model_of
@@ -70,75 +67,57 @@ class _Unit(NamedTuple):
         return sum(map(is_turn, self.items))
 
 
-class CodexWriter:
+class CodexWriter(writing.LogWriter[_Unit]):
+    program = "Codex"
+    document = "rollout"
+
     def __init__(self, source: writing.SessionSource) -> None:
-        self._source = source
-        self._losses = source.losses
-        self.session_id = writing.session_uuid(source)
-        self._time = source.header.timestamp or writing.LONG_AGO
+        super().__init__(source)
         metadata = source.header.get("metadata")
         self._facts: dict[str, Any] = metadata if isinstance(metadata, dict) else {}
         self._is_codex = self._facts.get("agent") == "codex"
-        self._messages = CodexMessages(self._losses)
-        self._branches = Branches(source)
-        self._log: WriterLog[_Unit] = WriterLog()
+        self._messages = CodexMessages(self.losses)
         self._fixed = 0  # how many of the log cannot be taken back by turns
         self._settings: Settings = (None, None)
         self._has_merges = bool(source.tree.rows_of_type("merge"))
-        self._place = source.header.uuid  # of the last line
         self._turn: str | None = None
         self._turns = 0
         self._total = Usage()
-        self._counted: set[str] = set()
-        self._note_losses()
-        if not writing.has_context(source):
-            raise writing.no_message(source, "rollout")
+        at, header = source.header.uuid, source.header
+        if "system" in header_settings(header.body) and not self._is_codex:
+            self.losses.at(at, writing.LOSS_OF_SYSTEM.format(self.program))
+        if source.name is not None:
+            self.losses.at(at, "the name is left out: Codex keeps names in a file of its own")
 
     @property
     def default_name(self) -> str:
-        at = moment_of(self._source.header.timestamp) or datetime.fromtimestamp(0, UTC)
+        at = moment_of(self.source.header.timestamp) or datetime.fromtimestamp(0, UTC)
         return f"rollout-{at.astimezone(UTC):%Y-%m-%dT%H-%M-%S}-{self.session_id}.jsonl"
 
-    def beside(self, name: str) -> list[writing.SideFile]:
-        return []
-
-    def blocks(self) -> Iterator[bytes]:
-        """The lines of the file, each with its LF."""
-        header = self._source.header
-        yield self._line(("session_meta", self._meta()), header.uuid, self._time)
+    def opening(self) -> Iterator[bytes]:
+        header = self.source.header
+        yield self._line(("session_meta", self._meta()), header.uuid, self.time)
         settings = header_settings(header.body)
         self._take_model(settings.get("model"))
         self._take_effort(settings.get("thinkingLevel"))
         for line in self._context((None, None)):
-            yield self._line(line, header.uuid, self._time)
-        for branch in self._branches:
-            yield from self._branch(branch)
-        yield from self._at_leaf()
+            yield self._line(line, header.uuid, self.time)
 
-    def _at_leaf(self) -> Iterator[bytes]:
-        """The end of the last turn, so that the leaf is the entry below which a new one belongs."""
-        leaf = self._source.tree.uuids[self._source.leaf]
-        if self._turn is None and self._place != leaf:
+    def ending(self) -> Iterator[bytes]:
+        leaf = self.source.tree.uuids[self.source.leaf]
+        if self._turn is None and self.place != leaf:
             begun = {"type": "task_started", "turn_id": self._next_turn()}
             yield self._line(
-                ("event_msg", {**begun, "model_context_window": None}), leaf, self._time
+                ("event_msg", {**begun, "model_context_window": None}), leaf, self.time
             )
         yield from self._ended(leaf)
-
-    def _note_losses(self) -> None:
-        note_losses(self._source, "Codex")
-        at, header = self._source.header.uuid, self._source.header
-        if "system" in header_settings(header.body) and not self._is_codex:
-            self._losses.at(at, writing.LOSS_OF_SYSTEM.format("Codex"))
-        if self._source.name is not None:
-            self._losses.at(at, "the name is left out: Codex keeps names in a file of its own")
 
     def _meta(self) -> dict[str, Any]:
         facts = self._facts
         meta: dict[str, Any] = {
             "id": self.session_id,
-            "timestamp": self._time,
-            "cwd": writing.text_in(self._source.header.get("cwd")),
+            "timestamp": self.time,
+            "cwd": writing.text_in(self.source.header.get("cwd")),
             "originator": "sessiontree",
             "cli_version": VERSION,
             "source": "cli",
@@ -154,47 +133,36 @@ class CodexWriter:
             meta["git"] = {"branch": branch}
         return meta
 
-    def _branch(self, branch: WrittenBranch) -> Iterator[bytes]:
+    def units_of(self, branch: WrittenBranch) -> tuple[int, Iterator[_Unit]]:
         steps = branch.steps
-        common = self._log.up_to(branch.above)
+        common = self.log.up_to(branch.above)
         if branch.is_whole or common is None:
             steps = branch.steps if branch.is_whole else branch.whole()
             if common is None or self._has_merges:
                 steps = paired(list(steps))
-            common, steps = self._log.common(iter(steps), self._again)
-        for line in self._go_back(common):
-            self._source.repeated.take(len(line))
-            yield line
-        for step in steps:
-            unit = self._unit(step, b"" if branch.is_last else _key(step))
-            size = 0
-            for line in self._written((*unit.shown, *unit.counted), unit.place, unit.time):
-                size += len(line)
-                yield line
-            self._source.repeated.widen(size)
-            if not branch.is_last:
-                self._log.add([unit])
+            common, steps = self.log.common(iter(steps), self._again)
+        return common, (self._unit(step, b"" if branch.is_last else _key(step)) for step in steps)
+
+    def lines_of(self, unit: _Unit) -> Iterator[bytes]:
+        return self._written((*unit.shown, *unit.counted), unit.place, unit.time)
 
     def _again(self, unit: _Unit, step: Step) -> _Unit | None:
         """A unit of the log as it is where a step is the same; None where the step is another."""
         if unit.key != _key(step):
             return None
-        depth = self._branches.depths[step.row]
+        depth = self.branches.depths[step.row]
         if depth == unit.depth:
             return unit
-        return unit._replace(depth=depth, place=self._source.tree.uuids[step.row])
+        return unit._replace(depth=depth, place=self.source.tree.uuids[step.row])
 
-    def _go_back(self, count: int) -> Iterator[bytes]:
-        """Take back all but the first units of the log."""
-        units = self._log.units
-        if count == len(units):
-            return
+    def go_back(self, count: int) -> Iterator[bytes]:
+        units = self.log.units
         last = units[count - 1] if count else None
-        place = self._source.header.uuid if last is None else last.place
-        time = self._time if last is None else last.time
+        place = self.source.header.uuid if last is None else last.place
+        time = self.time if last is None else last.time
         start = self._start_of_turn(count)
         shown = self._shown_between(start or 0, count)
-        removed = self._log.cut(count)
+        removed = self.log.cut(count)
         if start is None:
             line = _compacted("", _in_force(shown))
             yield from self._written([line], place, time)
@@ -212,7 +180,7 @@ class CodexWriter:
 
     def _start_of_turn(self, count: int) -> int | None:
         """The last unit, not after `count`, that begins with a turn; None if there is none."""
-        units = self._log.units
+        units = self.log.units
         if any(unit.is_compaction for unit in units[count:]):
             return None
         start = units[count].turn
@@ -220,7 +188,7 @@ class CodexWriter:
 
     def _shown_between(self, start: int, count: int) -> list[_Unit]:
         """The units of a range of the log that have lines; the others cost no step."""
-        units = self._log.units
+        units = self.log.units
         found: list[_Unit] = []
         at = units[count].shown_above
         while at is not None and at >= start:
@@ -230,7 +198,7 @@ class CodexWriter:
 
     def _shown_above(self) -> int | None:
         """The place of the last unit of the log that has lines."""
-        units = self._log.units
+        units = self.log.units
         if not units:
             return None
         return len(units) - 1 if units[-1].shown else units[-1].shown_above
@@ -243,12 +211,12 @@ class CodexWriter:
         if items and is_turn(items[0]):
             last = None if above is None else above.last
             if last is None or is_turn(last) or last.get("role") not in ("user", "developer"):
-                return len(self._log.units)
+                return len(self.log.units)
         return None if above is None else above.turn
 
     def _unit(self, step: Step, key: bytes) -> _Unit:
-        self._losses.uuid = step.entry.uuid
-        self._time = step.entry.timestamp or self._time
+        self.losses.uuid = step.entry.uuid
+        self.time = step.entry.timestamp or self.time
         before = self._settings
         items: list[Item] = []
         shown: list[Line] = []
@@ -268,10 +236,10 @@ class CodexWriter:
             self._take_model(model_of(step.message))
             shown = [*self._context(before), *shown]
             counted = self._usage_of_answer(step.message)
-        place = self._source.tree.uuids[step.row]
-        depth = self._branches.depths[step.row]
-        made = depth, key, place, self._time, items, shown, counted, self._settings
-        above = self._log.units[-1] if self._log.units else None
+        place = self.source.tree.uuids[step.row]
+        depth = self.branches.depths[step.row]
+        made = depth, key, place, self.time, items, shown, counted, self._settings
+        above = self.log.units[-1] if self.log.units else None
         is_compaction = isinstance(step, WrittenCompaction)
         turn = None if is_compaction else self._turn_at(items, above)
         last = items[-1] if items else above and above.last
@@ -310,7 +278,7 @@ class CodexWriter:
         if self._is_codex or is_openai:
             self._settings = (id, self._settings[1])
         else:
-            self._losses.add(f"the model {one_line(id, 60)} is left out: Codex uses its own")
+            self.losses.add(f"the model {one_line(id, 60)} is left out: Codex uses its own")
 
     def _take_effort(self, level: Any) -> None:
         if not isinstance(level, str):
@@ -318,14 +286,14 @@ class CodexWriter:
         if level in _EFFORTS:
             self._settings = (self._settings[0], level)
         else:
-            self._losses.add(f"the thinking level {one_line(level, 20)!r} is left out")
+            self.losses.add(f"the thinking level {one_line(level, 20)!r} is left out")
 
     def _context(self, before: Settings) -> list[Line]:
         """The line of the settings in force, if they are not those before."""
         model, effort = self._settings
         if model is None or self._settings == before:
             return []
-        cwd = writing.text_in(self._source.header.get("cwd"))
+        cwd = writing.text_in(self.source.header.get("cwd"))
         safe = {"approval_policy": "on-request", "sandbox_policy": {"type": "read-only"}}
         more = {} if effort is None else {"effort": effort}
         return [("turn_context", {"cwd": cwd, **safe, "model": model, **more, "summary": "auto"})]
@@ -336,17 +304,17 @@ class CodexWriter:
         if not isinstance(reported, Mapping) or message.get("role") != "assistant":
             return []
         if isinstance(id, str):
-            if id in self._counted:
+            if id in self.counted:
                 return []
-            self._counted.add(id)
+            self.counted.add(id)
         return self._usage(reported)
 
     def _usage(self, reported: Any) -> list[Line]:
         used = usage_of(reported)
         if used.cost:
-            self._losses.add("a reported cost is left out")
+            self.losses.add("a reported cost is left out")
         if used.cache_write:
-            self._losses.add("tokens written to a cache are counted as input")
+            self.losses.add("tokens written to a cache are counted as input")
         self._total += used
         info = {"total_token_usage": _tokens(self._total), "last_token_usage": _tokens(used)}
         return [("event_msg", {"type": "token_count", "info": info, "rate_limits": None})]
@@ -367,7 +335,7 @@ class CodexWriter:
 
     def _next_turn(self) -> str:
         self._turns += 1
-        self._turn = self._source.derived_uuid(self.session_id, self._turns)
+        self._turn = self.source.derived_uuid(self.session_id, self._turns)
         return self._turn
 
     def _ended(self, place: str) -> Iterator[bytes]:
@@ -375,18 +343,18 @@ class CodexWriter:
         if self._turn is not None:
             ended = {"type": "task_complete", "turn_id": self._turn, "last_agent_message": None}
             self._turn = None
-            yield self._line(("event_msg", ended), place, self._time)
+            yield self._line(("event_msg", ended), place, self.time)
 
     def _line(self, line: Line, place: str, time: str) -> bytes:
         """A line; `place` is the entry below which its continuation belongs."""
         kind, payload = line
-        self._place = place
+        self.place = place
         try:
             origin = origin_at(place, {"type": kind, "payload": payload})
             fields = {"timestamp": time, "type": kind, "payload": payload, **origin}
             return writing.json_of(fields) + b"\n"
         except RecursionError:
-            self._losses.add("an entry that is nested too deeply for JSON is left out")
+            self.losses.add("an entry that is nested too deeply for JSON is left out")
             return b""
 
 

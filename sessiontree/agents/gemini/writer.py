@@ -26,13 +26,10 @@ import msgspec
 from sessiontree.agents import writing
 from sessiontree.agents.gemini.messages import SNAPSHOT, is_ignored
 from sessiontree.agents.writing import (
-    Branches,
     Step,
-    WriterLog,
     WrittenBranch,
     WrittenCompaction,
     WrittenMessage,
-    note_losses,
 )
 from sessiontree.context.pairing import Pairing
 from sessiontree.context.providers import reading
@@ -89,95 +86,74 @@ class _ChatUnit(msgspec.Struct, eq=False):
         return "$set" in self.line
 
 
-class GeminiWriter:
+class GeminiWriter(writing.LogWriter[_ChatUnit]):
+    program = "Gemini CLI"
+    document = "chat"
+
     def __init__(self, source: writing.SessionSource) -> None:
-        self._source = source
-        self._losses = source.losses
-        self.session_id = writing.session_uuid(source)
-        self._time = source.header.timestamp or writing.LONG_AGO
-        self._place = source.header.uuid  # of the last line
+        super().__init__(source)
         self._digest = b""  # of the message that is taken apart
-        self._reading = MessageReader(self._losses, None)
-        self._branches = Branches(source)
-        self._log: WriterLog[_ChatUnit] = WriterLog()
+        self._reading = MessageReader(self.losses, None)
         self._units: list[_ChatUnit] = []  # those that are made together
         self._callers: dict[str, _ChatUnit] = {}
         self._ids = _Ids(source)
-        self._counted: set[str] = set()
-        note_losses(source, "Gemini CLI")
         for row in source.tree.rows_of_type(*_LOST_NOTES):
-            self._losses.at(source.tree.uuids[row], _LOST_NOTES[source.tree.type_of(row)])
+            self.losses.at(source.tree.uuids[row], _LOST_NOTES[source.tree.type_of(row)])
         if "system" in header_settings(source.header.body):
-            self._losses.at(source.header.uuid, writing.LOSS_OF_SYSTEM.format("Gemini CLI"))
-        if not writing.has_context(source):
-            raise writing.no_message(source, "chat")
+            self.losses.at(source.header.uuid, writing.LOSS_OF_SYSTEM.format(self.program))
 
     @property
     def default_name(self) -> str:
-        at = re.sub(r"[^0-9T]", "-", (self._source.header.timestamp or writing.LONG_AGO)[:16])
+        at = re.sub(r"[^0-9T]", "-", (self.source.header.timestamp or writing.LONG_AGO)[:16])
         return f"session-{at}-{self.session_id[:8]}.jsonl"
 
-    def beside(self, name: str) -> list[writing.SideFile]:
-        return []
-
-    def blocks(self) -> Iterator[bytes]:
-        """The lines of the file, each with its LF."""
-        header = self._source.header
+    def opening(self) -> Iterator[bytes]:
+        header = self.source.header
         cwd = writing.text_in(header.get("cwd"))
-        name = {} if self._source.name is None else {"summary": self._source.name}
-        last = self._source.opened or self._source.stored(self._source.leaf).timestamp
+        name = {} if self.source.name is None else {"summary": self.source.name}
+        last = self.source.opened or self.source.stored(self.source.leaf).timestamp
         opening = {
             "sessionId": self.session_id,
             "projectHash": hashlib.sha256(cwd.encode("utf-8", "replace")).hexdigest(),
-            "startTime": self._time,
-            "lastUpdated": last or self._time,
+            "startTime": self.time,
+            "lastUpdated": last or self.time,
             "kind": "main",
             **name,
             **({"directories": [cwd]} if cwd else {}),
         }
         yield self._line(opening, header.uuid)
-        for branch in self._branches:
-            yield from self._branch(branch)
-        leaf = self._source.tree.uuids[self._source.leaf]
-        if self._place != leaf:  # it is the entry below which a new one belongs
-            note = {"id": self._source.derived_uuid(leaf, -1), "timestamp": self._time}
+
+    def ending(self) -> Iterator[bytes]:
+        leaf = self.source.tree.uuids[self.source.leaf]
+        if self.place != leaf:  # it is the entry below which a new one belongs
+            note = {"id": self.source.derived_uuid(leaf, -1), "timestamp": self.time}
             yield self._line({**note, "type": "info", "content": ""}, leaf)
 
-    def _branch(self, branch: WrittenBranch) -> Iterator[bytes]:
-        common = self._log.up_to(branch.above)
+    def units_of(self, branch: WrittenBranch) -> tuple[int, Iterator[_ChatUnit]]:
+        common = self.log.up_to(branch.above)
         steps = iter(branch.steps)
         opening = list(_up_to_said(steps))
         if common is None or branch.is_whole or self._cuts(common, branch, opening):
             self._ids.keep(())
             whole = chain(opening, steps) if branch.is_whole else branch.whole()
-            common, new = self._log.common(self._made(whole), _again)
-        else:
-            self._give_back(common)
-            new = self._made(chain(opening, steps))
-        for line in self._go_back(common):
-            self._source.repeated.take(len(line))
-            yield line
-        for unit in new:
-            line = self._line(unit.line, unit.place)
-            self._source.repeated.widen(len(line))
-            yield line
-            if not branch.is_last:
-                self._log.add([unit])
+            return self.log.common(self._made(whole), _again)
+        self._give_back(common)
+        return common, self._made(chain(opening, steps))
+
+    def lines_of(self, unit: _ChatUnit) -> Iterable[bytes]:
+        return (self._line(unit.line, unit.place),)
 
     def _cuts(self, count: int, branch: WrittenBranch, opening: list[Step]) -> bool:
         """Whether a branch goes on inside of a message of the chat."""
-        units = self._log.units
+        units = self.log.units
         if count < len(units) and units[count].top <= branch.above:
             return True
         return _goes_on(units[count - 1] if count else None, opening)
 
-    def _go_back(self, count: int) -> Iterator[bytes]:
-        """Take back all but the first messages of the log."""
-        units = self._log.units
-        if count == len(units):
-            return
-        place = units[count - 1].place if count else self._source.header.uuid
-        removed = self._log.cut(count)
+    def go_back(self, count: int) -> Iterator[bytes]:
+        units = self.log.units
+        place = units[count - 1].place if count else self.source.header.uuid
+        removed = self.log.cut(count)
         if any(unit.is_compaction for unit in removed):
             yield self._line({"$set": {"messages": _in_force(units)}}, place)
         else:
@@ -185,7 +161,7 @@ class GeminiWriter:
 
     def _give_back(self, count: int) -> None:
         """Make the ids free that are no longer in force behind the first units of the log."""
-        units = self._log.units
+        units = self.log.units
         after = units[count:]
         if any(unit.is_compaction for unit in after):
             self._ids.keep(message["id"] for message in _in_force(units[:count]))
@@ -223,7 +199,7 @@ class GeminiWriter:
                 pairing.take(said.message, (said, is_kept))
         messages, sources, warnings = pairing.result()
         for warning in warnings:
-            self._losses.at("", warning)  # the pairing names no entry
+            self.losses.at("", warning)  # the pairing names no entry
         waiting = deque(zip(messages, sources, strict=True))
         del pairing, messages, sources
         run.clear()  # so that each message goes when its unit is made
@@ -244,21 +220,21 @@ class GeminiWriter:
 
     def _compaction(self, compaction: WrittenCompaction, kept: list[_ChatUnit]) -> _ChatUnit:
         sent = [unit.line for unit in kept]
-        depth = self._branches.depths[compaction.row]
+        depth = self.branches.depths[compaction.row]
         digest = blake2b(compaction.entry.uuid.encode("utf-8", "surrogatepass"), digest_size=16)
         for unit in kept:
             digest.update(unit.key)
-        place = self._source.tree.uuids[compaction.row]
+        place = self.source.tree.uuids[compaction.row]
         return _ChatUnit(depth, depth, digest.digest(), place, {"$set": {"messages": sent}}, sent)
 
     def _message(self, message: Message, said: WrittenMessage) -> None:
         self._digest = _digest(message, said)
-        self._losses.uuid = said.entry.uuid
-        self._time = said.entry.timestamp or self._time
+        self.losses.uuid = said.entry.uuid
+        self.time = said.entry.timestamp or self.time
         if message.get("role") == "user" and _is_meta(said.entry):
-            self._losses.add("a text that no user wrote counts as the user's")
+            self.losses.add("a text that no user wrote counts as the user's")
         if message.get("partial"):
-            self._losses.add("a partial message is not marked as partial")
+            self.losses.add("a partial message is not marked as partial")
         given = list(self._reading.parts_of(message))
         for side in ("user", "assistant"):
             run = [part for which, part in given if which == side]
@@ -273,18 +249,18 @@ class GeminiWriter:
 
     def _unit(self, said: WrittenMessage, fields: Line) -> _ChatUnit:
         id = self._ids.take(said.entry.uuid)
-        line = {"id": id, "timestamp": self._time, **fields}
-        depth = self._branches.depths[said.row]
-        place = self._source.tree.uuids[said.row]
+        line = {"id": id, "timestamp": self.time, **fields}
+        depth = self.branches.depths[said.row]
+        place = self.source.tree.uuids[said.row]
         unit = _ChatUnit(depth, depth, self._digest, place, line, [line])
         self._units.append(unit)
         return unit
 
     def _extend(self, unit: _ChatUnit, said: WrittenMessage) -> None:
         """Note that a unit has one more message."""
-        unit.depth = max(unit.depth, self._branches.depths[said.row])
+        unit.depth = max(unit.depth, self.branches.depths[said.row])
         unit.key = blake2b(unit.key + self._digest, digest_size=16).digest()
-        unit.place = self._source.tree.uuids[said.row]
+        unit.place = self.source.tree.uuids[said.row]
 
     def _prompt(
         self, given: Sequence[reading.Part], said: WrittenMessage, message: Message
@@ -294,7 +270,7 @@ class GeminiWriter:
             text = "".join(part.get("text", "") for part in content)
             content = [{"text": f"{SNAPSHOT}\n{text}\n</{SNAPSHOT[1:]}"}]
         elif content and is_ignored(content):
-            self._losses.add("a text that Gemini CLI would ignore has words before it")
+            self.losses.add("a text that Gemini CLI would ignore has words before it")
             content.insert(0, {"text": _LEAD})
         if content:
             self._unit(said, {"type": "user", "content": content})
@@ -358,18 +334,18 @@ class GeminiWriter:
         if isinstance(part, reading.Media):
             if part.data and part.media_type:
                 return {"inlineData": {"mimeType": part.media_type, "data": part.data}}
-            return {"text": self._losses.replaced(part, ": Gemini CLI needs the bytes")}
+            return {"text": self.losses.replaced(part, ": Gemini CLI needs the bytes")}
         if isinstance(part, reading.SentCall):
-            name = reading.sent_name(part, self._losses)
+            name = reading.sent_name(part, self.losses)
             called = {"id": part.id, "name": name, "args": writing.arguments_of(part)}
             return {"functionCall": called}
         if isinstance(part, reading.Thinking):
             if part.seal:
-                self._losses.add(_UNSEALED)
+                self.losses.add(_UNSEALED)
             told = part.text or part.told
             return {"text": told, "thought": True} if told else None
         if isinstance(part, reading.Hosted):
-            self._losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
+            self.losses.add(f"a block of the kind {kind_of(part.block)!r} is left out")
         return None
 
     def _tokens(self, message: Message, id: str | None) -> Line:
@@ -379,12 +355,12 @@ class GeminiWriter:
             return {}
         if id is not None:
             is_next = bool(self._units) and self._units[-1].response == id
-            if id in self._counted and not is_next:
+            if id in self.counted and not is_next:
                 return {}
-            self._counted.add(id)
+            self.counted.add(id)
         used = usage_of(reported)
         if used.cost:
-            self._losses.add("a reported cost is left out")
+            self.losses.add("a reported cost is left out")
         read = used.input + used.cache_read + used.cache_write
         tokens = {"input": read, "output": used.output, "cached": used.cache_read}
         return {"tokens": {**tokens, "thoughts": 0, "tool": 0, "total": read + used.output}}
@@ -395,15 +371,15 @@ class GeminiWriter:
             return None
         if message.get("provider") == "google" or _GOOGLE_MODEL.match(model):
             return model
-        self._losses.add(f"the model {one_line(model, 60)} is left out: Gemini CLI uses its own")
+        self.losses.add(f"the model {one_line(model, 60)} is left out: Gemini CLI uses its own")
         return None
 
     def _line(self, line: Line, place: str) -> bytes:
-        self._place = place
+        self.place = place
         try:
             return writing.json_of({**line, **origin_at(place, line)}) + b"\n"
         except RecursionError:
-            self._losses.add("an entry that is nested too deeply for JSON is left out")
+            self.losses.add("an entry that is nested too deeply for JSON is left out")
             return b""
 
 
