@@ -6,7 +6,6 @@ import os
 import signal
 import sys
 import warnings
-import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -33,7 +32,7 @@ from sessiontree.mcp.offer import CORE, OPTION, Offer
 from sessiontree.mcp.setup import AGENTS, ConfigChange, install, uninstall
 from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import shown
-from sessiontree.tui.frame import first_frame
+from sessiontree.tui.frame import first_frame, opened_in_browser
 
 if TYPE_CHECKING:
     from sessiontree.library.listing import SessionInfo
@@ -166,19 +165,9 @@ def view(places: tuple[str, ...], port: int, no_browser: bool) -> None:
         finish()
         tell("Ctrl-C ends the view")
         if not no_browser:
-            _open(address)
+            opened_in_browser(address)
 
     serve(door, looked_in, started)
-
-
-def _open(address: str) -> None:
-    """Open a browser with windows, if there is one; one in the terminal would take it over."""
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        return
-    if type(browser) is not webbrowser.GenericBrowser:
-        browser.open(address)
 
 
 TOKEN_VARIABLE: Final = "SESSIONTREE_MCP_TOKEN"

@@ -1,4 +1,6 @@
-"""The first frame, which needs no import of this package: a title on an empty screen.
+"""The terminal and the browser with windows, without an import of this package.
+
+The first frame is a title on an empty screen.
 
 Invariant: the terminal is as it was when the block ends, whatever happened in it.
 """
@@ -7,6 +9,7 @@ from __future__ import annotations
 
 import sys
 import termios
+import webbrowser
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -44,3 +47,14 @@ def write(text: str) -> None:
     """Write text to the terminal at once."""
     sys.stdout.write(text)
     sys.stdout.flush()
+
+
+def opened_in_browser(address: str) -> bool:
+    """Open an address in a browser with windows; False without one."""
+    try:
+        browser = webbrowser.get()
+    except webbrowser.Error:
+        return False
+    if type(browser) is webbrowser.GenericBrowser:  # it would take over the terminal
+        return False
+    return browser.open(address)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import webbrowser
 from importlib.util import find_spec
 from typing import Final, NamedTuple
 from urllib.parse import quote
@@ -18,6 +17,7 @@ from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import facts_of
 from sessiontree.library.root import environment
 from sessiontree.storage.place import whole_path
+from sessiontree.tui.frame import opened_in_browser
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.view import View
 
@@ -77,7 +77,7 @@ class Viewing:
                 f"sessiontree, run: {_INSTALL}"
             )
         address = f"{self._address(file)}#{quote(uuid, safe='')}"
-        return f"opened {address}" if _shown(address) else f"open {address}"
+        return f"opened {address}" if opened_in_browser(address) else f"open {address}"
 
     def _address(self, file: str) -> str:
         started, address = self._servers.get(file, (None, ""))
@@ -109,14 +109,3 @@ class Viewing:
         for server, _ in self._servers.values():
             server.communicate()
         self._servers.clear()
-
-
-def _shown(address: str) -> bool:
-    """Show an address in a browser with windows, if there is one."""
-    try:
-        browser = webbrowser.get()
-    except webbrowser.Error:
-        return False
-    if type(browser) is webbrowser.GenericBrowser:  # it would take over the terminal
-        return False
-    return browser.open(address)

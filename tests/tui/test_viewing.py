@@ -12,6 +12,7 @@ import pytest
 
 from sessiontree.errors import SessionTreeError
 from sessiontree.tui import leaving
+from sessiontree.tui.frame import opened_in_browser
 from sessiontree.tui.leaving import Viewing
 from tests.support.sessions import chat
 
@@ -88,4 +89,4 @@ def test_a_browser_of_the_terminal_is_not_opened(
 ) -> None:
     monkeypatch.setattr(webbrowser, "get", get)
     monkeypatch.setattr(subprocess, "Popen", pytest.fail)
-    assert not leaving._shown("http://127.0.0.1/")
+    assert not opened_in_browser("http://127.0.0.1/")

@@ -120,11 +120,6 @@ def test_a_request_gets_in_by_its_name_its_origin_its_method_and_the_token(
     assert found.headers.items() >= ALWAYS.items()
 
 
-def test_an_answer_sets_no_cookie() -> None:
-    assert "set-cookie" not in asked().headers
-    assert "set-cookie" not in asked(path="/").headers
-
-
 def test_the_token_is_the_root_of_the_routes() -> None:
     scope = asked(path="/secret/s/1").scope
     assert (scope["root_path"], scope["path"]) == ("/secret", "/secret/s/1")
