@@ -297,7 +297,7 @@ class OperationCommand(click.Command):
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         arguments = [one for one in self.params if isinstance(one, _Argument)]
-        if rows := [(str(one.metavar), one.text) for one in arguments if not _is_file(one)]:
+        if rows := [(str(one.metavar), one.text) for one in arguments if one.metavar != _FILE]:
             with formatter.section("Arguments"):
                 formatter.write_dl(rows)
         super().format_options(ctx, formatter)
@@ -307,10 +307,6 @@ class _Argument(click.Argument):
     def __init__(self, *given: Any, help: str, **settings: Any) -> None:
         super().__init__(*given, **settings)
         self.text = help  # not `help`, which new versions of click print in their own way
-
-
-def _is_file(argument: click.Argument) -> bool:
-    return str(argument.metavar).strip("[]") == _FILE
 
 
 def command(
@@ -365,7 +361,7 @@ def _needed(every: Sequence[Parameter]) -> set[str]:
 def _place(parameter: click.Parameter, own: set[str]) -> tuple[bool, bool]:
     """FILE first, then the other arguments, then the options; last those of other commands, too."""
     if isinstance(parameter, click.Argument):
-        return parameter.nargs == -1, not _is_file(parameter)
+        return parameter.nargs == -1, parameter.metavar != _FILE
     return True, str(parameter.name).removeprefix(_GIVEN) not in own
 
 
