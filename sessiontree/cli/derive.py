@@ -10,7 +10,6 @@ module of its operation.
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import shlex
 import subprocess
@@ -152,9 +151,6 @@ class CommandCall(Call):
         from sessiontree.store import path_of_ref
 
         return path_of_ref(session) or self.store.find_trashed(session, report=self.leave_out)
-
-    def whole_path(self, path: str) -> str:
-        return os.path.abspath(path)
 
     def project_file(self, path: str) -> str:
         return path
@@ -569,21 +565,6 @@ class JsonOrText(arguments.Json):
             return value
 
 
-class _Role(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
-    """The role of an entry, which programs may name themselves."""
-
-    name = "role"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        from sessiontree.library.search import check_roles  # few commands take a role
-
-        try:
-            check_roles([value])
-        except UsageError as error:
-            self.fail(str(error), param, ctx)
-        return value
-
-
 class _Program(click.ParamType):  # type: ignore[type-arg]  # generic in new versions only
     """A program that writes a summary, as a function of the entries that it summarizes."""
 
@@ -632,7 +613,6 @@ _KINDS: Final[Mapping[str, click.ParamType]] = {  # type: ignore[type-arg]
     "store": arguments.STORE,
     "time": arguments.TIME,
     "program": _Program(),
-    "role": _Role(),
     "content": arguments.Json((str, list), "give content as a string or a list of blocks"),
 }
 """How texts are read that name something."""

@@ -201,9 +201,7 @@ def _project(cwd: str | None, cap: int, screen: Screen) -> str:
     if screen.width < _VERY_WIDE:
         return cut("~" if cwd == home else os.path.basename(cwd.rstrip(os.sep)) or cwd, cap)
     path = one_line("~" + cwd[len(home) :] if f"{cwd}/".startswith(f"{home}/") else cwd, _MOST)
-    while columns_of(path) > cap:
-        path = "…" + path.lstrip("…")[1:]
-    return path
+    return cut_start(path, cap)
 
 
 def _when(one: SessionInfo, screen: Screen) -> str:

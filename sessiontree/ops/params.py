@@ -18,7 +18,6 @@ import msgspec
 from sessiontree.core.entry import MAIN, Entry
 from sessiontree.ops.budget import Budgeted, Paged
 from sessiontree.ops.field import arg, only_for_people, opt
-from sessiontree.ops.guidance import Refusal
 
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
@@ -235,20 +234,6 @@ class Call:
     def file_in_trash(self, session: str) -> str:
         """The path of the file of a session in the trash; see `Scope.file_in_trash`."""
         return self.scope.file_in_trash(session, self.warn)
-
-    def whole_path(self, path: str) -> str:
-        """A path of the user's machine, which is relative to no folder that a model knows.
-
-        Raises:
-            Refusal: it is a relative path.
-        """
-        if os.path.isabs(path):
-            return path
-        raise Refusal(
-            f"{path!r:.200} is a relative path",
-            "bad_value",
-            "Give both paths from the root on; session.list shows the directories.",
-        )
 
     def project_file(self, path: str) -> str:
         """The path of a file that agents changed; see `Scope.project_file`."""

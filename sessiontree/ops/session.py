@@ -364,7 +364,6 @@ class Search(Selected):
         opt(
             "--role",
             metavar="ROLE",
-            kind="role",
             help="Only entries of these roles: user, assistant, tool (results of tools) or prompt "
             "(what the user typed).",
         ),
@@ -1208,8 +1207,15 @@ def move_project(call: Call, given: MoveProject) -> MovedSessions:
     the store did not name after OLD stays there.
     """
     call.check_write()
-    paths = [call.whole_path(path) for path in (given.old, given.new)]
+    paths = [given.old, given.new]
+    for path in paths:
+        if not (call.is_command or os.path.isabs(path)):
+            raise Refusal(
+                f"{path!r:.200} is a relative path",
+                "bad_value",
+                "Give both paths from the root on; session.list shows the directories.",
+            )
     count = call.store.move_project(*paths)
     sessions = "1 session" if count == 1 else f"{count:,} sessions"
-    call.did("Moved {} of {} to {}", sessions, *paths)
+    call.did("Moved {} of {} to {}", sessions, *map(os.path.abspath, paths))
     return MovedSessions(moved=count)
