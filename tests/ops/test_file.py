@@ -66,6 +66,7 @@ def test_a_reason_stands_once_on_a_page(app: Path, calls: Calls) -> None:
 def test_blame_of_some_lines_and_some_sessions(app: Path, calls: Calls) -> None:
     (item,) = calls.value("file.blame", file="a.py", lines="5")["items"]
     assert (item["first"], item["last"], item["text"]) == (5, 5, "# why")
+    assert calls.value("file.blame", file="a.py:5")["items"] == [item]
     items = calls.value("file.blame", file="a.py", lines="2-4")["items"]
     assert [(one["first"], one["last"]) for one in items] == [(2, 3), (4, 4)]
     items = calls.value("file.blame", file="a.py", sessions=["first"])["items"]
@@ -159,6 +160,7 @@ def test_a_state_with_gaps_is_refused_unless_it_may_be_partial(tmp_path: Path) -
 def test_list_counts_what_a_session_did_to_files(app: Path, calls: Calls) -> None:
     (row,) = calls.value("file.list", session="second")["items"]
     assert (row["path"], row["edits"], row["failed"], row["added"]) == (str(app / "a.py"), 1, 1, 2)
+    assert calls.value("file.list")["items"] == [row]
     assert calls("file.list", session="none").kind == "session_not_found"
 
 
@@ -171,7 +173,15 @@ def test_no_file_outside_of_the_projects_is_read(app: Path, calls: Calls, name: 
     outside.write_text("a secret\n")
     (app / "link.txt").symlink_to(outside)
     (app / "up").symlink_to(app.parent)
-    for path in (str(outside), "../secret.txt", "link.txt", "up/secret.txt", "/etc/passwd", "a\0b"):
+    for path in (
+        str(outside),
+        "../secret.txt",
+        "link.txt",
+        "link.txt:1",
+        "up/secret.txt",
+        "/etc/passwd",
+        "a\0b",
+    ):
         answer = calls(name, file=path)
         assert answer.kind == "outside", path
         assert "a secret" not in str(answer.events)
