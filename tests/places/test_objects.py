@@ -1281,3 +1281,28 @@ def test_a_second_list_reads_no_head_again(monkeypatch: pytest.MonkeyPatch) -> N
     before = other.bucket.requests["get"]
     assert list(other.list()) == found[1:]
     assert 0 < other.bucket.requests["get"] - before < 29  # the first ones are kept
+
+
+def test_a_read_that_lists_anew_does_not_forget_what_was_known() -> None:
+    """While others merge what it reads, a listing lacks the newest block, which it knew."""
+
+    class Forgetful(Bucket):
+        is_late = False
+
+        def list(self, folder: str, after: str = "") -> Iterator[Stored]:
+            found = [*super().list(folder, after)]
+            yield from found[:-1] if self.is_late and folder.endswith("/log") else found
+
+    found = store()
+    _filled(found)
+    other = place_on(found, Forgetful)
+    log = other.log(NAME)
+    end = log.size()
+    writer = place_on(found).log(NAME)
+    append(writer, b"last\n")
+    assert log.size() == end + 5
+    assert isinstance(other.bucket, Forgetful)
+    other.bucket.is_late = True
+    log._generation.refresh(anew=True)
+    assert log._generation.end == end + 5
+    assert log.read(0, end + 5) == FILLED + b"last\n"

@@ -94,7 +94,7 @@ class Generation:
         self.id = id  # its name in keys
         self.folder = f"{name}/{id}"
         self.first = first
-        self.least = least
+        self.least = least  # the least bytes that it has
         self.end = len(first)  # where the known bytes end
         self.ending: Mark | None = None  # what ends it, if anything does
         self.claim = ""  # the version of the mark of an older program that is in the way
@@ -130,6 +130,7 @@ class Generation:
                 now, lost = moment(), len(self._lost)
                 with contextlib.suppress(_Stale):
                     if anew or not self._is_listed or self.holes:
+                        self.least = max(self.least, self.end)  # a listing may lack the last ones
                         self._begin(self._bucket.list(f"{self.folder}/merged"))
                     self._add(self._bucket.list(f"{self.folder}/log", self._last_key()))
                     self._looked(now)
@@ -320,14 +321,13 @@ class Generation:
         A writer that was away for long asks this after it wrote: what is removed of a generation
         that was replaced is removed from its start on.
         """
-        other = Generation(
-            self._bucket, self.folder.rpartition("/")[0], self.id, self.first, self.least
-        )
+        name, least = self.folder.rpartition("/")[0], max(self.least, offset + 1)
+        other = Generation(self._bucket, name, self.id, self.first, least)
         other.refresh()
         return other.end > offset and not other.holes
 
     def read(self, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`, fewer only at the known end.
+        """Up to `size` bytes from `offset`, fewer only at the known end, or of a removed session.
 
         Raises:
             StorageError: they cannot be read.
@@ -341,8 +341,10 @@ class Generation:
                 return self._read(offset, end)
             except _Stale:
                 self.refresh(anew=True)
-        where = f"{self._bucket.url}/{self._piece_at(offset).key}"
-        raise StorageError(f"{where} is listed, but cannot be read; try again", where)
+        where = f"{self._bucket.url}/{self.folder}"
+        raise StorageError(
+            f"{where}: objects were removed while they were read; open the session again", where
+        )
 
     def _read(self, offset: int, end: int) -> bytes:
         found = [self.first[offset:end]]

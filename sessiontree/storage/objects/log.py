@@ -178,6 +178,8 @@ class ObjectLog:
         if at and generation.read(at - 1, 1) != b"\n":
             block = b"\n" + block
             start += 1
+        if at != generation.end:  # what was there is removed
+            raise Moved
         self._place.check_server(session.name)
         now, away = moment(), since(generation.verified)
         try:
