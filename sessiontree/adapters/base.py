@@ -201,6 +201,10 @@ def _name_of(id: str) -> str:
     return f"{words or 'session'}-{digest}"
 
 
+def without(keys: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in keys.items() if key != name}
+
+
 def foreign(file: str, sdk: str) -> NotASessionError:
     """Make the error for a file that an SDK's adapter did not store."""
     return NotASessionError(

@@ -34,7 +34,15 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import GOOGLE_ADK, SessionFiles, check_sound, foreign, run_again, up
+from sessiontree.adapters.base import (
+    GOOGLE_ADK,
+    SessionFiles,
+    check_sound,
+    foreign,
+    run_again,
+    up,
+    without,
+)
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import (
@@ -114,23 +122,23 @@ def _piece(part: Json, answers: bool) -> _EventPart:
     if isinstance(part.get("text"), str):
         kind = "thinking" if part.get("thought") else "text"
         block = {"type": kind, kind: part["text"]}
-        return _EventPart(role, block, "text", _without(part, "text"))
+        return _EventPart(role, block, "text", without(part, "text"))
     call: Any = part.get("functionCall")
     answer: Any = part.get("functionResponse")
     data: Any = part.get("inlineData")
     if _is_named(call):
         named = {"id": call["id"], "name": call["name"], "arguments": call.get("args")}
-        rest = {**part, "functionCall": _without(call, "args")}
+        rest = {**part, "functionCall": without(call, "args")}
         moved = "args" if "args" in call else None
         return _EventPart("assistant", {"type": "toolCall", **named}, moved, rest)
     if _is_named(answer) and "response" in answer:
-        rest = {**part, "functionResponse": _without(answer, "response")}
+        rest = {**part, "functionResponse": without(answer, "response")}
         return _EventPart("toolResult", _json(answer["response"]), "response", rest)
     if isinstance(data, dict) and isinstance(data.get("data"), str):
         type = str(data.get("mimeType"))
         source = {"type": "base64", "media_type": type, "data": data["data"].translate(_URL_SAFE)}
         block = {"type": "image" if type.startswith("image/") else "document", "source": source}
-        return _EventPart(role, block, "data", {**part, "inlineData": _without(data, "data")})
+        return _EventPart(role, block, "data", {**part, "inlineData": without(data, "data")})
     return _EventPart(role, _json(part), "part", {})
 
 
@@ -175,10 +183,6 @@ def _is_named(value: Any) -> bool:
 
 def _json(value: Any) -> Json:
     return {"type": "text", "text": json.dumps(value, ensure_ascii=False, separators=(",", ":"))}
-
-
-def _without(keys: Json, name: str) -> Json:
-    return {key: value for key, value in keys.items() if key != name}
 
 
 try:

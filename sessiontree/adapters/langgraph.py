@@ -16,14 +16,23 @@ from __future__ import annotations
 
 import builtins
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Container,
+    Coroutine,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import ExitStack, contextmanager, suppress
 from copy import deepcopy
 from dataclasses import dataclass, field
-from functools import partial
+from functools import partial, wraps
 from itertools import islice, takewhile
 from threading import Lock
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Concatenate, Final, NamedTuple, ParamSpec, TypeVar, cast
 
 from anyio.to_thread import run_sync
 
@@ -64,6 +73,20 @@ _ATOMS: Final = (str, int, float, bool, bytes, type(None))
 Json = dict[str, Any]
 K = TypeVar("K")
 V = TypeVar("V")
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _awaited(
+    method: Callable[Concatenate[SessionTreeSaver, P], T],
+) -> Callable[Concatenate[SessionTreeSaver, P], Coroutine[Any, Any, T]]:
+    """Derive the method that awaits another one, in a thread."""
+
+    @wraps(method)
+    async def call(self: SessionTreeSaver, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await run_sync(partial(method, self, *args, **kwargs))
+
+    return call
 
 
 class SessionTreeSaver(BaseCheckpointSaver[int]):
@@ -277,9 +300,14 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
 
     # The same, awaited
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """See `get_tuple`."""
-        return await run_sync(self.get_tuple, config)
+    aget_tuple = _awaited(get_tuple)
+    aput = _awaited(put)
+    aput_writes = _awaited(put_writes)
+    aget_delta_channel_history = _awaited(get_delta_channel_history)
+    adelete_thread = _awaited(delete_thread)
+    adelete_for_runs = _awaited(delete_for_runs)
+    acopy_thread = _awaited(copy_thread)
+    aprune = _awaited(prune)
 
     async def alist(
         self,
@@ -293,49 +321,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         found = self.list(config, filter=filter, before=before, limit=limit)
         while (each := await run_sync(next, found, None)) is not None:
             yield each
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """See `put`."""
-        return await run_sync(self.put, config, checkpoint, metadata, new_versions)
-
-    async def aput_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> None:
-        """See `put_writes`."""
-        await run_sync(self.put_writes, config, writes, task_id, task_path)
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """See `get_delta_channel_history`."""
-        ask = partial(self.get_delta_channel_history, config=config, channels=channels)
-        return await run_sync(ask)
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """See `delete_thread`."""
-        await run_sync(self.delete_thread, thread_id)
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See `delete_for_runs`."""
-        await run_sync(self.delete_for_runs, run_ids)
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """See `copy_thread`."""
-        await run_sync(self.copy_thread, source_thread_id, target_thread_id)
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """See `prune`."""
-        await run_sync(partial(self.prune, thread_ids, strategy=strategy))
 
     # Below
 

@@ -36,7 +36,7 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import PYDANTIC_AI, SessionFiles, check_sound, run_again, up
+from sessiontree.adapters.base import PYDANTIC_AI, SessionFiles, check_sound, run_again, up, without
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
@@ -130,10 +130,10 @@ def _asked(part: Json) -> _ModelPart:
     if kind == "user-prompt" and isinstance(content, list):
         pieces = [_item(item) for item in content]
         items = [[piece.moved, piece.rest] for piece in pieces]
-        kept = {"part": _without(part, "content"), "items": items}
+        kept = {"part": without(part, "content"), "items": items}
         return _ModelPart(role, [piece.block for piece in pieces], kept)
     if isinstance(content, str):
-        return _part(role, _MessagePiece(_text(content), "content", _without(part, "content")))
+        return _part(role, _MessagePiece(_text(content), "content", without(part, "content")))
     shown = f"[{kind}]" if content is None else json_text(content)
     return _part(role, _MessagePiece(_text(shown), None, part))
 
@@ -142,16 +142,16 @@ def _answered(part: Json) -> _ModelPart:
     kind, content = part["part_kind"], part.get("content")
     if kind == "text" and isinstance(content, str):
         return _part(
-            "assistant", _MessagePiece(_text(content), "content", _without(part, "content"))
+            "assistant", _MessagePiece(_text(content), "content", without(part, "content"))
         )
     if kind == "thinking" and isinstance(content, str):
         block = {"type": "thinking", "thinking": content}
-        return _part("assistant", _MessagePiece(block, "content", _without(part, "content")))
+        return _part("assistant", _MessagePiece(block, "content", without(part, "content")))
     if kind in _CALLS and isinstance(part.get("tool_call_id"), str):
         named = {"id": part["tool_call_id"], "name": part.get("tool_name")}
         call = {"type": "toolCall", **named, "arguments": part.get("args")}
         moved = "args" if "args" in part else None
-        return _part("assistant", _MessagePiece(call, moved, _without(part, "args")))
+        return _part("assistant", _MessagePiece(call, moved, without(part, "args")))
     return _part("assistant", _MessagePiece({"type": kind}, None, part))
 
 
@@ -170,7 +170,7 @@ def _item(item: Any) -> _MessagePiece:
         type = item.get("media_type")
         named = "image" if str(type).startswith("image/") else "document"
         block: Json = {"type": named, "source": _base64(type, data)}
-        return _MessagePiece(block, "data", _without(item, "data"))
+        return _MessagePiece(block, "data", without(item, "data"))
     if kind == "image-url":
         shown: Json = {"type": "image", "source": {"type": "url", "url": item.get("url")}}
         return _MessagePiece(shown, None, item)
@@ -221,10 +221,6 @@ def _base64(type: Any, data: str) -> Json:
 
 def _text(text: str) -> Json:
     return {"type": "text", "text": text}
-
-
-def _without(keys: Json, name: str) -> Json:
-    return {key: value for key, value in keys.items() if key != name}
 
 
 try:

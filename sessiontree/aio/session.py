@@ -96,7 +96,17 @@ def _streamed(
     return call
 
 
-class AsyncSession:
+class _NotPlain:
+    """What is entered with `async with` alone."""
+
+    def __enter__(self) -> NoReturn:
+        raise UsageError("an AsyncSession is entered with 'async with', not with 'with'")
+
+    def __exit__(self, *error: object) -> None:
+        """Exists for the error of `__enter__`."""
+
+
+class AsyncSession(_NotPlain):
     """A session for asyncio and trio. Its methods have the names and arguments of `Session`.
 
     `open` and `create` return a session to await, or to enter with `async with`. A method that
@@ -135,12 +145,6 @@ class AsyncSession:
 
     async def __aexit__(self, *error: object) -> None:
         await self.close()
-
-    def __enter__(self) -> NoReturn:
-        raise UsageError("an AsyncSession is entered with 'async with', not with 'with'")
-
-    def __exit__(self, *error: object) -> None:
-        """Exists for the error of `__enter__`."""
 
     async def close(self) -> None:
         """Write an open batch, close the file, and release the lock. A second call does nothing."""
@@ -334,7 +338,7 @@ class AsyncSession:
     gc = _awaited(Session.gc)
 
 
-class Opening:
+class Opening(_NotPlain):
     """A session that is being opened: await it, or enter it with `async with`."""
 
     def __init__(self, open: Callable[[], Coroutine[Any, Any, AsyncSession]]) -> None:
@@ -351,12 +355,6 @@ class Opening:
     async def __aexit__(self, *error: object) -> None:
         if self._opened is not None:
             await self._opened.close()
-
-    def __enter__(self) -> NoReturn:
-        raise UsageError("an AsyncSession is entered with 'async with', not with 'with'")
-
-    def __exit__(self, *error: object) -> None:
-        """Exists for the error of `__enter__`."""
 
 
 def opening(make: Callable[[], Session]) -> Opening:
