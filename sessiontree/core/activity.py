@@ -50,7 +50,6 @@ _NOT_PATCHED: Final = ("apply_patch verification failed", "patch rejected")
 """The starts of results of Codex's `apply_patch` that failed, which have no exit code."""
 
 _GISTS: Final = ("Primary Request and Intent:", "\nSummary:\n", "\nAnalysis:\n")
-_PREAMBLE: Final = 20_000  # characters in which the gist of a summary begins
 _ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
 _SHELL: Final = re.compile("<bash-input>(.*?)</bash-input>", re.DOTALL)
 
@@ -175,7 +174,7 @@ def _text_of_result(block: Mapping[str, Any]) -> str:
 
 def gist_of(summary: str) -> str:
     """A summary of a compaction without the words that Claude Code begins each with."""
-    start = summary[:_PREAMBLE]
+    start = summary[:20_000]  # where the gist begins
     for heading in _GISTS:
         if (at := start.find(heading)) >= 0:
             return summary[at + len(heading) :].lstrip("*# \n-")

@@ -137,7 +137,6 @@ UNKNOWN_TYPE: Final = "unknown type"
 
 _MOST_TYPES: Final = 1_000
 _OTHERS: Final = "(other types)"
-_LONGEST_NAME: Final = 60
 _MOST_NAMED: Final = 10
 
 
@@ -187,7 +186,7 @@ class Notes:
         return True
 
     def _name(self, type: str) -> str:
-        name = type[:_LONGEST_NAME]
+        name = type[:60]
         return name if name in self._first or len(self._first) < _MOST_TYPES else _OTHERS
 
     def found(self) -> list[Note]:

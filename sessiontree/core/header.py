@@ -49,15 +49,12 @@ _ZSTANDARD = b"\x28\xb5\x2f\xfd"  # the first bytes of a file compressed by Zsta
 _CLAUDE_CODE_LINES = frozenset({"file-history-snapshot", "queue-operation", "summary"})
 
 
-_MAX_NAME_BYTES: Final = 255
-
-
 def is_file_name(name: object) -> bool:
     """True if a value that a file's content gave can be the name of a file in a folder."""
     if not isinstance(name, str) or name in ("", ".", ".."):
         return False
     try:
-        is_short = len(os.fsencode(name)) <= _MAX_NAME_BYTES
+        is_short = len(os.fsencode(name)) <= 255
     except UnicodeEncodeError:  # half a character
         return False
     return is_short and {"/", os.sep, "\0"}.isdisjoint(name)

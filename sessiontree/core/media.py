@@ -28,7 +28,6 @@ _SIGNATURES: Final = (
     (b"GIF89a", "image/gif"),
     (b"%PDF-", PDF),
 )
-_MOST_WRONG: Final = 0.1  # wrong sequences per byte, above which bytes are not text
 _NEVER_IN_TEXT: Final = bytes({*range(32)} - {*b"\a\b\t\n\v\f\r\x1b"})
 
 
@@ -81,7 +80,7 @@ def text_in(content: bytes) -> tuple[str, int] | None:
     except UnicodeDecodeError:
         text = content.decode(errors="replace")
     wrong = text.count("\ufffd") - content.count("\ufffd".encode())
-    return (text, wrong) if wrong <= _MOST_WRONG * len(content) else None
+    return (text, wrong) if wrong <= 0.1 * len(content) else None  # above that, bytes are not text
 
 
 _MEDIA_TYPES: Final = ("mimeType", "media_type", "mime_type")

@@ -55,8 +55,6 @@ STRUCTURE: Final = frozenset(
 # Keys whose value belongs to a program: the keys in it have no meaning here.
 OPAQUE: Final = frozenset({"arguments", "input", "data", "details"})
 BEGINNING: Final = 200  # characters of a spilled text in the line, without leading white space
-_BLANK: Final = 2000  # characters read to skip leading white space
-_DEEPEST: Final = 254  # levels of nesting that the codec writes; it refuses deeper ones
 _ID: Final = re.compile(r"^(?:id|uuid)$|(?:Id|Uuid|_id|_uuid)$")
 _MEDIA_TYPE: Final = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,63}/[a-z0-9][a-z0-9!#$&^_.+-]{0,63}")
 TEXT: Final = "text/plain"
@@ -89,7 +87,7 @@ class _Spilling:
     def _value(self, value: Any, path: Path, media_type: str, opaque: bool) -> Any:
         if isinstance(value, str):
             return self._string(value, path, media_type)
-        if len(path) > _DEEPEST:
+        if len(path) > 254:  # the codec writes no deeper
             return value
         if isinstance(value, dict):
             return self.keys(value, path, opaque)
@@ -124,7 +122,8 @@ class _Spilling:
             return text
         handle = self._store(content, media_type)
         most = min(BEGINNING, self._over // 4)  # no more UTF-8 bytes than a string that stays
-        begins = text[:_BLANK].lstrip()[:most] if media_type.startswith("text/") else ""
+        # to skip leading white space
+        begins = text[:2000].lstrip()[:most] if media_type.startswith("text/") else ""
         self.places.append([list(path), handle, begins] if begins else [list(path), handle])
         return handle
 

@@ -25,10 +25,8 @@ Lines = tuple[str, ...]
 _BEGIN: Final = "*** Begin Patch"
 _HEADING: Final = re.compile(r"\*\*\* (Add|Update|Delete) File: (.+)")
 _MOVE: Final = "*** Move to: "
-_END_OF_FILE: Final = "*** End of File"
 _RANGE: Final = re.compile(r"@@ -(\d{1,9})(?:,(\d{1,9}))? \+\d{1,9}(?:,(\d{1,9}))? @@")
 _NUMBERED: Final = re.compile(r"([ +-]) *(\d{1,9}) ?(.*)")
-_NO_NEWLINE: Final = "\\"
 MOST_FILES: Final = 1000
 """The files of one patch that are read."""
 
@@ -109,7 +107,7 @@ def hunks_of(lines: Sequence[str]) -> Iterator[Hunk]:
                 above, before, after = [], [], []
             if head := line[2:].strip():
                 above.append(head)
-        elif line.rstrip() == _END_OF_FILE:
+        elif line.rstrip() == "*** End of File":
             yield Hunk(tuple(before), tuple(after), None, tuple(above), ends=True)
             above, before, after = [], [], []
         else:
@@ -124,7 +122,7 @@ def _take(line: str, before: list[str], after: list[str]) -> None:
         before.append(rest)
     elif mark == "+":
         after.append(rest)
-    elif mark != _NO_NEWLINE:
+    elif mark != "\\":  # such as "\ No newline at end of file"
         kept = rest if mark == " " else line
         before.append(kept)
         after.append(kept)

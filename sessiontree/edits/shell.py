@@ -30,7 +30,6 @@ Effect = Literal["write", "append", "move", "delete", "patch", "change", "show"]
 LONGEST: Final = 1 << 20
 """Characters of a script that is read."""
 
-_MOST_COMMANDS: Final = 200
 _LONGEST_LINE: Final = 8192
 """Characters of a line that is taken apart; the text of a here-document is not."""
 
@@ -46,7 +45,6 @@ _PIECE: Final = re.compile(
 )
 _ESCAPED: Final = re.compile(r"""\\(["\\])""")
 
-_NOWHERE: Final = "/dev/null"
 
 _BODY: Final = "\0here-document"
 """The word that stands for a here-document."""
@@ -169,7 +167,7 @@ def _commands(script: str) -> Iterator[_ShellCommand]:
             if _ends_reading(command):
                 return
             count += 1
-            if count > _MOST_COMMANDS:
+            if count > 200:
                 return
             yield command
 
@@ -273,7 +271,7 @@ def _command(tokens: Sequence[str], bodies: Iterator[str], is_certain: bool) -> 
             here = next(bodies, None)
         else:
             words.append(token)
-    return _ShellCommand(words, into if into != _NOWHERE else None, appends, here, is_certain)
+    return _ShellCommand(words, into if into != "/dev/null" else None, appends, here, is_certain)
 
 
 def _effects_of(command: _ShellCommand) -> Iterator[ShellEffect]:

@@ -93,14 +93,13 @@ def has_key_lines(match: re.Match[str]) -> bool:
 _KEY_END: Final = re.compile(r"-{5}END [A-Z0-9 ]{0,40}PRIVATE KEY")
 _KEY_REST: Final = re.compile(r"[A-Za-z0-9+/=\s\\\"'`,>|#→]*+")  # read backwards
 _KEY_LINE: Final = re.compile(r"[A-Za-z0-9+/]{40}|(?<![A-Za-z0-9+/])[A-Za-z0-9+/]{16,}={0,2}\s*$")
-_LONGEST_KEY: Final = 16_000  # characters before the end of a key in which its lines are looked for
 
 
 def keys_without_start(text: str) -> Iterator[tuple[int, int]]:
     """Private keys whose first lines are cut off: what is before their last line."""
     at = 0
     for mark in _KEY_END.finditer(text):
-        start = max(at, mark.start() - _LONGEST_KEY)
+        start = max(at, mark.start() - 16_000)
         at = mark.end()
         rest = _KEY_REST.match(text[start : mark.start()][::-1])
         if rest is None:
@@ -271,7 +270,6 @@ _FED: Final = compiled(
     r"(?:<QUOTE>)?[ \t]{0,8}(?:<<<|<[ \t]?<\((?:echo|printf))[ \t]{0,8}(?:<QUOTE>)?"
     r"(?P<bare>[^\s\"'`$()]{4,256})"
 )
-_MOST_ARGUMENTS: Final = 24
 
 
 class _CommandArgument(NamedTuple):
@@ -287,7 +285,7 @@ class _CommandArgument(NamedTuple):
 def _arguments(text: str, start: int) -> Iterator[_CommandArgument]:
     """The arguments of a command from a place on, without the names of options and settings."""
     option = before = ""
-    for _ in range(_MOST_ARGUMENTS):
+    for _ in range(24):
         found = _ARGUMENT.match(text, start)
         if found is None:
             return
@@ -370,13 +368,12 @@ _IS_SAID: Final = compiled(r"[ \t]{1,4}<IS>(?![\w-])")
 
 
 _COOKIE_NAMED: Final = re.compile("(?i:session|sid)")
-_NEAR_COOKIE: Final = 80  # characters before a name in which it is said to be a cookie's
 
 
 def is_of_other(match: re.Match[str]) -> bool:
     """True if the value of a name that may also be of something else is a secret."""
     if _COOKIE_NAMED.fullmatch(match["name"] or match["named"]):
-        before = _before(match, _NEAR_COOKIE).lower()
+        before = _before(match, 80).lower()
         if "cookie" not in before and not before.endswith("connect."):
             return False
     if match["named"] is None:
@@ -392,7 +389,6 @@ def is_of_other(match: re.Match[str]) -> bool:
 
 
 _NAME_BEFORE: Final = re.compile(r"(?:(?<=\\[nrt])|(?<![\w.\\-]))[\w.-]*[ ]?$")
-_LONGEST_NAME: Final = 48  # characters of a name before its last word
 _NEAR_KEY: Final = 160  # characters around a plain `key` in which a service is looked for
 _OF_URN: Final = re.compile(r"(?<!\w)(?:arn|urn):[^\s\"']*$")
 _TEST: Final = re.compile(r"(?i:test)\w*|[A-Za-z]\w*[.:/_-][\w.:/-]*")  # the name of one
@@ -404,7 +400,7 @@ def _name_of(match: re.Match[str]) -> str:
     if name[:3].lower() != "key":
         return name
     start = match.start("name")
-    before = _NAME_BEFORE.search(match.string[max(start - _LONGEST_NAME, 0) : start])
+    before = _NAME_BEFORE.search(match.string[max(start - 48, 0) : start])
     return name if before is None else before[0] + name
 
 
@@ -465,7 +461,6 @@ _BEFORE_SETTING: Final = re.compile(
 _BEFORE_PAIR: Final = re.compile(r"(?:^|[\s\"'])\w{1,40}=[^\s=,;()]{1,80}[ \t]{1,4}\w{0,40}$")
 _AFTER_SETTING: Final = re.compile(r"[ \t]{0,8}(?:$|[\r\n;]|\\[nr]|#)")
 _SECTION: Final = re.compile(r"(?:^|\n)\[[\w .:-]{1,64}\][ \t]{0,8}\r?\n")
-_NEAR: Final = 600  # characters before a setting in which its section is looked for
 _CODE: Final = re.compile(r"[a-z]+(?:[A-Z][a-z]*)+|(?i:.*(?:pass|secret|token|cred|hash|key).*)")
 
 
@@ -485,7 +480,7 @@ def _is_a_setting(match: re.Match[str]) -> bool:
     if _CODE.fullmatch(value):
         return False
     if " = " in sign:
-        near = string[max(match.start() - _NEAR, 0) : match.start()]
+        near = string[max(match.start() - 600, 0) : match.start()]
         return _SECTION.search(near) is not None
     return True
 

@@ -207,15 +207,12 @@ _OPENING: Final = re.compile(  # of an object or list
 _DEEPEST_TEXT: Final = 8  # the depth to which JSON text within JSON text is parsed
 _MOST_KEYS: Final = 10_000
 _SEALS: Final = frozenset(SEALS)
-_LONGEST_PLAIN: Final = 256  # characters of a text that may come many times, such as a name
 _UUID: Final = re.compile("[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _OF_BYTES: Final = frozenset({"data", "base64"})  # keys whose strings may be images
 _OF_TREE: Final = frozenset({"uuid", "parentUuid"})
 _OPEN_NAMES: Final = frozenset({"nonce", "cspNonce", "kid", "etag"})  # of random public values
 _LONGEST_OPEN: Final = 64
-_SHORT: Final = 15  # characters; the words in which formats are looked for have more
 _SHORTEST_LONG: Final = 20_000  # characters of a text whose search takes milliseconds
-_MOST_LONG: Final = 4  # long texts: those of an entry, which a title and a search may take again
 _NAMES: Final = ("name", "key", "Name", "Key")  # of what has its value beside it
 _WITHIN: Final = frozenset(
     {"key", "value", "Value", "default", "result"}
@@ -223,9 +220,7 @@ _WITHIN: Final = frozenset(
 _OF_DIGITS: Final = ("pass", "pwd", "otp", "totp", "pin")  # names of secrets of digits alone
 _LISTS: Final = ("keys", "passwords", "passphrases", "cookies")  # how names of lists of secrets end
 _PASSWORD: Final = "password"
-_LONGEST_NAME: Final = 40  # characters of the name of a service beside its key
 _RANDOM_PASSWORD: Final = "random_password"  # Terraform's, with the password as its result
-_VALUES: Final = ("value", "Value")
 _LONGEST_COMMAND: Final = 20_000  # characters of a list of strings that is read as a command
 _STYLES: Final[tuple[dict[str, Any], ...]] = (
     {"separators": (",", ":")},
@@ -258,7 +253,7 @@ class Redaction:
         self._is_own = not {id(rule) for rule in self._given} <= {id(rule) for rule in RULES}
         self._homes: set[str] = set()
         self._plain_texts: set[str] = set()  # short texts in which no rule finds a secret
-        self._plain_long: deque[str] = deque(maxlen=_MOST_LONG)  # the last such long texts
+        self._plain_long: deque[str] = deque(maxlen=4)  # the last such long texts
         self._rules = self._given
         self.know_homes(homes)
         self._masks: dict[tuple[str, str], str] = {}
@@ -447,7 +442,7 @@ class Redaction:
         found = [*self._found(text, self._all), *self._found_behind(text)]
         if not found and is_long:
             self._plain_long.append(text)
-        elif not found and len(text) <= _LONGEST_PLAIN:
+        elif not found and len(text) <= 256:  # such as a name, which may come many times
             if len(self._plain_texts) >= _MOST_KEYS:
                 self._plain_texts.clear()
             self._plain_texts.add(text)
@@ -594,7 +589,8 @@ def _is_short_word(text: str) -> bool:
 
     It is too short for a format, and the other rules need a sign, such as a colon or a space.
     """
-    return len(text) <= _SHORT and text.isalnum() and text.isascii()
+    # the words in which formats are looked for have more
+    return len(text) <= 15 and text.isalnum() and text.isascii()
 
 
 def _written(value: Any, style: dict[str, Any], text: str) -> str:
@@ -638,7 +634,7 @@ def _marks(holder: Any, key: Any, above: str) -> str | None:
         return _PASSWORD if above == _RANDOM_PASSWORD else key
     if key != "key":
         return _PASSWORD if holder.get("sensitive") is True else above or key
-    beside = (word for word in holder.values() if type(word) is str and len(word) <= _LONGEST_NAME)
+    beside = (word for word in holder.values() if type(word) is str and len(word) <= 40)
     is_of_service = any(VENDOR.search(word) for word in (above, *beside, *holder))
     return "api_key" if is_of_service else key
 
@@ -741,7 +737,7 @@ class _MaskingPass:
         if "value" not in keys and "Value" not in keys:
             return keys
         name = next((keys[key] for key in _NAMES if isinstance(keys.get(key), str)), None)
-        value = next((key for key in _VALUES if isinstance(keys.get(key), str)), None)
+        value = next((key for key in ("value", "Value") if isinstance(keys.get(key), str)), None)
         if name is None or value is None:
             return keys
         masked = self._redaction.assigned(name, keys[value], self._entry)

@@ -174,7 +174,6 @@ def spelled(text: str) -> bytes:
     return text.encode("utf-8", "surrogatepass")
 
 
-_LONG: Final = 512  # characters of a match that is not searched again
 _MOST_KNOWN: Final = 1000
 _NONE: Final[frozenset[int]] = frozenset()
 
@@ -241,7 +240,7 @@ class Rule:
                 if match is not None:
                     yield match
                     rejected = start
-                    is_long = match.end() - start > _LONG  # and is not gone over again
+                    is_long = match.end() - start > 512  # and is not gone over again
                     if is_long or self.accepts is None or self.accepts(match):
                         at = match.end()
                     break
@@ -325,7 +324,6 @@ def lowered(text: str) -> Lowered:
 
 _FILLER: Final = frozenset("x0-_./+=")
 _FILLED: Final = 12  # last characters of a value that are not all filler
-_SAMPLE: Final = 200  # characters of a value that are looked at
 
 
 def is_varied(value: str, least: int = 1) -> bool:
@@ -340,7 +338,7 @@ def looks_random(value: str, *, least: float = 0.25) -> bool:
     Of the neighbours in a random value, two fifths to two thirds differ in class (lower case,
     upper case, digit); in names, a tenth to a quarter. Without a digit it must be clearer.
     """
-    sample = value[:_SAMPLE]
+    sample = value[:200]
     if sample.isascii():
         classes = sample.translate(_CLASSES)
     else:

@@ -33,7 +33,6 @@ _NAME: Final = re.compile(
 _QUOTE: Final = re.compile(r"""\\{0,8}["'] """)
 _DECORATION: Final = " \t*`\"'\\"
 _LONGEST_HEADER: Final = 400
-_LONGEST_CELL: Final = 40  # of a header
 
 _Cell = tuple[int, int]
 
@@ -113,7 +112,7 @@ def _names(text: str, cells: list[_Cell]) -> dict[int, str]:
     """The cells of a header that name a secret, and how."""
     names: dict[int, str] = {}
     for place, (start, end) in enumerate(cells):
-        if end - start <= _LONGEST_CELL and (name := keyword_of(text[start:end])) is not None:
+        if end - start <= 40 and (name := keyword_of(text[start:end])) is not None:
             names[place] = name
     return names
 

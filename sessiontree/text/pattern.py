@@ -35,9 +35,7 @@ _REPLACEMENT: Final = "\ufffd"  # decoded for bytes that are not UTF-8; cannot b
 # Characters beyond ASCII that match an ASCII letter where case is ignored.
 _ALIKE: Final = {"i": "\u0130\u0131", "k": "\u212a", "s": "\u017f"}
 
-_WORTH_A_SEARCH: Final = 2  # bytes of a needle; a shorter one is in nearly every line
 _ESCAPED_LATIN: Final = b"\\u00"  # begins the escapes of ASCII and Latin-1: one pass finds any
-_MISSES_FOR_A_PASS: Final = 24  # other escapes in a block that cost about as much as a pass
 _FEW: Final = 4  # characters beyond ASCII that are searched for: each may cost a search
 
 
@@ -178,7 +176,7 @@ class _Needles:
         self._together = together if len(together) > 1 else ()
         self._apart = tuple(one for one in needles if one not in self._together)
         self._nexts = frozenset(one[len(_ESCAPED_LATIN)] for one in self._together)
-        self._most = _MISSES_FOR_A_PASS * (len(together) - 1)
+        self._most = 24 * (len(together) - 1)  # which cost about as much as a pass
 
     def lines(self, searched: memoryview, block: bytearray | bytes, end: int) -> dict[int, int]:
         found: dict[int, int] = {}
@@ -241,7 +239,7 @@ def _needles(text: str) -> tuple[bytes, ...] | None:
         return None
     piece = _piece(text)
     usual = "".join(_usual(c) for c in piece).encode()
-    if len(usual) < _WORTH_A_SEARCH:
+    if len(usual) < 2:  # a shorter needle is in nearly every line
         return None
     unusual = {spelling.encode() for c in piece for spelling in _unusual(c)}
     return usual, *sorted(unusual)

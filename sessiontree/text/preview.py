@@ -205,7 +205,6 @@ def speaker(entry: Entry, message: Message | None = None) -> str | None:
     return None if found is None else speaker_named(found)
 
 
-_GIVEN: Final = ("name", "label", "note", "preview")  # people gave them, to find the entry by
 _BYTES: Final = IMAGE_BLOCKS | {"base64"}  # blocks, and sources, that hold bytes and no text
 # Events of Codex that repeat the text of a message.
 _REPEATED: Final = frozenset({"user_message", "agent_message", "agent_reasoning"})
@@ -220,7 +219,7 @@ def texts(body: Mapping[str, Any]) -> Iterator[str]:
         payload = event.get("payload")
         if isinstance(payload, dict) and kind_of(payload) in _REPEATED:
             return
-    for key in _GIVEN:
+    for key in ("name", "label", "note", "preview"):  # people gave them, to find the entry by
         if isinstance(given := body.get(key), str):
             yield given
     yield from _strings(body)

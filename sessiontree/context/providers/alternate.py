@@ -27,7 +27,6 @@ from sessiontree.context.providers.values import GivenIds, RequestNotes
 from sessiontree.core.message import Message, count_of_blocks, is_partial
 from sessiontree.errors import TooMuchError
 
-_PAUSED: Final = "pause_turn"  # Anthropic goes on with an answer of this stop reason
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
 
 
@@ -118,7 +117,8 @@ def note_answer_at_end(
     if not turns or turns[-1].side != "assistant":
         return
     last = messages[-1]
-    if last.get("stopReason", last.get("stop_reason")) != _PAUSED:
+    # Anthropic goes on with such an answer
+    if last.get("stopReason", last.get("stop_reason")) != "pause_turn":
         notes.add("the request ends with an answer of the model; some models refuse that")
 
 

@@ -45,14 +45,13 @@ from sessiontree.core.media import IMAGES, PDF
 from sessiontree.core.message import Message, kind_of
 
 FAILED: Final = "The call failed:"
-_NOTHING: Final = "(no output)"
 
 
 def output_text(result: Result) -> str:
     """A result's text. A failure is said in words, because there is no key for it."""
     texts = [part.text for part in result.parts if isinstance(part, TextPart)]
     lead = [FAILED] if result.failed else []
-    return "\n".join(lead + (texts or [_NOTHING]))
+    return "\n".join(lead + (texts or ["(no output)"]))
 
 
 def arguments_of(call: SentCall) -> str:
