@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 282,
-    "lines of sessiontree": 90_929,
+    "lines of sessiontree": 90_872,
     "lines of tests": 98_776,
 }
 
