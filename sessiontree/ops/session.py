@@ -768,8 +768,7 @@ def _numbers(call: Call, given: SessionStats, found: Stats) -> Numbers:
 @SESSION.method("Count one session", answer=_numbers)
 def stats(call: Call, given: SessionStats) -> Stats:
     """Count the entries, branches, bytes, tokens and costs of one session."""
-    with call.reading(given.session) as session:
-        return session.stats()
+    return call.open(given.session).stats()
 
 
 class SessionTotals(Selected):
