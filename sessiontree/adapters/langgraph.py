@@ -84,7 +84,9 @@ def _awaited(
 
     @wraps(method)
     async def call(self: SessionTreeSaver, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await run_sync(partial(method, self, *args, **kwargs))
+        own = getattr(self, method.__name__)  # a subclass may have its own
+        result: T = await run_sync(partial(own, *args, **kwargs))
+        return result
 
     return call
 

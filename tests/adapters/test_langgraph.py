@@ -535,3 +535,13 @@ def test_eight_processes_on_one_thread_lose_nothing(tmp_path: Path) -> None:
         [write[2] for write in one.pending_writes or []] == [messages[-1]]
         for one, messages in zip(found, steps, strict=True)
     )
+
+
+def test_an_awaited_method_is_the_one_of_a_subclass(tmp_path: Path) -> None:
+    class Noting(SessionTreeSaver):
+        def delete_thread(self, thread_id: str) -> None:
+            deleted.append(thread_id)
+
+    deleted: list[str] = []
+    anyio.run(Noting(tmp_path).adelete_thread, "one")
+    assert deleted == ["one"]
