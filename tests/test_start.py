@@ -35,10 +35,10 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 88,
-    ("show", "s.jsonl"): 89,
-    ("context", "s.jsonl"): 87,
+    ("show", "s.jsonl"): 98,
+    ("context", "s.jsonl"): 95,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 88,
+    ("tree", "s.jsonl"): 96,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

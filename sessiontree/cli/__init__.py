@@ -43,13 +43,26 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
     "Look": {
         "browse": ("doors:browse", "Browse all sessions in the terminal."),
         "view": ("doors:view", "View all sessions in the browser, live."),
-        "show": ("look:show", "Show facts about a session, or one entry."),
-        "tree": ("outline:tree", "Outline the turns of all branches."),
-        "diff": ("outline:diff", "Compare what two branches did since they separated."),
-        "labels": ("outline:labels", "List the labels."),
-        "branches": ("look:branches", "List the branches."),
-        "path": ("look:path", "List the entries from the header to an entry."),
-        "context": ("look:context", "Print the messages that a model gets."),
+        "show": (
+            "look+ops.look:SESSION.show --request=ops.context:CONTEXT.request "
+            "REF=ops.node:NODE.get",
+            "Show facts about a session, or one entry.",
+        ),
+        "tree": (
+            "outline+ops.look:SESSION.outline --turn=turn --all=ops.look:TREE.render",
+            "Outline the turns of all branches.",
+        ),
+        "diff": (
+            "outline+ops.branch:BRANCH.diff",
+            "Compare what two branches did since they separated.",
+        ),
+        "labels": ("outline+ops.node:NODE.labels", "List the labels."),
+        "branches": ("look+ops.branch:BRANCH.list", "List the branches."),
+        "path": (
+            "look+ops.context:CONTEXT.get_path",
+            "List the entries from the header to an entry.",
+        ),
+        "context": ("look+ops.context:CONTEXT.get", "Print the messages that a model gets."),
         "follow": ("look:follow", "Print new entries while they are written."),
         "handle": ("look:handle", "Resolve handles and list the supported forms."),
         "stats": ("stats:SESSION.totals", "Count entries, bytes, tokens and cost."),
@@ -121,8 +134,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
 """For each command its place below this package, and its first line of help.
 
 The place is MODULE:COMMAND, or MODULE:NAMESPACE.METHOD for a command that is made of an operation;
-a module of this package that imports the namespace prints its results. Behind it, an option or an
-argument chooses another method where it is given: that of its name, or the one behind `=`.
+`PRINTER+MODULE` has a module that prints its results before it. Behind it, an option or an argument
+chooses another method where it is given: that of its name, or the one behind `=`.
 """
 
 COMMANDS: Final = {name: made for section in SECTIONS.values() for name, made in section.items()}
@@ -135,17 +148,27 @@ def made_of(name: str) -> Any:
     """What a command is made of: itself, or the methods by what chooses them; the first by ''."""
     place, *others = COMMANDS[name][0].split()
     module, _, attribute = place.partition(":")
-    room = "" if module.startswith("ops.") else "cli."
-    found = importlib.import_module(f"sessiontree.{room}{module}")
-    namespace, _, method = attribute.partition(".")
+    space, _, method = attribute.partition(".")
+    found = getattr(_module(module), space)
     if not method:
-        return getattr(found, namespace)
-    methods = {"": getattr(found, namespace).methods[method]}
+        return found
+    methods = {"": found.methods[method]}
     for other in others:
         key, _, value = other.partition("=")
-        space, _, method = (value or key.lstrip("-")).rpartition(".")
-        methods[key] = getattr(found, space or namespace).methods[method]
+        module, _, attribute = value.rpartition(":")
+        space, _, method = attribute.rpartition(".")
+        owner = getattr(_module(module), space) if module else found
+        methods[key] = owner.methods[method or key.lstrip("-")]
     return methods
+
+
+def _module(names: str) -> Any:
+    """The last of some modules with `+` between them; those before it print the results."""
+    *_, last = (
+        importlib.import_module(f"sessiontree.{'' if name.startswith('ops.') else 'cli.'}{name}")
+        for name in names.split("+")
+    )
+    return last
 
 
 class Commands(click.Group):

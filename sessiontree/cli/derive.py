@@ -43,6 +43,7 @@ from sessiontree.ops.params import Call
 
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
+    from sessiontree.handles.registry import Registry
     from sessiontree.library.places import Selection
     from sessiontree.redact.redaction import Redaction
     from sessiontree.session import Session
@@ -52,11 +53,13 @@ T = TypeVar("T")
 Made = TypeVar("Made", bound=Callable[..., Any])
 Renderer = Callable[["CommandCall", Any], None]
 
-_RENDERERS: Final[dict[type, Renderer]] = {}
+_RENDERERS: Final[dict[type | str, Renderer]] = {}
+_WITH_JSON: Final[set[type | str]] = set()
 _HINTS: Final = {
     "branch": "to copy a path into a new session file, use 'sessiontree fork FILE REF NEWFILE'",
     "export": "to copy a subtree into a new session file, use 'sessiontree export-branch FILE REF "
     "NEWFILE'; to write the transcript to a file, use '-o OUT'",
+    "resolve": "give one HANDLE, in quotation marks if it has a space or a semicolon",
 }
 """What to do instead where a command is given more words, or a path as a REF."""
 
@@ -65,11 +68,18 @@ _GIVEN: Final = "given_"
 """Before the name of each parameter, for click: no option of every command has such a name."""
 
 
-def renders(kind: type[T]) -> Callable[[Callable[[CommandCall, Any], None]], Renderer]:
-    """Print results of a type, or lists and iterators of it, with the decorated function."""
+def renders(
+    kind: type[T] | str, *, with_json: bool = False
+) -> Callable[[Callable[[CommandCall, Any], None]], Renderer]:
+    """Print results of a type, or of an operation by its name, with the decorated function.
+
+    JSON of an operation's result is printed without it, but `with_json`.
+    """
 
     def add(function: Callable[[CommandCall, Any], None]) -> Renderer:
         _RENDERERS[kind] = function
+        if with_json:
+            _WITH_JSON.add(kind)
         return function
 
     return add
@@ -86,7 +96,7 @@ class CommandCall(Call):
 
     def __init__(self, method: Method, given: msgspec.Struct, *, as_json: bool) -> None:
         self.method = method
-        self.given = given
+        self.given: Any = given
         self.as_json = as_json
         self.entry: Entry | None = None
         self.done = ""
@@ -163,6 +173,15 @@ class CommandCall(Call):
     def reaches(self, file: str) -> bool:
         return True
 
+    @property
+    def registry(self) -> Registry:
+        from sessiontree.handles.registry import Registry
+
+        return Registry.default()
+
+    def local(self, path: str) -> str:
+        return path
+
     def new_session(self, path: str, of: Session | None = None, *, or_store: bool = False) -> str:
         if of is None:
             return _outside_store(path)
@@ -228,13 +247,15 @@ class CommandCall(Call):
         """Print the result: on standard output the data, on standard error all else."""
         if self.done:
             tell(self.done + self._lane)
-        is_many = isinstance(result, list | Iterator)
-        if renderer := _RENDERERS.get(self.method.item if is_many else type(result)):
+        name = self.method.full_name
+        if name in _RENDERERS and (name in _WITH_JSON or not self.as_json):
+            _RENDERERS[name](self, result)
+        elif renderer := _RENDERERS.get(type(result)):
             renderer(self, result)
         elif self.entry is not None:
             out_json(self.entry) if self.as_json else out(self.entry.uuid)
         elif self.as_json:
-            out_json(result)
+            out_json_list(result) if isinstance(result, list | Iterator) else out_json(result)
         self._tell_notes()
 
     def print_each(self, name: str, values: Sequence[str]) -> None:
@@ -613,6 +634,7 @@ _KINDS: Final[Mapping[str, click.ParamType]] = {  # type: ignore[type-arg]
     "store": arguments.STORE,
     "time": arguments.TIME,
     "program": _Program(),
+    "text": click.STRING,
     "content": arguments.Json((str, list), "give content as a string or a list of blocks"),
 }
 """How texts are read that name something."""

@@ -1,23 +1,22 @@
-"""The commands that look at a session: show, branches, path, context, follow, blob and handle.
+"""What is printed of a session: facts, entries, branches, labels, the path, contexts, handles.
 
-The commands below `blob` and `handle`: what is stored beside a session or elsewhere.
-
-Commands that look at a session: show, branches, path, context, follow.
+`follow` and `blob` are commands of their own; the others are operations, whose results are printed
+here.
 """
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 import msgspec
 
 from sessiontree import errors
 from sessiontree.cli import arguments, output, terminal
+from sessiontree.cli.derive import CommandCall, command, renders
 from sessiontree.cli.opening import reading
 from sessiontree.cli.output import (
     describe,
@@ -28,30 +27,29 @@ from sessiontree.cli.output import (
     out_json_list,
     out_message,
 )
-from sessiontree.cli.terminal import (
-    as_line,
-    end,
-    finish,
-    is_terminal,
-    out,
-    short,
-    tell,
-    tell_each,
-)
+from sessiontree.cli.terminal import end, finish, is_terminal, out, short, tell, tell_each
 from sessiontree.context.resolved import output_text
 from sessiontree.core.blocks import folded_message
 from sessiontree.core.damage import in_short
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import ANNOTATIONS, MAIN, PIECES, Entry
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.handle import Blob, Handle, blobs_needed
+from sessiontree.core.handle import Blob, blobs_needed
 from sessiontree.core.message import indented_text
-from sessiontree.handles.registry import HandleSchema, Registry, ResolverScope
-from sessiontree.library.one import facts_about
 from sessiontree.operations.copy import FAULTS, may_need_blobs, verify_blobs
 from sessiontree.session import Session
 from sessiontree.text.amounts import counted
 from sessiontree.views.messages import is_typed, pieces_of
+
+if TYPE_CHECKING:  # each command imports its operation alone
+    from sessiontree.context.context import Context
+    from sessiontree.context.providers.values import Request
+    from sessiontree.context.resolved import ResolvedHandle
+    from sessiontree.core.index import Branch
+    from sessiontree.handles.registry import HandleSchema
+    from sessiontree.library.one import SessionFacts
+    from sessiontree.ops.context import PathTo
+    from sessiontree.ops.node import EntryRead
 
 _OF_PIECES = ("block", "index", "messageUuid", "role")
 _STRUCTURE = ("type", "uuid", "parentUuid", "lane", "timestamp", "crc")
@@ -61,51 +59,33 @@ def _model_name(model: Mapping[str, Any] | None) -> str:
     return "/".join(str(part) for part in model.values() if part) if model else ""
 
 
-@arguments.file_command("show", json="the facts, or the entry as stored")
-@arguments.optional_ref
-@click.option(
-    "--request",
-    is_flag=True,
-    help="Print a request to the model as it was sent, as JSON. REF is an answer, or the id of a "
-    "request [default: the last answer]. Claude Code records its requests since version 2.1.330.",
-)
-def show(file: str, ref: str | None, request: bool, as_json: bool) -> None:
-    """With REF, the command shows the whole entry. If the entry is a part of an answer that was
-    streamed in blocks, the command shows the whole answer. Without REF, it shows facts about the
-    session.
-    """
-    with reading(file) as session:
-        if request:
-            sent = session.sent_request(ref)
-            out_json(sent.params)
-            tell_each("Warning", sent.warnings)
-            return
-        if ref is not None:
-            entry = session.entry(ref)
-            out_json(entry) if as_json else _out_entry(session, entry)
-            if not (entry.is_content or is_typed(entry)):
-                _tell_of_content(session, entry, ref)
-            return
-        facts = facts_about(session, lambda text: tell(f"Warning: {text}"))
-        shown = {
-            "entries": f"{facts.entries:,}",
-            "branches": f"{facts.branches:,}",
-            "lanes": ", ".join(without_scratch(dict.fromkeys(facts.lanes, 1))),
-            "model": _model_name(facts.model),
-            "parentSession": facts.parent_session and for_people(facts.parent_session),
-            "metadata": facts.metadata and for_people(facts.metadata),
-            "damage": f"{len(facts.damage):,} found" if facts.damage else "none found",
-            "notes": in_short(session.notes),
-        }
-        out_json(facts) if as_json else out_facts({**msgspec.to_builtins(facts), **shown})
+@renders("session.show", with_json=True)
+def _(call: CommandCall, facts: SessionFacts) -> None:
+    if call.as_json:
+        out_json(facts)
+        return
+    shown = {
+        "entries": f"{facts.entries:,}",
+        "branches": f"{facts.branches:,}",
+        "lanes": ", ".join(without_scratch(dict.fromkeys(facts.lanes, 1))),
+        "model": _model_name(facts.model),
+        "parentSession": facts.parent_session and for_people(facts.parent_session),
+        "metadata": facts.metadata and for_people(facts.metadata),
+        "damage": f"{len(facts.damage):,} found" if facts.damage else "none found",
+        "notes": in_short(facts.notes),
+    }
+    out_facts({**msgspec.to_builtins(facts), **shown})
 
 
-def _tell_of_content(session: Session, entry: Entry, ref: str) -> None:
-    """Say which entry is the nearest with content above one that has none."""
+@renders("node.get", with_json=True)
+def _(call: CommandCall, read: EntryRead) -> None:
+    session, entry = read
+    out_json(entry) if call.as_json else _out_entry(session, entry)
     content = next((found for found in session.cursor.up(entry) if found.is_content), None)
-    if content is not None:
-        said = f"{ref} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
-        tell(f"{said}; the last entry that does is {short(content.uuid)}")
+    if content is not None and content != entry and not is_typed(entry):
+        said = f"{{}} is a {one_line(entry.type)} entry, and adds nothing to the conversation"
+        last = f"; the last entry that does is {short(content.uuid)}"
+        call.note(said + last, call.given.entry)
 
 
 def without_scratch(lanes: Mapping[str, int]) -> dict[str, int]:
@@ -151,20 +131,8 @@ def _extent(message: Mapping[str, Any], pieces: list[Entry]) -> str:
     return f"{counted(len(pieces), 'entry', 'entries')} from {short(pieces[0].uuid)}{cut}"
 
 
-@arguments.file_command("branches", json="a list of the branches")
-@arguments.optional_ref
-def branches(file: str, ref: str | None, as_json: bool) -> None:
-    """Each line shows the last entry of a branch. With REF, only the branches below REF are
-    listed. ● marks the current branch.
-    """
-    with reading(file) as session:
-        found = session.branches(ref)
-        if not found:
-            where = f"in {file}" if ref is None else f"below {describe(session.entry(ref))}"
-            tell(f"There is no branch {where}")
-    if as_json:
-        out_json_list(found)
-        return
+@renders("branch.list")
+def _(call: CommandCall, found: list[Branch]) -> None:
     for branch in found:
         parts = ["●" if branch.current else "○", short(branch.leaf)]
         parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
@@ -174,48 +142,36 @@ def branches(file: str, ref: str | None, as_json: bool) -> None:
         out("  ".join(parts))
 
 
-@arguments.file_command("path", json="a list of the entries")
-@arguments.optional_ref
-def path(file: str, ref: str | None, as_json: bool) -> None:
-    """REF is the last entry of the path [default: the current leaf]. Handles are not resolved."""
-    with reading(file) as session:
-        entries = session.cursor.below(None, None if ref is None else session.entry(ref))
-        if as_json:
-            out_json_list(entries)
-            return
-        for entry in entries:
-            out_entry_row(entry)
+@renders("context.get_path", with_json=True)
+def _(call: CommandCall, path: PathTo) -> None:
+    entries = path.session.cursor.below(None, path.entry)
+    if call.as_json:
+        out_json_list(entries)
+        return
+    for entry in entries:
+        out_entry_row(entry)
 
 
-@arguments.file_command("context", json="the messages, the settings and the warnings")
-@arguments.optional_ref
-@click.option("--verbatim", is_flag=True, help="Print the messages exactly as they are stored.")
-@click.option(
-    "--to",
-    type=click.Choice(["anthropic", "openai-responses", "openai-chat"]),
-    help="Print the arguments of a request to this API as JSON, without the argument 'model'.",
-)
-@arguments.root
-def context(
-    file: str, ref: str | None, verbatim: bool, to: str | None, root: str | None, as_json: bool
-) -> None:
-    """REF is the last entry of the context [default: the current leaf]."""
-    with reading(file, root) as session:
-        found = session.context(ref, verbatim=verbatim)
-        if to is not None:
-            api: Literal["chat", "responses"] = "chat" if to == "openai-chat" else "responses"
-            request = found.to_anthropic() if to == "anthropic" else found.to_openai(api)
-            out_json(request.params)
-            tell_each("Warning", request.warnings)
-        elif as_json:
-            out_json(found)
-        else:
-            for message in found.messages:
-                output.out_message(message)
-            count = counted(len(found.messages), "message")
-            model = f", model {one_line(_model_name(found.model))}" if found.model else ""
-            out(f"— {count}, about {found.tokens:,} tokens, leaf {short(found.leaf.uuid)}{model}")
-        tell_each("Warning", found.warnings)
+@renders("context.get", with_json=True)
+def _(call: CommandCall, found: Context) -> None:
+    if (request := call.given.request(found)) is not None:
+        out_json(request.params)
+        tell_each("Warning", request.warnings)
+    elif call.as_json:
+        out_json(found)
+    else:
+        for message in found.messages:
+            out_message(message)
+        count = counted(len(found.messages), "message")
+        model = f", model {one_line(_model_name(found.model))}" if found.model else ""
+        out(f"— {count}, about {found.tokens:,} tokens, leaf {short(found.leaf.uuid)}{model}")
+    tell_each("Warning", found.warnings)
+
+
+@renders("context.request", with_json=True)
+def _(call: CommandCall, sent: Request) -> None:
+    out_json(sent.params)
+    tell_each("Warning", sent.warnings)
 
 
 @arguments.file_command("follow", json="each entry on a line of its own")
@@ -386,7 +342,25 @@ def verify(file: str, as_json: bool) -> None:
     end(found)
 
 
-@click.group()
+class _Handles(click.Group):
+    """The operations on handles."""
+
+    LINES: Final = {
+        "resolve": "Print what a handle points to.",
+        "schemas": "List the forms of handles that each plugin supports.",
+    }
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.LINES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        from sessiontree.ops.handle import HANDLE  # heavy, and only for these
+
+        line = self.LINES.get(cmd_name)
+        return None if line is None else command(cmd_name, line, HANDLE.methods[cmd_name])
+
+
+@click.group(cls=_Handles)
 def handle() -> None:
     """Resolve handles and list the supported forms.
 
@@ -400,75 +374,31 @@ def handle() -> None:
     """
 
 
-@handle.command(short_help="List the forms of handles that each plugin supports.")
-@arguments.json_option("a list of the schemas")
-def schemas(as_json: bool) -> None:
-    """List the forms of handles that each plugin supports, and what each form resolves to.
-
-    A schema describes one form. A plugin is a class with the members 'schemas' and
-    'resolve'. A package provides a plugin by an entry point in its pyproject.toml:
-
-    \b
-      [project.entry-points."sessiontree.handles"]
-      notes = "my_package:Notes"
-    """
-    registry = Registry.default()
-    found = registry.schemas()
-    if as_json:
-        out_json_list(found)
-    else:
-        for schema in found:
-            _out_schema(schema)
-    tell_each("Warning", [str(error) for error in registry.broken])
+@renders("handle.schemas")
+def _(call: CommandCall, found: list[HandleSchema]) -> None:
+    for schema in found:
+        out(f"{schema.name} → {schema.kind}")
+        if target := schema.resolves_to:
+            out(f"  {target if isinstance(target, str) else for_people(target)}")
+        for index, field in enumerate(schema.meta):
+            facts = [
+                f"meta[{index}]  {field.name}",
+                f"prefix {field.prefix}" if field.prefix else "",
+                field.form or (f"matches {field.pattern}" if field.pattern else ""),
+                "" if field.required else "optional",
+            ]
+            out("  " + "  ".join(fact for fact in facts if fact))
 
 
-def _out_schema(schema: HandleSchema) -> None:
-    out(f"{schema.name} → {schema.kind}")
-    if target := schema.resolves_to:
-        out(f"  {target if isinstance(target, str) else for_people(target)}")
-    for index, field in enumerate(schema.meta):
-        facts = [
-            f"meta[{index}]  {field.name}",
-            f"prefix {field.prefix}" if field.prefix else "",
-            field.form or (f"matches {field.pattern}" if field.pattern else ""),
-            "" if field.required else "optional",
-        ]
-        out("  " + "  ".join(fact for fact in facts if fact))
-
-
-@handle.command()
-@click.argument("words", nargs=-1, required=True, metavar="HANDLE")
-@arguments.path_option(
-    "--session",
-    metavar="FILE",
-    type=arguments.SESSION_FILE,
-    help="The session that contains the handle. 'blob' and 'session' handles need this option.",
-)
-@arguments.default_store
-@arguments.root
-@arguments.json_option("the handle, the kind of its data, and the data (bytes as base64)")
-def resolve(words: tuple[str, ...], session: str | None, root: str | None, as_json: bool) -> None:
-    """Print what a handle points to.
-
-    If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
-    HANDLE that contains a space or a semicolon in quotation marks.
-    """
-    if len(words) > 1:
-        raise click.UsageError(f"give one HANDLE, in quotation marks: '{as_line(' '.join(words))}'")
-    wanted = Handle.parse(words[0])
-    with contextlib.ExitStack() as opened:
-        owner = None if session is None else opened.enter_context(reading(session))
-        scope = opened.enter_context(ResolverScope(Registry.default(), owner, root))
-        found = scope.resolve(wanted)
-    if as_json:
-        out_json(found)
-    elif found.kind == "message":
+@renders("handle.resolve")
+def _(call: CommandCall, found: ResolvedHandle) -> None:
+    if found.kind == "message":
         out_message(found.data)
     elif found.kind == "output":
         out(output_text(found.data))
     elif found.kind == "document":
         out(indented_text(found.data))
-    elif terminal.is_terminal():  # which would obey the bytes
+    elif is_terminal():  # which would obey the bytes
         tell(f"{len(found.data):,} bytes of {found.media_type}, not printed to a terminal")
     else:
         terminal.out_bytes([found.data])

@@ -9,32 +9,27 @@ Invariants: nothing here recurses; each line fits the screen.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-import click
 import msgspec
 
-from sessiontree.cli import arguments
-from sessiontree.cli.opening import reading
-from sessiontree.cli.output import out_json, out_json_list, speaker
-from sessiontree.cli.screen import Screen, no_pager, path_in, screen, show
+from sessiontree.cli.derive import CommandCall, renders
+from sessiontree.cli.output import out_json_list, speaker
+from sessiontree.cli.screen import Screen, path_in, screen, show
 from sessiontree.cli.terminal import short, tell
 from sessiontree.core.activity import as_typed
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import CONTENT, Entry, moment_of
 from sessiontree.core.message import Message, text_of
-from sessiontree.library.one import with_agent
-from sessiontree.session import Session
 from sessiontree.text.amounts import ago, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled, wrapped
 from sessiontree.text.preview import is_unclear, preview
 from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.messages import is_typed, typed_in, with_messages
-from sessiontree.views.tree import Label
-from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree, turns_named
+from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree
 from sessiontree.views.words import (
     EVENTS,
     Phrase,
@@ -51,7 +46,10 @@ from sessiontree.views.words import (
 from sessiontree.views.work import TurnEvent, total
 
 if TYPE_CHECKING:
+    from sessiontree.ops.look import OutlineRead, TreeDrawn, TurnRead
+    from sessiontree.session import Session
     from sessiontree.views.compare import Comparison, Side
+    from sessiontree.views.tree import Label
 
 HERE: Final = "← you are here"
 _MOST_SUBAGENTS: Final = 5  # rows of folded subagents below a turn
@@ -520,10 +518,10 @@ _OUTCOMES: Final = {
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 
-def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
+def opened_turn(read: TurnRead, screen: Screen) -> Iterator[str]:
     """The lines that show a turn."""
-    outline = session.outline()
-    for place, turn in turns_named(session.cursor, outline, name):
+    session, outline, named = read
+    for place, turn in named:
         yield from _heading(turn, outline, screen)
         entries = session.turn(turn)
         agents = {agent.caller: agent for agent in turn.subagents if agent.caller}
@@ -549,8 +547,7 @@ def opened_turn(session: Session, name: str, screen: Screen) -> Iterator[str]:
 
 
 def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[str]:
-    last = max((one.number for one in outline.turns), default=0)
-    where = f"turn {turn.name} of {last}"
+    where = f"turn {turn.name} of {outline.last_number}"
     if turn.subagent:
         where = f"subagent in turn {turn.number}, lane {turn.lane}"
     parts = [where]
@@ -634,22 +631,19 @@ class _Line(NamedTuple):
     columns: int = 0
 
 
-def side_by_side(
-    found: Comparison, names: tuple[str, str], currents: tuple[bool, bool], screen: Screen
-) -> Iterator[str]:
-    """The lines that show a comparison; `currents`: whether each side is the current path."""
+def side_by_side(found: Comparison, names: tuple[str, str], screen: Screen) -> Iterator[str]:
+    """The lines that show a comparison."""
     yield from _parting(found, screen)
     width = (screen.width - len(_BETWEEN)) // 2
     sides = (found.one, found.other)
     columns = [
-        [*_head(side, name, current, width, screen), *_turns(side, width, screen)]
-        for side, name, current in zip(sides, names, currents, strict=True)
+        [*_head(side, name, width, screen), *_turns(side, width, screen)]
+        for side, name in zip(sides, names, strict=True)
     ]
     yield from _joined(columns, width, screen)
-    changed = [side.work.changed for side in sides]
-    if any(changed):
+    if any(side.work.changed for side in sides):
         yield screen.styled("─" * width + "─┼─" + "─" * width, "dim")
-        yield from _joined([*_files(changed, width, screen)], width, screen)
+        yield from _joined([*_files(found, width, screen)], width, screen)
 
 
 def _parting(found: Comparison, screen: Screen) -> Iterator[str]:
@@ -669,13 +663,13 @@ def _joined(columns: Sequence[Sequence[_Line]], width: int, screen: Screen) -> I
         yield f"{one.text}{' ' * (width - one.columns)}{bar}{other.text}".rstrip()
 
 
-def _head(side: Side, name: str, current: bool, width: int, screen: Screen) -> Iterator[_Line]:
-    mark = "●" if current else "○"
+def _head(side: Side, name: str, width: int, screen: Screen) -> Iterator[_Line]:
+    mark = "●" if side.current else "○"
     ended = moment_of(side.work.ended)
     when = "" if ended is None else f", {ago((screen.now - ended).total_seconds())}"
     given = one_line(name, 100)
     named = short(side.leaf) if side.leaf.startswith(given) else f"{given} ({short(side.leaf)})"
-    yield _line(f"{mark} {named}{when}", width, "here" if current else "title", screen)
+    yield _line(f"{mark} {named}{when}", width, "here" if side.current else "title", screen)
     if not side.turns:
         yield _line("nothing since", width, "dim", screen)
         return
@@ -700,11 +694,11 @@ def _turns(side: Side, width: int, screen: Screen) -> Iterator[_Line]:
             yield _line(f"{indent}→ {told_in(turn)}", width, "dim", screen)
 
 
-def _files(changed: Sequence[tuple[str, ...]], width: int, screen: Screen) -> Iterator[list[_Line]]:
+def _files(found: Comparison, width: int, screen: Screen) -> Iterator[list[_Line]]:
     """For each side a column of the files it changed, those that both changed first."""
-    both = [path for path in changed[0] if path in set(changed[1])]
-    for mine in changed:
-        shown = [*both, *(path for path in mine if path not in set(both))]
+    both = dict.fromkeys(found.both_changed)
+    for side in (found.one, found.other):
+        shown = [*both, *(path for path in side.work.changed if path not in both)]
         lines = [_line("changed", width, "title", screen)] if shown else []
         for path in shown[:_MOST_FILES]:
             mark = "= " if path in both else "  "
@@ -732,129 +726,61 @@ def _parts(parts: Sequence[Phrase], width: int, indent: str, screen: Screen) -> 
     return _Line(indent + styled_parts(parts, room, screen), len(indent) + columns)
 
 
-@arguments.file_command(
-    "tree",
-    json="a list of all entries in file order, or of the entries of --turn; the first entry of a "
-    "turn has the outcome of the turn",
-)
-@click.option(
-    "--turn",
-    metavar="TURN",
-    help="Show one turn. TURN is its number, or a REF that names an entry of the turn.",
-)
-@click.option(
-    "--depth",
-    type=click.IntRange(0),
-    metavar="N",
-    help="Draw N levels of branches, and of the turns of subagents. A deeper branch or subagent "
-    "takes one row.",
-)
-@click.option("--all", "all_", is_flag=True, help="Draw every entry, not only the turns.")
-@no_pager
-def tree(
-    file: str, turn: str | None, depth: int | None, all_: bool, no_pager: bool, as_json: bool
+@renders("session.outline", with_json=True)
+def _(call: CommandCall, read: OutlineRead) -> None:
+    given = call.given
+    if call.as_json:
+        _out_rows(read.session, read.outline)
+    else:
+        show(Picture(read.outline, screen(), given.depth).lines(), paged=not given.no_pager)
+
+
+@renders("session.turn", with_json=True)
+def _(call: CommandCall, read: TurnRead) -> None:
+    if call.as_json:
+        wanted = {entry.uuid for _, turn in read.named for entry in read.session.turn(turn)}
+        _out_rows(read.session, read.outline, wanted)
+    else:
+        show(opened_turn(read, screen()), paged=not call.given.no_pager)
+
+
+@renders("tree.render", with_json=True)
+def _(call: CommandCall, drawn: TreeDrawn) -> None:
+    if call.as_json:
+        _out_rows(drawn.session, drawn.session.outline())
+        return
+    width = call.width
+    lines = (printable(line) if width is None else cut(line, width) for line in drawn.lines)
+    show(lines, paged=not call.given.no_pager)
+
+
+def _out_rows(
+    session: Session, outline: SessionOutline, wanted: Container[str] | None = None
 ) -> None:
-    """Each row is a turn: the prompt, and what was done until the next prompt. ● marks a turn on
-    the current path. ○ marks any other turn. The number of a turn does not change while the
-    session grows. A row below a turn can show a compaction, a summary, a failed answer or a
-    subagent. → shows what came out of a turn: the last answer of substance. ? shows a question that
-    a tool of the agent asked the user, and what the user replied. In a pager or a pipe, each turn
-    has these rows. If a screen has no room for all of them, only the newest turns have them, and
-    the text of → may stand behind a short prompt.
-
-    A turn without an answer says how it ended:
-
-    \b
-    steered      the user typed the next prompt while the agent worked
-    interrupted  the user interrupted the agent, and typed the next prompt
-    given up     the user interrupted the agent, which did nothing more
-    no output    the agent gave neither a text nor a call
-    no answer    the agent wrote nothing after its last call
-    unfinished   the session ends before the agent answers
-    broke off    the answer has no end
-
-    If an outline is longer than the terminal, it begins with rows marked 'last:', which repeat the
-    last turn. Each side branch is then one row. --depth 9 shows the side branches whole.
-
-    The number of tokens does not include tokens that were read from a cache. The cost is the cost
-    that the agent reported.
-
-    Handles are not resolved, except with --turn: a handle is shown as its preview or its text.
-    """
-    if sum((turn is not None, depth is not None, all_)) > 1:
-        raise click.UsageError("give only one of --turn, --depth and --all")
-    with reading(file) as session:
-        if as_json:
-            out_json_list(_rows(session, turn))
-            return
-        show(_lines(session, turn, depth, all_=all_), paged=not no_pager)
+    """Print the rows of entries as JSON; the first one of a turn says how the turn ended."""
+    outcomes = {turn.uuid: turn.outcome for turn in outline.turns}
+    out_json_list(
+        {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
+        for row in session.tree()
+        if wanted is None or row.uuid in wanted
+    )
 
 
-def _rows(session: Session, turn: str | None) -> Iterator[object]:
-    """The rows of the entries; the first one of a turn says how the turn ended."""
-    outline = session.outline()
-    outcomes = {one.uuid: one.outcome for one in outline.turns}
-    opened = [] if turn is None else [one for _, one in turns_named(session.cursor, outline, turn)]
-    wanted = {entry.uuid for one in opened for entry in session.turn(one)}
-    for row in session.tree():
-        if turn is None or row.uuid in wanted:
-            yield {**msgspec.to_builtins(row), "outcome": outcomes.get(row.uuid)}
-
-
-def _lines(session: Session, turn: str | None, depth: int | None, *, all_: bool) -> Iterator[str]:
-    if all_:
-        return _every_entry(session, screen())
-    if turn is not None:
-        return opened_turn(session, turn, screen())
-    return Picture(with_agent(session.outline(), session), screen(), depth).lines()
-
-
-def _every_entry(session: Session, on: Screen) -> Iterator[str]:
-    """The drawing of all entries; on a terminal, as wide as the screen."""
-    if on.height is None:
-        return map(printable, session.render(all=True))
-    return (cut(line, on.width) for line in session.render(all=True, width=on.width))
-
-
-@arguments.file_command("diff", json="where the branches separate, and what each did since")
-@click.argument("one", metavar="REF")
-@click.argument("other", metavar="[REF]", default="@")
-@no_pager
-def diff(file: str, one: str, other: str, no_pager: bool, as_json: bool) -> None:
-    """The command shows where two branches separate. Below, it shows side by side what each branch
-    did since: the turns, the calls, the files, the tokens and the cost. Without the second REF, the
-    command compares with the current leaf. A file with = was changed on both sides.
-    """
-    with reading(file) as session:
-        left, right = session.entry(one), session.entry(other)
-        found = session.compare(left, right)
-        if as_json:
-            out_json(found)
-            return
-        currents = session.cursor.is_above(left), session.cursor.is_above(right)
-        show(side_by_side(found, (one, other), currents, screen()), paged=not no_pager)
-
-
-@arguments.file_command("labels", json="a list of the labels")
-@no_pager
-def labels(file: str, no_pager: bool, as_json: bool) -> None:
-    """Each line shows a label and the entry that it names. ● marks an entry on the current path.
-
-    You can use a label as a REF. You can put a label with spaces in quotation marks, for example
-    '"a good state"~2'.
-    """
-    with reading(file) as session:
-        found = session.labels()
-        if as_json:
-            out_json_list(found)
-            return
-        if not found:
-            tell(f"There is no label in {file}; 'label' gives an entry one")
-        show(_label_lines(found, screen()), paged=not no_pager)
+@renders("branch.diff")
+def _(call: CommandCall, found: Comparison) -> None:
+    given = call.given
+    show(side_by_side(found, (given.one, given.other), screen()), paged=not given.no_pager)
 
 
 _ROOM_FOR_ALL: Final = 70
 """Columns from which on a label is shown with its time and its role."""
+
+
+@renders("node.labels")
+def _(call: CommandCall, found: list[Label]) -> None:
+    if not found:
+        tell(f"There is no label in {call.given.session}; 'label' gives an entry one")
+    show(_label_lines(found, screen()), paged=not call.given.no_pager)
 
 
 def _label_lines(found: list[Label], on: Screen) -> Iterator[str]:

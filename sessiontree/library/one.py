@@ -20,9 +20,10 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
 
 import msgspec
+from msgspec import Meta
 from msgspec.structs import replace
 
 from sessiontree.context.settings import header_settings
@@ -54,41 +55,30 @@ if TYPE_CHECKING:
 
 
 class SessionFacts(msgspec.Struct, frozen=True, rename="camel"):
-    """The facts about one session, as `show --json` prints them.
+    """The facts about one session."""
 
-    Attributes:
-        file: the path of the file.
-        id: the id of the session.
-        name: the name of the session, or None.
-        cwd: the working directory in the header.
-        created: the time in the header, or None.
-        entries: the number of entries, with the header.
-        branches: the number of branches, without scratch lanes that were never kept.
-        lanes: the names of the lanes.
-        leaf: the uuid of the current leaf.
-        model: the model at the leaf, or that of the metadata; None if none is known.
-        agent_session: the agent's own id of the session, or None.
-        parent_session: the session that this one is a copy of, as stored; or None.
-        metadata: the metadata of the session.
-        damage: what is wrong with the file, each with the next step.
-        notes: the lines of unknown types, one note a type.
-    """
-
-    file: str | None
-    id: str
-    name: str | None
-    cwd: Any
-    created: str | None
-    entries: int
-    branches: int
-    lanes: list[str]
-    leaf: str
-    model: Mapping[str, Any] | None
-    agent_session: Any
-    parent_session: Any
-    metadata: dict[str, Any]
-    damage: list[dict[str, str | int]]
-    notes: list[Note]
+    file: Annotated[str | None, Meta(description="The path of its file.")]
+    id: Annotated[str, Meta(description="Its id.")]
+    name: Annotated[str | None, Meta(description="Its name.")]
+    cwd: Annotated[Any, Meta(description="Its working directory, as the header has it.")]
+    created: Annotated[str | None, Meta(description="The time in the header.")]
+    entries: Annotated[int, Meta(description="Its entries, with the header.")]
+    branches: Annotated[
+        int, Meta(description="Its branches, without scratch lanes that were never kept.")
+    ]
+    lanes: Annotated[list[str], Meta(description="The names of its lanes.")]
+    leaf: Annotated[str, Meta(description="The uuid of its current leaf.")]
+    model: Annotated[
+        Mapping[str, Any] | None, Meta(description="The model at the leaf, or of the metadata.")
+    ]
+    agent_session: Annotated[Any, Meta(description="The agent's own id of the session.")]
+    parent_session: Annotated[Any, Meta(description="The session that it is a copy of, as stored.")]
+    metadata: Annotated[dict[str, Any], Meta(description="Its metadata.")]
+    damage: Annotated[
+        list[dict[str, str | int]],
+        Meta(description="What is wrong with the file, each with the next step."),
+    ]
+    notes: Annotated[list[Note], Meta(description="The lines of unknown types, one note a type.")]
 
 
 def facts_about(session: Session, report: Report) -> SessionFacts:

@@ -33,7 +33,7 @@ from sessiontree.library.one import with_agent
 from sessiontree.library.places import Selection, sessions_in
 from sessiontree.mcp.answer import DATA, MARK, META, ToolAnswer, answer, clean, sendable
 from sessiontree.ops.budget import encoded, room, size
-from sessiontree.ops.context import ContextGet, get
+from sessiontree.ops.context import CONTEXT, ContextGet
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, OfSession
@@ -235,7 +235,8 @@ class ResourceContext(OfSession):
 def context(call: Call, given: ResourceContext) -> dict[str, Any]:
     """Read the last messages that a model gets, with the keys of `context --json`, and how many."""
     tokens = max(given.budget - _BESIDE, 1) if given.budget else 0
-    found = get(call, ContextGet(session=given.session, budget=tokens))
+    wanted = ContextGet(session=given.session, budget=tokens)
+    found = CONTEXT.methods["get"].answer(call, wanted)
     shown: dict[str, Any] = {
         "leaf": found.leaf,
         "tokens": found.tokens,

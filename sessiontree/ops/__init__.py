@@ -9,11 +9,11 @@ from typing import Final
 from sessiontree.ops.operation import Namespace
 
 _MODULES: Final = {
-    "tree": ("tree",),
+    "tree": ("look", "tree"),
     "node": ("node",),
     "context": ("context",),
     "branch": ("branch",),
-    "session": ("session", "intake"),
+    "session": ("look", "session", "intake"),
     "file": ("file",),
     "handle": ("handle",),
     "health": ("care",),

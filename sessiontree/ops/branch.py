@@ -20,11 +20,11 @@ from sessiontree.engine.names import LEAF
 from sessiontree.errors import TooMuchError
 from sessiontree.operations import moves
 from sessiontree.operations.compact import CompactionPlan
-from sessiontree.ops.budget import Offset, Page, page_of, passage, room, size
+from sessiontree.ops.budget import Offset, Page, page, page_of, passage, room, size
 from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, EntryRef, LaneName, OfSession, PagedOfSession
+from sessiontree.ops.params import Call, EntryRef, LaneName, NoPager, OfSession, PagedOfSession
 from sessiontree.ops.params import SessionName as Name
 from sessiontree.ops.rows import Row, TurnRow, WorkDone, done, relative, row_maker, turn_rows
 from sessiontree.session import Session
@@ -32,7 +32,7 @@ from sessiontree.views.messages import ResolvedMessages
 
 if TYPE_CHECKING:
     from sessiontree.operations.lanes import LaneRow
-    from sessiontree.views.compare import Side
+    from sessiontree.views.compare import Comparison, Side
 
 BRANCH: Final = Namespace(
     "branch",
@@ -143,49 +143,32 @@ def _moved(call: Call, session: Session, entry: Entry, left: Entry) -> MoveResul
 
 class BranchList(PagedOfSession):
     below: Annotated[
-        EntryRef | None, Meta(description="Only the branches below this entry; by default all.")
+        EntryRef | None, arg("[REF]", help="Only the branches below this entry; by default all.")
     ] = None
 
 
-class BranchRow(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A branch, from the entry where it separates to its last entry."""
-
-    leaf: Annotated[str, Meta(description="The uuid of its last entry with content.")]
-    name: Annotated[str | None, Meta(description="Its name.")] = None
-    current: Annotated[bool, Meta(description="Whether the session is at its end.")] = False
-    fork: Annotated[str | None, Meta(description="The entry where it separates from others.")] = (
-        None
-    )
-    entries: Annotated[int, Meta(description="Its entries with content below the fork.")]
-    lane: Annotated[str | None, Meta(description="Its lane; main if there is none.")] = None
-    preview: Annotated[str, Meta(description="The start of its last entry.")]
-    updated: Annotated[str | None, Meta(description="When that was written.")] = None
+def _page_of_branches(call: Call, given: BranchList, found: list[Branch]) -> Page[Branch]:
+    last_first = list(reversed(found))
+    last_first.sort(key=lambda branch: not branch.current)
+    return page(last_first, given, lambda branch: branch.leaf)
 
 
-@BRANCH.method("List branches", core=True)
-def list_(call: Call, given: BranchList) -> Page[BranchRow]:
+@BRANCH.method("List branches", core=True, json="a list of the branches", answer=_page_of_branches)
+def list_(call: Call, given: BranchList) -> list[Branch]:
     """List the branches of a session: the current one first, then those written last.
 
     What a subagent did is no branch; `branch.lanes` lists it.
+    \f
+    Each line shows the last entry of a branch, in the order of the file. ● marks the current
+    branch.
     """
     with call.reading(given.session) as session:
         found = session.branches(given.below)
-        found.reverse()  # those that end last in the file
-        found.sort(key=lambda branch: not branch.current)
-        return page_of(found, given, lambda branch: branch.leaf, _branch_row)
-
-
-def _branch_row(branch: Branch) -> BranchRow:
-    return BranchRow(
-        leaf=branch.leaf,
-        name=branch.name,
-        current=branch.current,
-        fork=branch.fork,
-        entries=branch.length,
-        lane=branch.lane,
-        preview=branch.preview,
-        updated=branch.updated,
-    )
+        if not found:
+            where = "in {}" if given.below is None else "below {}"
+            about = given.session if given.below is None else session.entry(given.below)
+            call.note(f"There is no branch {where}", about)
+        return found
 
 
 class Here(OnLane):
@@ -580,8 +563,11 @@ def cherry_pick(call: Call, given: CherryPick) -> MoveResult:
 
 
 class Diff(OfSession):
-    one: Annotated[EntryRef, Meta(description="The last entry of one branch, or its name.")]
-    other: Annotated[EntryRef, Meta(description="That of the other; by default the leaf.")] = "@"
+    one: Annotated[EntryRef, arg("REF", help="The last entry of one branch, or its name.")]
+    other: Annotated[
+        EntryRef, arg("[OTHER]", help="The last entry of the other; by default the leaf.")
+    ] = "@"
+    no_pager: NoPager = False
 
 
 class SideRow(WorkDone, kw_only=True, omit_defaults=True):
@@ -605,40 +591,49 @@ class Difference(msgspec.Struct, kw_only=True, omit_defaults=True):
     other: SideRow
 
 
-@BRANCH.method("Compare two branches", core=True)
-def diff(call: Call, given: Diff) -> Difference:
-    """Compare two branches: where they separate, and the turns, files, tokens and costs of each."""
+def _difference(call: Call, given: Diff, found: Comparison) -> Difference:
+    cwd = found.cwd
+    made = Difference(
+        fork=found.fork,
+        turn=None if found.turn is None else found.turn.name,
+        prompt=None if found.turn is None else found.turn.prompt,
+        both_changed=[relative(path, cwd) for path in found.both_changed],
+        one=_side(found.one, cwd),
+        other=_side(found.other, cwd),
+    )
+    left = None if not given.budget else room(given.budget) - size(made) - 2 * _MOST_LEFT_OUT
+    make = turn_rows(call, cwd, _TURN_WIDTH)
+    for row, side in ((made.one, found.one), (made.other, found.other)):
+        _add_turns(row, [make(turn) for turn in reversed(side.turns)], left and left // 2)
+    return made
+
+
+@BRANCH.method(
+    "Compare two branches",
+    core=True,
+    json="where the branches separate, and what each did since",
+    answer=_difference,
+)
+def diff(call: Call, given: Diff) -> Comparison:
+    """Compare two branches: where they separate, and the turns, files, tokens and costs of each.
+    \f
+    The command shows where two branches separate. Below, it shows side by side what each branch
+    did since: the turns, the calls, the files, the tokens and the cost. A file with = was changed
+    on both sides.
+    """
     from sessiontree.views.compare import compare  # heavy, and only for this
 
+    def shown(done: int, size: int) -> None:
+        call.progress("Reading the session", done, size)
+
     with call.reading(given.session) as session:
-        one, other = session.entry(given.one), session.entry(given.other)
-
-        def shown(done: int, size: int) -> None:
-            call.progress("Reading the session", done, size)
-
-        found = compare(session.cursor, one, other, shown)
-        cwd = session.header.get("cwd")
-        changed = set(found.other.work.changed)
-        both = [path for path in found.one.work.changed if path in changed]
-        made = Difference(
-            fork=found.fork,
-            turn=None if found.turn is None else found.turn.name,
-            prompt=None if found.turn is None else found.turn.prompt,
-            both_changed=[relative(path, cwd) for path in both],
-            one=_side(session, found.one, cwd),
-            other=_side(session, found.other, cwd),
-        )
-        left = None if not given.budget else room(given.budget) - size(made) - 2 * _MOST_LEFT_OUT
-        make = turn_rows(call, cwd, _TURN_WIDTH)
-        for row, side in ((made.one, found.one), (made.other, found.other)):
-            _add_turns(row, [make(turn) for turn in reversed(side.turns)], left and left // 2)
-        return made
+        return compare(session.cursor, session.entry(given.one), session.entry(given.other), shown)
 
 
-def _side(session: Session, side: Side, cwd: str | None) -> SideRow:
+def _side(side: Side, cwd: str | None) -> SideRow:
     return SideRow(
         leaf=side.leaf,
-        current=session.cursor.is_above(session.entry(side.leaf)),
+        current=side.current,
         prompts=sum(turn.prompt is not None for turn in side.turns),
         turns=[],
         **done(side.work, cwd),  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -17,12 +17,16 @@ from sessiontree.engine.names import LEAF
 from sessiontree.handles.builtin import ResolvedEntry, error_of
 from sessiontree.operations.compact import RESERVE_TOKENS, needs_compaction
 from sessiontree.ops.budget import Cut, Offset, Page, Reading, page_of, room, shorten, size
+from sessiontree.ops.field import arg, opt
 from sessiontree.ops.guidance import refusal_of
 from sessiontree.ops.handle import Content, content_of
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
 from sessiontree.ops.rows import WIDTH, Row, Width, row_maker
 from sessiontree.session import Session
+
+if TYPE_CHECKING:
+    from sessiontree.context.providers.values import Request
 
 CONTEXT: Final = Namespace(
     "context",
@@ -42,23 +46,37 @@ _MOST_LARGEST: Final = 5
 class OfPath(PagedOfSession, kw_only=True):
     """Parameters of a method about the path to an entry."""
 
-    at: Annotated[EntryRef, Meta(description="The last entry of the path.")] = "@"
+    at: Annotated[
+        EntryRef, arg("[REF]", help="The last entry of the path; by default the leaf.")
+    ] = "@"
 
 
 class GetPath(OfPath):
     width: Width = WIDTH
 
 
-@CONTEXT.method("List the entries of a path")
-def get_path(call: Call, given: GetPath) -> Page[Row]:
+class PathTo(NamedTuple):
+    """The path to an entry, which is read as it is needed."""
+
+    session: Session
+    entry: Entry
+
+
+def _page_of_path(call: Call, given: GetPath, path: PathTo) -> Page[Row]:
+    make = row_maker(call, path.session, given.width)
+    return page_of(path.session.cursor.up(path.entry), given, _uuid, make)
+
+
+@CONTEXT.method("List the entries of a path", json="a list of the entries", answer=_page_of_path)
+def get_path(call: Call, given: GetPath) -> PathTo:
     """List all entries from one entry up to the header, settings too, the newest first.
 
     Handles stay unresolved. For the messages that a model gets, use context.get.
+    \f
+    The command prints the header first. Handles are not resolved.
     """
-    with call.reading(given.session) as session:
-        found = session.cursor.up(session.entry(given.at))
-        make = row_maker(call, session, given.width)
-        return page_of(found, given, _uuid, make)
+    session = call.open(given.session)
+    return PathTo(session, session.entry(given.at))
 
 
 class GetHandles(OfPath):
@@ -150,19 +168,28 @@ class OfMessages(OfPath, kw_only=True):
 
 class ContextGet(OfMessages):
     to: Annotated[
-        Literal["messages", "anthropic", "responses", "chat"],
-        Meta(
-            description="The messages as they are, or a request for Anthropic, OpenAI Responses "
-            "or OpenAI Chat; with a budget of 0 it is whole, to be sent."
+        Literal["messages", "anthropic", "openai-responses", "openai-chat"],
+        opt(
+            "--to",
+            help="The messages as they are, or the arguments of a request to an API of Anthropic "
+            "or OpenAI, without the model; in a budget of 0 it is whole, to be sent.",
         ),
     ] = "messages"
     verbatim: Annotated[
-        bool, Meta(description="Exactly as stored: calls and results are not paired.")
+        bool, opt("--verbatim", help="Exactly as stored: calls and results are not paired.")
     ] = False
     unresolved: Annotated[
         bool, Meta(description="Leave handles unresolved: the messages name them.")
     ] = False
     root: Root = None
+
+    def request(self, found: Context) -> Request | None:
+        """The request to the API that was asked for; None for the messages themselves."""
+        if self.to == "messages":
+            return None
+        if self.to == "anthropic":
+            return found.to_anthropic()
+        return found.to_openai("chat" if self.to == "openai-chat" else "responses")
 
 
 class Numbered(msgspec.Struct, omit_defaults=True):
@@ -199,41 +226,54 @@ class Messages(Reading, kw_only=True, omit_defaults=True):
     cursor: Annotated[str | None, Meta(description="The cursor of the messages before.")] = None
 
 
-@CONTEXT.method("Read what a model gets", core=True)
-def get(call: Call, given: ContextGet) -> Messages:
+def _messages(call: Call, given: ContextGet, found: Context) -> Messages:
+    answer = Messages(leaf=found.leaf.uuid, count=len(found.messages), tokens=found.tokens)
+    made = given.request(found)
+    if made is None:
+        answer.warnings = _in_short(found.warnings)
+        uuids = [entry.uuid for entry in found.entries]
+        return _filled(call, given, answer, _settings(found), found.messages, uuids)
+    answer.warnings = _in_short([*found.warnings, *made.warnings])
+    return _with_request(call, given, answer, made.params)
+
+
+@CONTEXT.method(
+    "Read what a model gets",
+    core=True,
+    json="the messages, the settings and the warnings",
+    answer=_messages,
+)
+def get(call: Call, given: ContextGet) -> Context:
     """Read the messages that a model gets at an entry: with compactions, edits and merges applied.
 
     The last messages come first, in their order; the cursor goes back to earlier ones. Long texts
     are cut: read on with `part` and `offset`.
+    \f
+    The command prints all messages whole.
     """
-    with call.reading(given.session, given.root) as session:
-        found = session.context(given.at, verbatim=given.verbatim, resolve=not given.unresolved)
-        answer = Messages(leaf=found.leaf.uuid, count=len(found.messages), tokens=found.tokens)
-        if given.to == "messages":
-            answer.warnings = _in_short(found.warnings)
-            uuids = [entry.uuid for entry in found.entries]
-            return _filled(call, given, answer, _settings(found), found.messages, uuids)
-        made = found.to_anthropic() if given.to == "anthropic" else found.to_openai(given.to)
-        answer.warnings = _in_short([*found.warnings, *made.warnings])
-        return _with_request(call, given, answer, made.params)
+    session = call.open(given.session, given.root)
+    return session.context(given.at, verbatim=given.verbatim, resolve=not given.unresolved)
 
 
 class ContextRequest(OfMessages):
     """Parameters of `context.request`."""
 
 
-@CONTEXT.method("Read a request as it was sent")
-def request(call: Call, given: ContextRequest) -> Messages:
+def _messages_sent(call: Call, given: ContextRequest, sent: Request) -> Messages:
+    return _with_request(
+        call, given, Messages(count=0, warnings=_in_short(sent.warnings)), sent.params
+    )
+
+
+@CONTEXT.method("Read a request as it was sent", answer=_messages_sent)
+def request(call: Call, given: ContextRequest) -> Request:
     """Read the request to which an answer was the response, as Claude Code recorded it.
 
     It has the system prompt, the tools and the settings, too. `at` is an answer, or the id of a
     request; by default the last answer. Refuses a session without records of requests.
     """
     with call.reading(given.session) as session:
-        sent = session.sent_request(None if given.at == LEAF else given.at)
-    return _with_request(
-        call, given, Messages(count=0, warnings=_in_short(sent.warnings)), sent.params
-    )
+        return session.sent_request(None if given.at == LEAF else given.at)
 
 
 def _settings(found: Context) -> dict[str, Any]:

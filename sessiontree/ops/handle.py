@@ -12,8 +12,10 @@ from msgspec import Meta
 from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.handle import Handle, Kind
 from sessiontree.core.media import base_type, is_text
-from sessiontree.handles.registry import Registry, ResolverScope
+from sessiontree.errors import SessionNotFoundError
+from sessiontree.handles.registry import HandleSchema, ResolverScope
 from sessiontree.ops.budget import Page, Paged, Reading, ValuePart, page
+from sessiontree.ops.field import arg, opt
 from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, Root, SessionName
@@ -42,13 +44,7 @@ class Form(msgspec.Struct, kw_only=True):
     ]
 
 
-@HANDLE.method("List the forms of handles")
-def schemas(call: Call, given: Schemas) -> Page[Form]:
-    """List the forms of handles that are known: the built-in ones and those of plugins."""
-    registry = call.scope.registry or Registry.default()
-    found = registry.schemas()
-    for error in registry.broken:
-        call.warn(str(error))
+def _forms(call: Call, given: Schemas, found: list[HandleSchema]) -> Page[Form]:
     forms = [
         Form(
             form=f"{one.name}{''.join(f':{field.prefix}<{field.name}>' for field in one.meta)}",
@@ -61,19 +57,40 @@ def schemas(call: Call, given: Schemas) -> Page[Form]:
     return page(forms, given, lambda one: one.form)
 
 
+@HANDLE.method("List the forms of handles", json="a list of the schemas", answer=_forms)
+def schemas(call: Call, given: Schemas) -> list[HandleSchema]:
+    """List the forms of handles that are known: the built-in ones and those of plugins.
+    \f
+    A schema describes one form. A plugin is a class with the members 'schemas' and
+    'resolve'. A package provides a plugin by an entry point in its pyproject.toml:
+
+    \b
+      [project.entry-points."sessiontree.handles"]
+      notes = "my_package:Notes"
+    """
+    registry = call.registry
+    found = registry.schemas()
+    for error in registry.broken:
+        call.warn(str(error))
+    return found
+
+
 class HandleResolve(ValuePart):
     handle: Annotated[
         str,
-        Meta(
-            description="The handle; handle.schemas lists the forms.",
+        arg(
+            "HANDLE",
+            help="The handle; handle.schemas lists the forms.",
             examples=["file@1.0.0::path:notes.md"],
         ),
     ]
     session: Annotated[
         SessionName | None,
-        Meta(
-            description="The session that the handle is in; by default the one that the handle "
-            "names. A handle of a blob needs it."
+        opt(
+            "--session",
+            metavar="FILE",
+            help="The session that the handle is in; by default the one that the handle names. "
+            "A handle of a blob needs it.",
         ),
     ] = None
     root: Root = None
@@ -92,18 +109,30 @@ class Content(Reading, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@HANDLE.method("Read what a handle points to", core=True)
-def resolve(call: Call, given: HandleResolve) -> Content:
+def _content(call: Call, given: HandleResolve, found: ResolvedHandle) -> Content:
+    content = content_of(found)
+    content.data = content.take(call.mask(content.data), given)
+    return content
+
+
+@HANDLE.method(
+    "Read what a handle points to",
+    core=True,
+    json="the handle, the kind of its data, and the data (bytes as base64)",
+    answer=_content,
+)
+def resolve(call: Call, given: HandleResolve) -> ResolvedHandle:
     """Read the content that a handle points to: a message, an output, a document, a text or bytes.
 
     Long texts are cut, and named in `cut`: read on with `part` and `offset`. Refuses a handle that
     is not well formed, and one whose content is missing or outside the folders that can be reached.
+    \f
+    If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
+    HANDLE that contains a space or a semicolon in quotation marks.
     """
     wanted = Handle.parse(given.handle)
     with _scope(call, given, wanted) as scope:
-        content = content_of(scope.resolve(wanted))
-    content.data = content.take(call.mask(content.data), given)
-    return content
+        return scope.resolve(wanted)
 
 
 def content_of(found: ResolvedHandle) -> Content:
@@ -130,6 +159,8 @@ def _file_named(call: Call, handle: Handle) -> str | None:
         return None
     try:
         return call.file(handle.meta[0])
+    except SessionNotFoundError:
+        return None
     except Refusal as refusal:
         if refusal.kind == "session_not_found":
             return None
@@ -144,6 +175,6 @@ def _scope(call: Call, given: HandleResolve, wanted: Handle) -> Iterator[Resolve
         file = given.session or _file_named(call, wanted)
         if file is not None:
             owner = opened.enter_context(call.reading(file, given.root))
-        root = None if given.root is None else call.scope.local(given.root)
-        registry = call.scope.registry or Registry.default()
+        root = None if given.root is None else call.local(given.root)
+        registry = call.registry
         yield opened.enter_context(ResolverScope(registry, owner, root))

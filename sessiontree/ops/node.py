@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from sessiontree.core.blocks import folded_message
+from sessiontree.core.display import one_line, short
 from sessiontree.core.entry import PIECES, Entry
 from sessiontree.core.handle import Kind
+from sessiontree.core.message import check_new_message
 from sessiontree.engine.names import LEAF
 from sessiontree.errors import BlobError
 from sessiontree.ops.budget import Page, Paged, Reading, ValuePart, page, page_of
@@ -23,12 +25,14 @@ from sessiontree.ops.params import (
     Call,
     EntryRef,
     LaneName,
+    NoPager,
     OfSession,
     PagedOfSession,
     SessionName,
 )
 from sessiontree.ops.rows import WIDTH, Row, Width, row_maker
 from sessiontree.session import Session
+from sessiontree.text.preview import speaker
 from sessiontree.views.messages import pieces_of
 from sessiontree.views.tree import Label
 
@@ -44,10 +48,19 @@ _ANY_TEXT: Final = "(?s)."
 _MOST_NAMED: Final = 20
 
 Metadata = Annotated[
-    dict[str, Any] | None, Meta(description="Small facts of your own, kept with the entry.")
+    dict[str, Any] | None, opt("--metadata", help="Small facts of your own, kept with the entry.")
 ]
 Role = Annotated[
-    Literal["user", "assistant", "system", "developer"], Meta(description="Who speaks.")
+    Literal["user", "assistant", "system", "developer"],
+    opt("--role", metavar="ROLE", kind="text", help="Who speaks."),
+]
+Preview = Annotated[
+    str | None,
+    opt(
+        "--preview",
+        metavar="TEXT",
+        help="A few words that describe the content to people; by default the name of the file.",
+    ),
 ]
 
 
@@ -56,14 +69,18 @@ class Writing(OfSession, kw_only=True):
 
     parent: Annotated[
         EntryRef | None,
-        Meta(description="The parent of the new entry; by default the leaf of the lane."),
+        opt(
+            "--parent",
+            metavar="REF",
+            help="The parent of the new entry; by default the leaf of the lane.",
+        ),
     ] = None
     lane: Annotated[
         LaneName | None, Meta(description="The lane to write on; by default the main one.")
     ] = None
     scratch: Annotated[
         bool,
-        Meta(description="Write on a new scratch lane: work that is dropped unless it is kept."),
+        opt("--scratch", help="Write on a new scratch lane, which is dropped unless it is kept."),
     ] = False
     metadata: Metadata = None
 
@@ -81,11 +98,16 @@ class Written(msgspec.Struct, omit_defaults=True):
 
 
 class CreateText(Writing):
-    text: Annotated[str, Meta(description="The text of the message.")]
+    text: Annotated[str, opt("--text", metavar="TEXT", help="The text of the message.")]
     role: Role = "user"
     attachments: Annotated[
         list[str],
-        Meta(description="Paths of files, stored as parts of the message of a user."),
+        opt(
+            "--attach",
+            metavar="PATH",
+            kind="path",
+            help="Files, of which copies are stored as parts of the message of a user.",
+        ),
     ] = msgspec.field(default_factory=list)
 
 
@@ -95,10 +117,8 @@ def create_text(call: Call, given: CreateText) -> Written:
 
     Refuses an attachment outside the folders that can be reached, or of more than 20 MiB.
     """
-    call.scope.check_write()
-    files = [call.scope.local(path) for path in given.attachments]
     message = {"role": given.role, "content": given.text}
-    return _write(call, given, lambda session: _said(session, given, message, files))
+    return _write_message(call, given, message, given.attachments)
 
 
 class CreateMessage(Writing):
@@ -117,26 +137,26 @@ def create_message(call: Call, given: CreateMessage) -> Written:
 
     Refuses a message without a role or content.
     """
-    return _write(call, given, lambda session: _said(session, given, given.message))
+    return _write_message(call, given, given.message)
 
 
 class CreateHandle(Writing):
     handle: Annotated[
         str,
-        Meta(
-            description="The pointer; handle.schemas lists the forms.",
+        opt(
+            "--handle",
+            metavar="HANDLE",
+            help="The handle: a pointer to content that is kept elsewhere.",
             examples=["file@1.0.0::path:notes.md"],
         ),
     ]
     kind: Annotated[
         Kind | None, Meta(description="The kind of the content; by default that of its form.")
     ] = None
-    role: Annotated[
-        Role | None, Meta(description="The role of the message that a model gets for it.")
-    ] = None
-    preview: Annotated[
-        str | None, Meta(description="A few words that describe the content to people.")
-    ] = None
+    role: Annotated[Role | None, Meta(description="The role of the message that a model gets.")] = (
+        None
+    )
+    preview: Preview = None
 
 
 @NODE.method("Write a pointer to content", "write")
@@ -165,9 +185,7 @@ class Attach(Writing):
         str | None, Meta(description="Its media type; by default guessed from the content.")
     ] = None
     role: Role = "user"
-    preview: Annotated[
-        str | None, Meta(description="A few words that describe it; by default its name.")
-    ] = None
+    preview: Preview = None
 
 
 @NODE.method("Store a file in a session", "write")
@@ -176,12 +194,10 @@ def attach(call: Call, given: Attach) -> Written:
 
     A model gets images, PDF and text. Refuses a file outside the folders that can be reached.
     """
-    call.scope.check_write()
-    path = call.scope.local(given.path)
 
     def write(session: Session) -> Entry:
         return session.attach(
-            path,
+            call.local(given.path),
             given.media_type,
             role=given.role,
             preview=given.preview,
@@ -189,25 +205,37 @@ def attach(call: Call, given: Attach) -> Written:
             metadata=given.metadata,
         )
 
-    return _write(call, given, write)
+    return _write(call, given, write, hold=False)
 
 
-def _said(
-    session: Session, given: Writing, message: dict[str, Any], files: list[str] | None = None
-) -> Entry:
-    return session.append_message(
-        message, attachments=files or (), parent=given.parent, metadata=given.metadata
-    )
+def _write_message(
+    call: Call, given: Writing, message: dict[str, Any], attachments: Sequence[str] = ()
+) -> Written:
+    check_new_message(message)  # before the file is touched
+
+    def write(session: Session) -> Entry:
+        files = [call.local(path) for path in attachments]
+        return session.append_message(
+            message, attachments=files, parent=given.parent, metadata=given.metadata
+        )
+
+    return _write(call, given, write, hold=not attachments)
 
 
-def _write(call: Call, given: Writing, write: Callable[[Session], Entry]) -> Written:
+def _write(
+    call: Call, given: Writing, write: Callable[[Session], Entry], *, hold: bool = True
+) -> Written:
     moves = given.parent is not None and not given.scratch
-    with call.writing(given.session, given.lane, scratch=given.scratch) as session:
+    with call.writing(given.session, given.lane, scratch=given.scratch, hold=hold) as session:
         before = session.leaf
         entry = write(session)
         left = session.reader.skip_markers(before) if moves else None
         if left is not None and session.cursor.is_above(left, entry):
             left = None
+        who, parent = one_line(speaker(entry) or entry.type), short(entry.parent_uuid or "")
+        call.wrote(entry, "Appended {} {} below {}", who, short(entry.uuid), parent)
+        if left is not None:
+            call.note("The leaf was {}; it is on a side branch now", left)
     return Written(entry.uuid, entry.parent_uuid, entry.lane, None if left is None else left.uuid)
 
 
@@ -219,7 +247,7 @@ class OfNode(OfSession, kw_only=True):
 
 class NodeGet(ValuePart):
     session: SessionName
-    entry: EntryRef = "@"
+    entry: Annotated[EntryRef, arg("[REF]", help=ABOUT_REF)] = "@"
 
 
 class Node(Reading, kw_only=True, omit_defaults=True):
@@ -236,24 +264,34 @@ class Node(Reading, kw_only=True, omit_defaults=True):
     ] = None
 
 
-@NODE.method("Read an entry", core=True)
-def get(call: Call, given: NodeGet) -> Node:
+class EntryRead(NamedTuple):
+    """An entry, and the session that it is read from."""
+
+    session: Session
+    entry: Entry
+
+
+def _node(call: Call, given: NodeGet, found: EntryRead) -> Node:
+    session, entry = found
+    node = Node(
+        uuid=entry.uuid,
+        type=entry.type,
+        label=session.reader.names().labels.get(entry.uuid),
+        current=session.cursor.is_above(entry),
+    )
+    node.entry = node.take(call.mask(_keys_of(call, session, entry)), given)
+    return node
+
+
+@NODE.method("Read an entry", core=True, answer=_node)
+def get(call: Call, given: NodeGet) -> EntryRead:
     """Read one entry as it is stored; of a message that was streamed in blocks, the whole message.
 
     Long texts are cut, and named in `cut`: read on with `part` and `offset`. Content behind a
     handle is not read; see handle.resolve.
     """
-    with call.reading(given.session) as session:
-        entry = session.entry(given.entry)
-        node = Node(
-            uuid=entry.uuid,
-            type=entry.type,
-            label=session.reader.names().labels.get(entry.uuid),
-            current=session.cursor.is_above(entry),
-        )
-        keys = call.mask(_keys_of(call, session, entry))
-    node.entry = node.take(keys, given)
-    return node
+    session = call.open(given.session)
+    return EntryRead(session, session.entry(given.entry))
 
 
 def _keys_of(call: Call, session: Session, entry: Entry) -> dict[str, Any]:
@@ -336,14 +374,24 @@ def _label(call: Call, given: OfNode, text: str | None) -> Labelled:
 
 
 class Labels(PagedOfSession):
-    """Parameters of `node.labels`."""
+    no_pager: NoPager = False
 
 
-@NODE.method("List the labels")
-def labels(call: Call, given: Labels) -> Page[Label]:
-    """List the labels of a session with the entries that they name, in the order of these."""
+def _page_of_labels(call: Call, given: Labels, found: list[Label]) -> Page[Label]:
+    return page(found, given, lambda one: one.label)
+
+
+@NODE.method("List the labels", json="a list of the labels", answer=_page_of_labels)
+def labels(call: Call, given: Labels) -> list[Label]:
+    """List the labels of a session with the entries that they name, in the order of these.
+    \f
+    ● marks an entry on the current path.
+
+    You can use a label as a REF. You can put a label with spaces in quotation marks, for example
+    '"a good state"~2'.
+    """
     with call.reading(given.session) as session:
-        return page(session.labels(), given, lambda one: one.label)
+        return session.labels()
 
 
 class Find(PagedOfSession):

@@ -14,10 +14,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import re
+import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 import msgspec
@@ -76,17 +76,12 @@ class Method:
     @cached_property
     def params(self) -> type[msgspec.Struct]:
         """The type of the parameters."""
-        return _annotated(self.function, "given")  # type: ignore[no-any-return]
+        return _hint(self.function, "given")  # type: ignore[no-any-return]
 
     @cached_property
     def result(self) -> Any:
         """The type of the result."""
-        return _annotated(self._answer or self.function, "return")
-
-    @property
-    def item(self) -> Any:
-        """The type of the items of which the function returns a list or an iterator."""
-        return typing.get_args(_annotated(self.function, "return"))[0]
+        return _hint(self._answer or self.function, "return")
 
     def answer(self, call: Call, given: msgspec.Struct) -> Any:
         """Do what the method does; its result, as short as a model needs it."""
@@ -221,11 +216,10 @@ def schema_hash(namespaces: Iterable[Namespace]) -> str:
     return hashlib.sha256(text).hexdigest()[:_HASH_LENGTH]
 
 
-def _annotated(function: Callable[..., Any], name: str) -> Any:
-    """The type of a parameter or the result; the others may exist for type checkers only."""
-    one = SimpleNamespace(__annotations__={name: function.__annotations__[name]})
-    hints = typing.get_type_hints(one, function.__globals__, include_extras=True)
-    return hints[name]
+def _hint(function: Callable[..., Any], name: str) -> Any:
+    """The type of one annotation alone: what the others name may be imported for checkers only."""
+    alone = types.SimpleNamespace(__annotations__={name: inspect.get_annotations(function)[name]})
+    return typing.get_type_hints(alone, function.__globals__, include_extras=True)[name]
 
 
 def _schema(kind: Any) -> dict[str, Any]:

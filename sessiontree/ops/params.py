@@ -21,6 +21,7 @@ from sessiontree.ops.field import arg, only_for_people, opt
 
 if TYPE_CHECKING:
     from sessiontree.calls.scope import Scope
+    from sessiontree.handles.registry import Registry
     from sessiontree.library.places import Selection
     from sessiontree.ops.operation import Method
     from sessiontree.redact.redaction import Redaction
@@ -274,13 +275,24 @@ class Call:
         """Tell that a file of version 1 was migrated."""
         self.warn(f"{file} is of version 2 now; the original is kept as {file}.v1")
 
+    @property
+    def registry(self) -> Registry:
+        """The plugins that resolve handles."""
+        from sessiontree.handles.registry import Registry  # few calls need it
+
+        return self.scope.registry or Registry.default()
+
+    def local(self, path: str) -> str:
+        """The path of a file that the call may read; see `Scope.local`."""
+        return self.scope.local(path)
+
     @contextlib.contextmanager
     def reading(self, session: str, root: str | None = None) -> Iterator[Session]:
         """Open a session to read; handles of files are read below `root`, which is in the scope."""
         from sessiontree.session import Session  # a list of sessions opens none
 
         self.check()
-        folder = None if root is None else self.scope.local(root)
+        folder = None if root is None else self.local(root)
         file, registry = self.file(session), self.scope.registry
         with Session.open(file, readonly=True, registry=registry, root=folder) as opened:
             try:

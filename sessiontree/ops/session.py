@@ -18,11 +18,9 @@ import msgspec
 from msgspec import Meta
 
 from sessiontree.agents import OWN, MakerName
-from sessiontree.core.damage import in_short
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import Entry, moment_given
+from sessiontree.core.entry import moment_given
 from sessiontree.core.garbage import is_scratch
-from sessiontree.core.message import Message
 from sessiontree.core.usage import FileCounts, Usage
 from sessiontree.errors import UsageError
 from sessiontree.library.counts import (
@@ -50,24 +48,16 @@ from sessiontree.library.root import cache_folder
 from sessiontree.library.search import SessionsOfHits, check_roles, search, unknown_role
 from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.operations.workers import Each, nothing
-from sessiontree.ops.budget import Budgeted, Page, Paged, beginning, page_of, short_list, size
+from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
 from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import CHANGE, Refusal
-from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, NameOfOne, NoPager, OfSession, PagedOfSession
-from sessiontree.ops.rows import WIDTH, TurnRow, Width, turn_rows
+from sessiontree.ops.look import SESSION
+from sessiontree.ops.params import Call, NameOfOne, NoPager, OfSession
 from sessiontree.text.pattern import AllOf, Pattern, query
-from sessiontree.text.preview import is_unclear, speaker
 
 if TYPE_CHECKING:  # a list of sessions starts without them
     from sessiontree.library.spending import Spending, SpendingSum, Totals
-    from sessiontree.session import Session
     from sessiontree.views.costs import Prices, Stats
-    from sessiontree.views.turns import SessionOutline, Turn
-
-SESSION: Final = Namespace(
-    "session", "Sessions of sessiontree and of known agents: found, searched, read, brought in."
-)
 
 _TITLE: Final = 100
 _HASH: Final = 12  # characters of the hash of a path or a uuid
@@ -547,174 +537,6 @@ def _tell_nothing(call: Call, given: Search, files: Sequence[str]) -> None:
         call.warn(unknown)
 
 
-class Outline(PagedOfSession):
-    first: Annotated[
-        Count | None, Meta(description="The first turn of a range, which is given in order.")
-    ] = None
-    last: Annotated[Count | None, Meta(description="The last turn of a range.")] = None
-    current: Annotated[bool, Meta(description="Only turns on the current path.")] = False
-    subagents: Annotated[bool, Meta(description="Also the turns of subagents.")] = False
-    width: Width = WIDTH
-
-
-class Turns(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A session by its turns."""
-
-    id: Annotated[str, Meta(description="The id of the session.")]
-    title: Annotated[str, Meta(description="Its name, or its first prompt.")] = ""
-    agent: Annotated[str | None, Meta(description="The agent that wrote it.")] = None
-    cwd: Annotated[str | None, Meta(description="Its working directory.")] = None
-    turns: Annotated[int, Meta(description="The number of its prompts.")]
-    here: Annotated[str | None, Meta(description="The turn where the session is.")] = None
-    tokens: Annotated[int, Meta(description="The tokens of all turns, without cached ones.")] = 0
-    cost: Annotated[float | None, Meta(description="The reported cost of all turns.")] = None
-    items: Annotated[list[TurnRow], Meta(description="Turns; without a range the last one first.")]
-    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
-    cursor: Annotated[str | None, Meta(description="The cursor of the next turns.")] = None
-
-
-@SESSION.method("Read the turns of a session", core=True)
-def outline_(call: Call, given: Outline) -> Turns:
-    """Read the turns of a session: each prompt, what was done, and how it ended.
-
-    The last turns come first; with `first` or `last`, the turns of that range in order.
-    """
-    with call.reading(given.session) as session:
-        found = _outline(call, session)
-        title = found.name or next((turn.prompt for turn in found.turns if turn.prompt), None)
-        made = Turns(
-            id=found.id,
-            title=one_line(title or "", _TITLE),
-            agent=found.agent,
-            cwd=found.cwd,
-            turns=max((turn.number for turn in found.turns), default=0),
-            here=None if found.here is None else found.turns[found.here].name,
-            tokens=found.work.tokens,
-            cost=found.work.usage.cost or None,
-            items=[],
-        )
-        make = turn_rows(call, found.cwd, given.width)
-        turns = _range(found, given)
-        if not turns and (given.first is not None or given.last is not None):
-            raise Refusal(
-                f"no turn is in that range: the turns are 1 to {made.turns}",
-                "no_such_ref",
-                "Give a `first` and a `last` in that range, or none of them.",
-            )
-        page = page_of(turns, given, lambda turn: turn.uuid, make, size(made))
-        made.items, made.more, made.cursor = page.items, page.more, page.cursor
-        return made
-
-
-def _outline(call: Call, session: Session) -> SessionOutline:
-    from sessiontree.library.one import with_agent
-    from sessiontree.views.turns import outline  # a list of sessions has no turns
-
-    def shown(done: int, size: int) -> None:
-        call.progress("Reading the session", done, size)
-
-    return with_agent(outline(session.cursor, shown), session)
-
-
-def _range(found: SessionOutline, given: Outline) -> Sequence[Turn]:
-    first, last = given.first or 0, given.last
-    turns = [
-        turn
-        for turn in found.turns
-        if (given.subagents or not turn.subagent)
-        and (turn.current or not given.current)
-        and first <= turn.number
-        and (last is None or turn.number <= last)
-    ]
-    return turns if given.first is not None or last is not None else turns[::-1]
-
-
-class OneTurn(PagedOfSession):
-    turn: Annotated[
-        str | int,
-        Meta(
-            description="The number of the turn, such as 3 or '3.1', or an entry of it.",
-            examples=["1"],
-        ),
-    ]
-    longest: Annotated[int, Meta(ge=0, description="The characters of each text; 0: no limit.")] = (
-        _LONGEST_TEXT
-    )
-
-
-class Said(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """An entry of a turn."""
-
-    uuid: Annotated[str, Meta(description="The uuid of the entry.")]
-    role: Annotated[str, Meta(description="Who speaks, or the type of the entry.")]
-    text: Annotated[str, Meta(description="What it says, with calls and results in short.")]
-    left_out: Annotated[
-        int, Meta(description="The characters that are left out; `node.get` reads the entry.")
-    ] = 0
-
-
-class WholeTurn(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A turn, entry by entry."""
-
-    turns: Annotated[
-        list[TurnRow], Meta(description="The turn in short, and each further try of it.")
-    ]
-    items: Annotated[list[Said], Meta(description="The entries in order, the prompt first.")]
-    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
-    cursor: Annotated[str | None, Meta(description="The cursor of the next entries.")] = None
-
-
-@SESSION.method("Read one turn", core=True)
-def turn(call: Call, given: OneTurn) -> WholeTurn:
-    """Read one turn: the prompt, and each answer, call and result until the next prompt.
-
-    Refuses a number that the session does not have.
-    """
-    from sessiontree.views.turns import turns_named  # a list of sessions has no turns
-
-    with call.reading(given.session) as session:
-        found = _outline(call, session)
-        named = [each for _, each in turns_named(session.cursor, found, str(given.turn))]
-        make = turn_rows(call, found.cwd, WIDTH)
-        made = WholeTurn(turns=[make(each) for each in named], items=[])
-        page = page_of(
-            _entries(call, session, named),
-            given,
-            lambda each: each[0].uuid,
-            lambda each: _said(call, *each, given.longest),
-            size(made),
-        )
-        made.items, made.more, made.cursor = page.items, page.more, page.cursor
-        return made
-
-
-def _entries(
-    call: Call, session: Session, turns: Sequence[Turn]
-) -> Iterator[tuple[Entry, Message | None]]:
-    """The entries of turns that say something, with the messages behind their handles."""
-    from sessiontree.views.messages import is_typed, with_messages  # few calls read whole turns
-
-    for each in turns:
-        entries = session.turn(each)
-        for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
-            call.check()
-            if entry.is_content or is_typed(entry):
-                yield entry, message
-
-
-def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Said:
-    from sessiontree.views.parts import text_of_entry  # few calls read whole turns
-
-    text: str = call.mask(text_of_entry(entry, message))
-    shown = beginning(text, longest) if longest else text
-    return Said(
-        uuid=entry.uuid,
-        role=speaker(entry, message) or entry.type,
-        text=shown,
-        left_out=len(text) - len(shown),
-    )
-
-
 class SessionStats(OfSession):
     """Parameters of `session.stats`."""
 
@@ -927,58 +749,6 @@ def _total_row(name: str | None, row: SpendingSum) -> TotalRow:
         estimated=row.estimated or None,
         unpriced=row.unpriced,
     )
-
-
-class Show(OfSession):
-    """Parameters of `session.show`."""
-
-
-class Facts(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """The facts about a session."""
-
-    file: Annotated[str | None, Meta(description="The path of its file.")] = None
-    id: Annotated[str, Meta(description="Its id.")]
-    name: Annotated[str | None, Meta(description="Its name.")] = None
-    cwd: Annotated[Any, Meta(description="Its working directory.")] = None
-    created: Annotated[str | None, Meta(description="When it was made.")] = None
-    entries: Annotated[int, Meta(description="Its entries, with the header.")]
-    branches: Annotated[int, Meta(description="Its branches; `branch.list` lists them.")]
-    lanes: Annotated[int, Meta(description="Its lanes; `branch.lanes` lists them.")]
-    leaf: Annotated[str, Meta(description="Its leaf.")]
-    model: Annotated[Any, Meta(description="The model at the leaf.")] = None
-    agent_session: Annotated[Any, Meta(description="The agent's own id of the session.")] = None
-    parent_session: Annotated[Any, Meta(description="The session that it is a copy of.")] = None
-    damage: Annotated[
-        list[dict[str, Any]], Meta(description="What is damaged; `health.check` tells all.")
-    ] = []
-    notes: Annotated[str, Meta(description="Lines of types that are not known.")] = ""
-    metadata: Annotated[dict[str, Any], Meta(description="Its metadata.")] = {}
-
-
-@SESSION.method("Show the facts of a session")
-def show(call: Call, given: Show) -> Facts:
-    """Show the facts of a session: its name, file, leaf, model, metadata, and what is damaged."""
-    from sessiontree.library.one import facts_about  # a list of sessions needs less
-
-    with call.reading(given.session) as session:
-        found = facts_about(session, call.warn)
-        return Facts(
-            file=found.file,
-            id=found.id,
-            name=found.name,
-            cwd=found.cwd,
-            created=found.created,
-            entries=found.entries,
-            branches=found.branches,
-            lanes=len(found.lanes),
-            leaf=found.leaf,
-            model=found.model,
-            agent_session=found.agent_session,
-            parent_session=found.parent_session,
-            damage=list(found.damage[:_MOST_DAMAGE]),
-            notes=in_short(found.notes),
-            metadata=found.metadata,
-        )
 
 
 class Rename(OfSession):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 from msgspec import Meta
 
 from sessiontree.agents import TARGETS, TargetName
-from sessiontree.core.display import printable
 from sessiontree.core.entry import Entry
 from sessiontree.core.garbage import is_scratch
 from sessiontree.engine.names import LEAF
@@ -20,19 +19,17 @@ from sessiontree.library.places import Selection
 from sessiontree.ops.budget import Offset, Page, Paged, Passage, page, page_of, passage
 from sessiontree.ops.field import arg, only_for_people, opt, optional_for_people
 from sessiontree.ops.guidance import Refusal
-from sessiontree.ops.operation import Namespace
+from sessiontree.ops.look import TREE
 from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
 from sessiontree.storage.fs import DISK
 from sessiontree.views.rows import TreeRow
-from sessiontree.views.tree import count_branches, draw
+from sessiontree.views.tree import count_branches
 
 if TYPE_CHECKING:
     from sessiontree.operations.convert import ConvertedSession
     from sessiontree.redact.redaction import Redaction
-
-TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, draw and copy it.")
 
 
 class Create(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -166,55 +163,23 @@ def _count(tree: Tree, session: Session) -> None:
     tree.leaf = session.leaf.uuid
 
 
-_RECENT: Final = 40
-"""Rows at the leaf that a drawing has in any case: about a quarter of a page."""
-
-
-class Render(PagedOfSession):
-    all: Annotated[
-        bool, Meta(description="Draw every entry, not only prompts, answers and branches.")
-    ] = False
-
-
-class Drawing(msgspec.Struct, omit_defaults=True):
-    """A drawing of a tree."""
-
-    text: Annotated[str, Meta(description="The drawing, with one row on each line.")]
-    more: Annotated[str | None, Meta(description="What is left out, and how to get it.")] = None
-    cursor: Annotated[str | None, Meta(description="The cursor of the next rows.")] = None
-
-
-@TREE.method("Draw a tree", core=True)
-def render(call: Call, given: Render) -> Drawing:
-    """Draw the tree of a session, to see where it branches.
-
-    Each entry is a row; handles are not resolved.
-
-    For what was said, use session.outline. Long runs between branches are folded, but for the
-    40 recent rows at the leaf; `all` draws every entry.
-    """
-    with call.reading(given.session) as session:
-        drawn = draw(session.cursor, all=given.all, recent=_RECENT)
-        rows = enumerate(map(printable, drawn))
-        found = page(rows, given, lambda row: str(row[0]))
-    text = "\n".join(line for _, line in found.items)
-    return Drawing(text, found.more, found.cursor)
-
-
 class TreeGet(PagedOfSession):
     """Parameters of `tree.get`."""
 
 
-@TREE.method("Read the rows of a tree")
-def get(call: Call, given: TreeGet) -> Page[TreeRow]:
+def _page_of_tree(call: Call, given: TreeGet, rows: Iterator[TreeRow]) -> Page[TreeRow]:
+    return page(rows, given, lambda row: row.uuid)
+
+
+@TREE.method("Read the rows of a tree", answer=_page_of_tree)
+def get(call: Call, given: TreeGet) -> Iterator[TreeRow]:
     """Read every entry of a session in the order of its file, each as a row with a preview.
 
     Handles are named, not resolved; see handle.resolve.
 
     To read a conversation, use session.outline and then session.turn.
     """
-    with call.reading(given.session) as session:
-        return page(session.tree(), given, lambda row: row.uuid)
+    return call.open(given.session).tree()
 
 
 class Fork(OfSession):

@@ -21,18 +21,18 @@ from sessiontree.views.work import TEXT, Answers, TurnEvent, Work, WorkTally, to
 class Side(msgspec.Struct, frozen=True):
     """What one of two branches has that the other has not.
 
-    Attributes:
-        leaf: the uuid of the last entry that is compared.
-        turns: the turns since the branches parted.
-        is_rest: whether the first of them is the rest of the turn in which they parted. It has no
-            prompt then.
-        work: what was done in these turns, without the work of subagents.
+    `turns` are those since the branches parted; with `is_rest`, the first of them is the rest of
+    the turn in which they parted, and has no prompt. `work` is without the work of subagents.
     """
 
     leaf: str
+    """The uuid of the last entry that is compared."""
+
     turns: tuple[Turn, ...]
     is_rest: bool
     work: Work
+    current: bool
+    """True if the leaf is on the current path."""
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `diff --json` prints for a side."""
@@ -45,18 +45,24 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """Two branches side by side.
-
-    Attributes:
-        fork: the uuid of the last entry with content that both have; None if they share none.
-        turn: the turn with this entry; None if it is in none.
-        one, other: what each side has below it.
-    """
+    """Two branches side by side."""
 
     fork: str | None
+    """The uuid of the last entry with content that both have; None if they share none."""
+
     turn: Turn | None
+    """The turn with this entry; None if it is in none."""
+
     one: Side
     other: Side
+    cwd: str | None
+    """The session's working directory."""
+
+    @property
+    def both_changed(self) -> list[str]:
+        """The files that were changed on both sides."""
+        changed = set(self.other.work.changed)
+        return [path for path in self.one.work.changed if path in changed]
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `diff --json` prints."""
@@ -87,6 +93,7 @@ def compare(
             turn=None if above is None else _turn_of(cursor, above, starts),
             one=_side(cursor, one, common, drawn, starts),
             other=_side(cursor, other, common, drawn, starts),
+            cwd=drawn.cwd,
         )
 
 
@@ -114,7 +121,7 @@ def _side(
         following = replace(turns[1], events=(*turns[0].events, *turns[1].events))
         turns, is_rest = (following, *turns[2:]), False
     work = total(turn.work for turn in turns)
-    return Side(leaf=leaf.uuid, turns=turns, is_rest=is_rest, work=work)
+    return Side(leaf.uuid, turns, is_rest, work, cursor.is_above(leaf))
 
 
 def _below(cursor: Cursor, leaf: Entry, common: Entry | None) -> Iterator[Entry]:

@@ -190,9 +190,17 @@ class SessionOutline(msgspec.Struct, frozen=True):
         for turn in self.turns:
             if not turn.subagent and turn.name == number.removesuffix(".0"):
                 return turn
-        last = max((turn.number for turn in self.turns), default=0)
-        has = f"its turns are 1 to {last}" if last else "it has no turns"
-        raise with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
+        raise self.without(number)
+
+    @property
+    def last_number(self) -> int:
+        """The number of the last turn; 0 without turns."""
+        return max((turn.number for turn in self.turns), default=0)
+
+    def without(self, number: str) -> RefError:
+        """The error that there is no turn of a number."""
+        has = f"its turns are 1 to {self.last_number}" if self.last_number else "it has no turns"
+        return with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
 
 
 class TurnTree:
@@ -315,9 +323,7 @@ def turns_named(cursor: Cursor, outline: SessionOutline, name: str) -> list[tupl
     except RefError as error:
         if not _NUMBER.fullmatch(name):
             raise
-        last = max((turn.number for turn in outline.turns), default=0)
-        has = f"its turns are 1 to {last}" if last else "it has no turns"
-        raise with_step(RefError(f"there is no turn {name}: {has}", name), "see turns") from error
+        raise outline.without(name) from error
     first = {turn.uuid: (place, turn) for place, turn in places}
     above = next((first[e.uuid] for e in cursor.up(entry) if e.uuid in first), None)
     if above is None:

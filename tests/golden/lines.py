@@ -162,8 +162,8 @@ context.get_handles --session handles
 context.resolve --session handles --root WORK
 context.get --session mixed
 context.get --session mixed --to anthropic
-context.get --session mixed --to chat --budget 400
-context.get --session mixed --to responses
+context.get --session mixed --to openai-chat --budget 400
+context.get --session mixed --to openai-responses
 context.get --session streamed --verbatim
 context.request --session 5e551015
 context.estimate --session compactions --window 2000

@@ -135,11 +135,15 @@ def test_a_long_message_leaves_room_for_others(calls: Calls, tmp_path: Path) -> 
     assert shown + rest == "middle " * 200_000
 
 
-@pytest.mark.parametrize("to", ["anthropic", "responses", "chat"])
+@pytest.mark.parametrize("to", ["anthropic", "openai-responses", "openai-chat"])
 def test_get_makes_a_request_that_can_be_sent(calls: Calls, file: str, to: Any) -> None:
     found = calls.value("context.get", session=file, to=to, budget=0)
     context = whole(file)
-    made = context.to_anthropic() if to == "anthropic" else context.to_openai(to)
+    made = (
+        context.to_anthropic()
+        if to == "anthropic"
+        else context.to_openai(to.removeprefix("openai-"))
+    )
     assert found["request"] == msgspec.to_builtins(made.params)
     assert "messages" not in found
 

@@ -390,7 +390,7 @@ def test_a_value_that_is_none_of_a_few_is_refused_with_those() -> None:
     found = events(own, "context.get", {"session": "latest", "to": "openai"})
     guidance = found[0]
     assert isinstance(guidance, Guidance)
-    assert guidance.available == ["anthropic", "chat", "messages", "responses"]
+    assert guidance.available == ["anthropic", "messages", "openai-chat", "openai-responses"]
 
 
 def test_a_method_is_described_by_the_name_of_its_tool() -> None:

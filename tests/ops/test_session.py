@@ -306,7 +306,7 @@ def test_stats_and_facts_are_those_of_the_command_line(calls: Calls, long: str) 
         assert (numbers["types"], numbers["bytes"]) == (stats.types, stats.file_bytes)
         shown = calls.value("session.show", session=long)
         assert (shown["id"], shown["leaf"]) == (facts.id, facts.leaf.uuid)
-        assert (shown["name"], shown["branches"], shown["lanes"]) == ("a long one", 2, 1)
+        assert (shown["name"], shown["branches"], shown["lanes"]) == ("a long one", 2, ["main"])
 
 
 def test_totals_count_each_answer_once(calls: Calls, store: Store) -> None:
