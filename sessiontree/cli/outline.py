@@ -35,6 +35,7 @@ from sessiontree.views.words import (
     Phrase,
     asked_in,
     columns_of_parts,
+    outcome_in,
     outcome_parts,
     outcomes_in,
     prompts_in,
@@ -506,15 +507,6 @@ def _branches(outline: SessionOutline) -> int:
 
 _PROMPT_LINES: Final = 40
 _ROLE_WIDTH: Final = 11
-_OUTCOMES: Final = {
-    "steered": "the user typed the next prompt while the agent worked",
-    "interrupted": "the user interrupted the agent, and typed the next prompt",
-    "given up": "the user interrupted the agent, which did nothing more here",
-    "no output": "the agent gave neither a text nor a call",
-    "no answer": "the agent wrote nothing after its last call",
-    "unfinished": "the session ends before the agent answers",
-    "broke off": "the answer has no end",
-}
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
 
@@ -558,8 +550,8 @@ def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[st
     parts += turn.work.models[:3]
     parts += [] if turn.current else ["not on the current path"]
     yield screen.styled(cut(" · ".join(parts), screen.width), "title")
-    if told := _OUTCOMES.get(turn.outcome or ""):
-        yield screen.styled(cut(f"{turn.outcome}: {told}", screen.width), "failure")
+    if told := outcome_in(turn):
+        yield screen.styled(cut(told, screen.width), "failure")
     did = work_parts(turn.work, tools=20, files=0, words=True)
     if did:
         said = " · ".join(part.text for part in did)

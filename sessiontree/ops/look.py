@@ -166,8 +166,7 @@ def outline_(call: Call, given: Outline) -> OutlineRead:
     steered      the user typed the next prompt while the agent worked
     interrupted  the user interrupted the agent, and typed the next prompt
     given up     the user interrupted the agent, which did nothing more
-    no output    the agent gave neither a text nor a call
-    no answer    the agent wrote nothing after its last call
+    no answer    the agent did not answer, or wrote nothing after its last call
     unfinished   the session ends before the agent answers
     broke off    the answer has no end
 

@@ -115,11 +115,10 @@ class Turn(msgspec.Struct, frozen=True):
         work: what was done, without the work of subagents.
         outcome: how it ended: `answered`; `steered` (the user typed the next prompt while the agent
             worked); `interrupted` (the user interrupted the agent, and typed the next prompt);
-            `given up` (the user interrupted the agent, which did nothing more here); `no output`
-            (the agent gave neither a text nor a call); `no answer` (the agent wrote nothing after
-            its last call); `unfinished` (the branch ends before the agent answers); `broke off`
-            (an answer without its end); `failed` (an answer that ended with an error). None where
-            no answer was due.
+            `given up` (the user interrupted the agent, which did nothing more here); `no answer`
+            (the agent did not answer, or wrote nothing after its last call); `unfinished` (the
+            branch ends before the agent answers); `broke off` (an answer without its end);
+            `failed` (an answer that ended with an error). None where no answer was due.
     """
 
     number: int

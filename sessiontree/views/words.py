@@ -26,16 +26,29 @@ class Phrase(NamedTuple):
     weight: int = 9  # the parts of the least weight are left out first
 
 
-_OUTCOMES: Final[dict[Outcome | None, tuple[str, str, int]]] = {
-    "given up": ("given up", "failure", 9),
-    "no output": ("without output", "failure", 6),
-    "no answer": ("without an answer", "failure", 6),
-    "unfinished": ("unfinished", "failure", 6),
-    "broke off": ("broke off", "failure", 6),
-    "interrupted": ("interrupted", "failure", 6),
-    "steered": ("steered", "", 6),
+class _Ending(NamedTuple):
+    """How turns end without an answer."""
+
+    of_many: str
+    meaning: str
+    role: str = "failure"
+    weight: int = 6
+
+
+_OUTCOMES: Final[dict[Outcome | None, _Ending]] = {
+    "given up": _Ending(
+        "given up", "the user interrupted the agent, which did nothing more here", weight=9
+    ),
+    "no answer": _Ending(
+        "without an answer", "the agent did not answer, or wrote nothing after its last call"
+    ),
+    "unfinished": _Ending("unfinished", "the session ends before the agent answers"),
+    "broke off": _Ending("broke off", "the answer has no end"),
+    "interrupted": _Ending(
+        "interrupted", "the user interrupted the agent, and typed the next prompt"
+    ),
+    "steered": _Ending("steered", "the user typed the next prompt while the agent worked", role=""),
 }
-"""How turns end without an answer: what is said of many, the colour, the weight of that."""
 
 EVENTS: Final = {
     "compaction": ("⇣ compacted", "compaction"),
@@ -106,8 +119,13 @@ def outcome_parts(turn: Turn) -> list[Phrase]:
     """How a turn ended, where that is not by an answer; a failed answer has a row of its own."""
     if turn.subagent or turn.outcome is None or turn.outcome not in _OUTCOMES:
         return []
-    _, role, _ = _OUTCOMES[turn.outcome]
-    return [Phrase(turn.outcome, role)]
+    return [Phrase(turn.outcome, _OUTCOMES[turn.outcome].role)]
+
+
+def outcome_in(turn: Turn) -> str:
+    """How a turn ended and what that means, where that is not by an answer; else empty."""
+    ending = _OUTCOMES.get(turn.outcome)
+    return "" if ending is None else f"{turn.outcome}: {ending.meaning}"
 
 
 def prompts_in(turns: Sequence[Turn]) -> list[Phrase]:
@@ -120,8 +138,8 @@ def outcomes_in(turns: Iterable[Turn]) -> list[Phrase]:
     """How many turns ended without an answer, and how."""
     counts = Counter(turn.outcome for turn in turns if not turn.subagent)
     return [
-        Phrase(f"{counts[outcome]:,} {words}", role, weight)
-        for outcome, (words, role, weight) in _OUTCOMES.items()
+        Phrase(f"{counts[outcome]:,} {ending.of_many}", ending.role, ending.weight)
+        for outcome, ending in _OUTCOMES.items()
         if counts[outcome]
     ]
 

@@ -55,7 +55,6 @@ Outcome = Literal[
     "steered",
     "interrupted",
     "given up",
-    "no output",
     "no answer",
     "unfinished",
     "broke off",
@@ -104,7 +103,9 @@ def outcome_of(turn: TurnEnd, following: TurnEnd | None) -> Outcome | None:
         case "silent":
             is_due = turn.prompt is not None and not _is_command(turn)
             waited = following is not None and _is_within(turn, following, _AT_ONCE)
-            return "no output" if is_due and not waited else None
+            return "no answer" if is_due and not waited else None
+        case "no output":
+            return "no answer"
         case ending:
             return ending
 

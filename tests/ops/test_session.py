@@ -260,7 +260,7 @@ def test_an_outline_gives_the_last_turns_first_or_a_range_in_order(calls: Calls,
     assert answer.tokens <= 4000
     assert (found["title"], found["turns"], found["here"]) == ("a long one", 41, "41")
     assert [one["turn"] for one in found["items"][:3]] == ["41", "40", "39"]
-    assert found["items"][0]["outcome"] == "no output" or "outcome" not in found["items"][0]
+    assert found["items"][0]["outcome"] == "no answer" or "outcome" not in found["items"][0]
     assert found["items"][1]["side"] is True
     every = calls.pages("session.outline", session=long, budget=1000)
     assert [one["turn"] for one in every] == [str(number) for number in range(41, 0, -1)]

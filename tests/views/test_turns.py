@@ -321,10 +321,10 @@ def lines(steps: Sequence[str | int]) -> list[dict[str, Any]]:
         ((*DEAL, 6, "again", "said"), "no answer"),
         (DEAL, "unfinished"),
         (DEAL[:2], "unfinished"),
-        (("asked", "stop"), "no output"),
-        (("asked", "thought", "nothing", 9, "again", "said"), "no output"),
-        (("asked",), "no output"),
-        (("asked", "thought"), "no output"),
+        (("asked", "stop"), "no answer"),
+        (("asked", "thought", "nothing", 9, "again", "said"), "no answer"),
+        (("asked",), "no answer"),
+        (("asked", "thought"), "no answer"),
         (("asked", 1, "again", "said"), None),
         (("/model", 9, "asked", "said"), None),
         ((*DEAL, "failed"), "failed"),
@@ -368,9 +368,7 @@ def test_what_was_interrupted_and_stays_without_a_result_is_counted(
     assert (work.interruptions, work.stopped, work.unanswered) == counts
 
 
-WORDS = (
-    *("given up", "steered", "interrupted", "no output", "no answer", "unfinished", "broke off"),
-)
+WORDS = (*("given up", "steered", "interrupted", "no answer", "unfinished", "broke off"),)
 
 
 def test_a_comparison_has_the_outcomes_of_whole_turns(file: Path) -> None:
