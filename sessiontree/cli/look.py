@@ -136,7 +136,8 @@ def _(call: CommandCall, found: list[Branch]) -> None:
     for branch in found:
         parts = ["●" if branch.current else "○", short(branch.leaf)]
         parts += [f"{branch.length:>5,} {'entry  ' if branch.length == 1 else 'entries'}"]
-        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   ", branch.preview]
+        parts += [f"from {short(branch.fork)}" if branch.fork else "from start   "]
+        parts += [branch.preview if branch.length else "no entry yet"]
         parts += [f"({one_line(branch.name)})"] if branch.name else []
         parts += [f"lane {one_line(branch.lane)}"] if branch.lane else []
         out("  ".join(parts))

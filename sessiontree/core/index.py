@@ -52,7 +52,9 @@ _NEW: Final = -1  # the id of a type or lane not seen before
 class Branch(msgspec.Struct, frozen=True, rename="camel"):
     """A branch, from the fork to the last entry."""
 
-    leaf: str  # the uuid of the last entry with content
+    # the uuid of the last entry with content; of a named branch without one, of the entry that
+    # gives the name
+    leaf: str
     # the uuid of the entry where this branch separates from other branches, or where its lane
     # starts on another lane; None if there is no such entry. If the first entry of lane B is below
     # entry X of lane A, X is the fork of the branch on B. The branch on A goes on

@@ -73,17 +73,19 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
         branching = Branching(outline.tree)
         current = outline.current(branching.content)
         within = None if below is None else set(outline.tree.subtree(cursor.reader.row(below)))
-        names = _names_of_tips(outline, branching.content)
+        names, empty = _named_branches(outline, branching.content)
+        above = takewhile(lambda row: row != current, outline.tree.rows_up(outline.leaf))
+        current = next((row for row in above if row in empty), current)
         subagents = subagent_lanes(cursor.reader) - {cursor.lane}
-        tips = [
-            tip
-            for tip in branching.tips()
-            if (within is None or tip in within) and branching.lane_of(tip) not in subagents
+        ends = [
+            row
+            for row in sorted([*branching.tips(), *empty])
+            if (within is None or row in within) and branching.lane_of(row) not in subagents
         ]
         callers = _Callers(outline)
         return [
-            callers.joined(_branch(outline, branching, tip, names.get(tip), current=tip == current))
-            for tip in tips
+            callers.joined(_branch(outline, branching, row, names.get(row), current=row == current))
+            for row in ends
         ]
 
 
@@ -192,19 +194,24 @@ def entries_by_row(
         row += 1
 
 
-def _names_of_tips(outline: EntryTree, content: bytearray) -> dict[int, str]:
-    """The name of each named branch by its last row with content, where it has one."""
+def _named_branches(outline: EntryTree, content: bytearray) -> tuple[dict[int, str], set[int]]:
+    """The name of each named branch by its last row with content.
+
+    One without content is by the row that names it; these rows alone are the second.
+    """
     tree, names = outline.tree, outline.names
     tips = names.tips(tree) if names.branches else {}
     found: dict[int, str] = {}
+    empty: set[int] = set()
     for name, rows in names.branch_rows(tree).items():
         for row in rows:
             tip = tips[row]
             while tip != row and not content[tip]:
                 tip = tree.parents[tip]
-            if tip != row:
-                found[tip] = name
-    return found
+            found[tip] = name
+            if not content[tip]:
+                empty.add(row)
+    return found, empty
 
 
 def _branch(
@@ -215,7 +222,11 @@ def _branch(
     *,
     current: bool,
 ) -> Branch:
-    fork, length = branching.fork_of(tip)
+    if branching.content[tip]:
+        fork, length = branching.fork_of(tip)
+    else:  # a name without an entry
+        content = (row for row in outline.tree.rows_up(tip) if branching.content[row])
+        fork, length = next(content, NO_ROW), 0
     entry = shown = outline.entry(tip)
     if entry.type == "message_end" and outline.tree.parents[tip] != NO_ROW:
         above = outline.entry(outline.tree.parents[tip])
@@ -227,7 +238,7 @@ def _branch(
         current=current,
         lane=entry.lane,
         name=name,
-        preview=preview(shown),
+        preview=preview(shown) if length else "",
         updated=entry.timestamp,
     )
 

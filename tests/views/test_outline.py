@@ -120,6 +120,28 @@ def test_a_branch_tells_its_lane(main: Session) -> None:
     assert [branch.lane for branch in main.branches()] == ["agent-2", None]
 
 
+def test_a_named_branch_without_an_entry_is_listed_and_is_where_the_session_is(
+    session: Session,
+) -> None:
+    talk(session, "one")
+    fork = session.append_message(user("two"))
+    tip = session.append_message(assistant("two"))
+    named = session.branch(fork, name="empty")
+    found = [(b.leaf, b.fork, b.length, b.name, b.current) for b in session.branches()]
+    assert found == [
+        (tip.uuid, None, 3, None, False),
+        (named.uuid, fork.uuid, 0, "empty", True),
+    ]
+    assert [b.name for b in session.branches(fork)] == [None, "empty"]
+    beside = session.branch(tip, name="on")
+    assert [b.leaf for b in session.branches() if b.current] == [beside.uuid]
+    said = session.append_message(user("three"))
+    assert [(b.leaf, b.length, b.name) for b in session.branches()] == [
+        (named.uuid, 0, "empty"),
+        (said.uuid, 4, "on"),
+    ]
+
+
 def test_a_name_leads_to_the_tip_that_bears_it(session: Session) -> None:
     root = session.append_message(user("p1"))
     for name in ("one", "two", "three"):
