@@ -10,7 +10,6 @@ Invariants: nothing here recurses; each line fits the screen.
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Sequence
-from datetime import datetime
 from itertools import islice, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -24,7 +23,7 @@ from sessiontree.core.activity import as_typed
 from sessiontree.core.display import one_line, printable
 from sessiontree.core.entry import CONTENT, Entry, moment_of
 from sessiontree.core.message import Message, text_of
-from sessiontree.text.amounts import ago, in_short
+from sessiontree.text.amounts import ago
 from sessiontree.text.columns import columns_of, cut, cut_start, filled, wrapped
 from sessiontree.text.preview import is_unclear, preview
 from sessiontree.views.layout import Run, inside, layout
@@ -34,7 +33,10 @@ from sessiontree.views.words import (
     EVENTS,
     Phrase,
     asked_in,
+    clock_in,
     columns_of_parts,
+    event_in,
+    local_time,
     outcome_in,
     outcome_parts,
     outcomes_in,
@@ -42,6 +44,7 @@ from sessiontree.views.words import (
     told_in,
     without_path,
     work_in,
+    work_of_subagent,
     work_parts,
 )
 from sessiontree.views.work import TurnEvent, total
@@ -93,7 +96,7 @@ class Picture:
             for agent in turn.subagents
             for place in agent.turns
         }
-        self._left = _left_midway(outline)
+        self._left = outline.left_midway
         own = {place for place, turn in enumerate(outline.turns) if not turn.subagent}
         self._answered = own  # the turns that show what came out of them
         self._replied = own  # those that show what the user replied to questions
@@ -166,7 +169,7 @@ class Picture:
         top = list(heading(self._outline, self._screen))
         yield from islice(lines, len(top))
         yield from self._last()
-        if folds and _branches(self._outline) > 1:
+        if folds and self._outline.branches > 1:
             hint = "side branches are folded to a row each; --depth 9 opens them"
             yield self._screen.styled(cut(hint, self._screen.width), "dim")
         yield from lines
@@ -186,14 +189,12 @@ class Picture:
                 yield " " * 6 + screen.styled(cut(line, screen.width - 6), "dim")
 
     def _last_turns(self) -> list[Turn]:
-        turns, at = self._outline.turns, self._outline.here
         found: list[Turn] = []
-        while at is not None and len(found) < _LAST_TURNS:
-            turn, at = turns[at], turns[at].above
+        for turn in self._outline.up(self._outline.here):
             if turn.prompt is None and not turn.answer:
                 continue
             found.append(turn)
-            if len(turn.answer) >= _TELLING:
+            if len(turn.answer) >= _TELLING or len(found) == _LAST_TURNS:
                 break
         return found
 
@@ -300,7 +301,7 @@ class Picture:
             + "  "
             + said
         )
-        clock = self._clock(turn) if self._has_times else ""
+        clock = clock_in(turn) if self._has_times else ""
         if not clock:
             return line.rstrip()
         return line + "  " + screen.styled(clock, "dim")
@@ -332,13 +333,9 @@ class Picture:
         """What came out of a turn, behind a short prompt."""
         return [Phrase(cut(f"  → {told_in(turn)}", room), "dim")] if room >= _LEAST_TOLD else []
 
-    def _clock(self, turn: Turn) -> str:
-        moment = _local(turn.work.started)
-        return "" if moment is None else moment.strftime("%H:%M")
-
     def _new_day(self, turn: Turn, columns: str) -> Iterator[str]:
         """A heading where the day is another than in the row above."""
-        moment = _local(turn.work.started)
+        moment = local_time(turn)
         if moment is None:
             return
         day = f"{moment.day} {moment.strftime('%B %Y')}"
@@ -349,11 +346,8 @@ class Picture:
         yield self._screen.styled(cut(f"{columns}── {day}, {past}", self._screen.width), "dim")
 
     def _event(self, event: TurnEvent, columns: str) -> str:
-        sign, role = EVENTS[event.kind]
-        if event.tokens:
-            sign += f" at {in_short(event.tokens)} tokens"
-        text = f"{sign}: {event.text}" if event.text else sign
-        return self._note(text, columns, role)
+        said = event_in(event)
+        return self._note(said.text, columns, said.role)
 
     def _reply(self, event: TurnEvent, columns: str) -> str:
         indent = " " * (4 + self._digits)
@@ -385,9 +379,7 @@ class Picture:
         room = max(8, screen.width - before - self._work - 2 - times)
         name = one_line(agent.name, 40)
         text = f"↳ {name}: {agent.task}" if agent.task and agent.task != agent.name else f"↳ {name}"
-        parts = work_in(agent.work, self._work)
-        if agent.missing:
-            parts = [Phrase("its transcript is missing", "failure")]
+        parts = work_of_subagent(agent, self._work)
         figures = (
             columns_of_parts(parts) if agent.missing else min(self._work, columns_of_parts(parts))
         )
@@ -440,16 +432,6 @@ def _says_nothing(turn: Turn) -> bool:
     return not (turn.answer or turn.work.calls or turn.events)
 
 
-def _left_midway(outline: SessionOutline) -> set[str]:
-    """The uuids of the turns that the current path leaves in their middle."""
-    turns = outline.turns
-    return {
-        turns[turn.above].uuid
-        for turn in turns
-        if turn.current and turn.leaves and turn.above is not None
-    }
-
-
 def reply_in(event: TurnEvent, width: int, screen: Screen) -> str:
     """A question of a tool and what the user replied; a long question leaves room for the reply."""
     question = f"? {event.question} — "
@@ -461,14 +443,6 @@ def reply_in(event: TurnEvent, width: int, screen: Screen) -> str:
 
 def _plain(parts: Sequence[Phrase]) -> str:
     return "".join(part.text for part in parts)
-
-
-def _local(timestamp: str | None) -> datetime | None:
-    moment = moment_of(timestamp)
-    try:
-        return None if moment is None else moment.astimezone()
-    except (OverflowError, OSError, ValueError):
-        return None
 
 
 def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
@@ -486,7 +460,7 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
     prompts = sum(turn.prompt is not None and not turn.subagent for turn in outline.turns)
     subagents = sum(not agent.own for turn in outline.turns for agent in turn.subagents)
     parts = [Phrase(f"{prompts:,} {'prompt' if prompts == 1 else 'prompts'}")]
-    if (branches := _branches(outline)) > 1:
+    if (branches := outline.branches) > 1:
         parts.append(Phrase(f"{branches:,} branches, ○ off the current path"))
     if subagents:
         parts.append(Phrase(f"{subagents:,} {'subagent' if subagents == 1 else 'subagents'}"))
@@ -495,14 +469,6 @@ def heading(outline: SessionOutline, screen: Screen) -> Iterator[str]:
     if outline.turns:
         first = [*parts, Phrase(models, weight=0)] if models else parts
         yield styled_parts(work_in(outline.work, screen.width, first), screen.width, screen)
-
-
-def _branches(outline: SessionOutline) -> int:
-    """The number of ends: turns that nothing goes on from at their own end."""
-    goes_on = {turn.above for turn in outline.turns if not turn.leaves and not turn.subagent}
-    return sum(
-        place not in goes_on and not turn.subagent for place, turn in enumerate(outline.turns)
-    )
 
 
 _PROMPT_LINES: Final = 40
@@ -543,10 +509,9 @@ def _heading(turn: Turn, outline: SessionOutline, screen: Screen) -> Iterator[st
     if turn.subagent:
         where = f"subagent in turn {turn.number}, lane {turn.lane}"
     parts = [where]
-    if (moment := moment_of(turn.work.started)) is not None:
-        local = moment.astimezone()
+    if (moment := local_time(turn)) is not None:
         past = ago((screen.now - moment).total_seconds())
-        parts.append(f"{local.day} {local.strftime('%B %Y %H:%M')}, {past}")
+        parts.append(f"{moment.day} {moment.strftime('%B %Y %H:%M')}, {past}")
     parts += turn.work.models[:3]
     parts += [] if turn.current else ["not on the current path"]
     yield screen.styled(cut(" · ".join(parts), screen.width), "title")
@@ -603,10 +568,10 @@ def _replies(entry: Entry, replies: list[TurnEvent], screen: Screen) -> Iterator
 
 
 def _following(outline: SessionOutline, place: int, screen: Screen) -> Iterator[str]:
-    below = [turn for turn in outline.turns if turn.above == place and not turn.subagent]
+    below = TurnTree(outline.turns).below(place)
     if below:
         yield ""
-    for turn in below:
+    for turn in (outline.turns[at] for at in below):
         mark = "●" if turn.current else "○"
         text = f"{mark} {turn.name}  {without_path(turn.prompt or turn.answer)}"
         yield screen.styled(cut(text, screen.width), "dim")

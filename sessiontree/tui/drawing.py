@@ -16,20 +16,26 @@ from typing import Final, Literal, NamedTuple
 
 from sessiontree.agents import command_of
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import moment_of
 from sessiontree.errors import SessionTreeError
 from sessiontree.library.listing import SessionInfo, facts_of, moment
 from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, title_of
 from sessiontree.library.one import opened_by_ends
 from sessiontree.session import Session
-from sessiontree.text.amounts import ago, briefly_ago, counted, dollars, in_short
+from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
 from sessiontree.text.columns import CODES, columns_of, cut, filled, wrapped
 from sessiontree.text.preview import size_in_short
 from sessiontree.tui.frame import write
 from sessiontree.views.layout import Run, inside, layout
 from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree, latest
-from sessiontree.views.words import EVENTS, asked_in, outcome_parts, told_in, work_in
-from sessiontree.views.work import TurnEvent
+from sessiontree.views.words import (
+    EVENTS,
+    asked_in,
+    clock_in,
+    event_in,
+    outcome_parts,
+    told_in,
+    work_in,
+)
 
 _MOST: Final = 4  # characters for each column: combining ones need no column
 
@@ -203,7 +209,8 @@ def row_line(outline: SessionOutline, row: OutlineRow, width: int) -> Line:
     turn = outline.turns[row.turn]
     indent = Span("│ " * min(row.level, _MOST_INDENTED), "dim")
     if row.kind == "event":
-        return [indent, Span("      "), *_event(turn.events[row.item])]
+        said = event_in(turn.events[row.item])
+        return [indent, Span("      "), Span(said.text, said.role)]
     if row.kind == "subagent":
         return beside([indent, *_subagent(turn.subagents[row.item], row)], (), width)
     return _turn(outline, turn, row, indent, width)
@@ -233,15 +240,8 @@ def _turn(outline: SessionOutline, turn: Turn, row: OutlineRow, indent: Span, wi
     right = []
     for part in work_in(turn.work, max(24, width // 3), outcome_parts(turn)):
         right += [Span(" · ", "dim"), Span(part.text, part.role or "dim")]
-    moment = moment_of(turn.work.started)
-    clock = "" if moment is None else moment.astimezone().strftime("%H:%M")
+    clock = clock_in(turn)
     return beside(left, [*right[1:], Span(f"  {clock}" if clock else "", "dim")], width)
-
-
-def _event(event: TurnEvent) -> Line:
-    sign, role = EVENTS[event.kind]
-    at = f" at {in_short(event.tokens)} tokens" if event.tokens else ""
-    return [Span(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)]
 
 
 def _subagent(agent: Subagent, row: OutlineRow) -> list[Span]:

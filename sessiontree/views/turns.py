@@ -191,6 +191,28 @@ class SessionOutline(msgspec.Struct, frozen=True):
                 return turn
         raise self.without(number)
 
+    def up(self, place: int | None) -> Iterator[Turn]:
+        """Yield the turn at a place and those above it."""
+        while place is not None:
+            yield self.turns[place]
+            place = self.turns[place].above
+
+    @property
+    def left_midway(self) -> set[str]:
+        """The uuids of the turns that the current path leaves in their middle."""
+        return {
+            self.turns[turn.above].uuid
+            for turn in self.turns
+            if turn.current and turn.leaves and turn.above is not None
+        }
+
+    @property
+    def branches(self) -> int:
+        """The number of ends: turns that nothing goes on from at their own end."""
+        own = [(place, turn) for place, turn in enumerate(self.turns) if not turn.subagent]
+        goes_on = {turn.above for _, turn in own if not turn.leaves}
+        return sum(place not in goes_on for place, _ in own)
+
     @property
     def last_number(self) -> int:
         """The number of the last turn; 0 without turns."""

@@ -8,14 +8,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from pathlib import PurePath
 from typing import Final, NamedTuple
 
 from sessiontree.core.display import one_line
+from sessiontree.core.entry import moment_of
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.text.columns import columns_of, cut_start
-from sessiontree.views.turns import Turn
-from sessiontree.views.work import Outcome, Work
+from sessiontree.views.turns import Subagent, Turn
+from sessiontree.views.work import Outcome, TurnEvent, Work
 
 
 class Phrase(NamedTuple):
@@ -184,6 +186,35 @@ def work_in(work: Work, width: int, first: Sequence[Phrase] = ()) -> list[Phrase
 def columns_of_parts(parts: Sequence[Phrase]) -> int:
     """The columns of parts with dots between them."""
     return sum(columns_of(part.text) for part in parts) + 3 * max(0, len(parts) - 1)
+
+
+def work_of_subagent(agent: Subagent, width: int) -> list[Phrase]:
+    """What a subagent did, in as many parts as fit in so many columns."""
+    if agent.missing:
+        return [Phrase("its transcript is missing", "failure")]
+    return work_in(agent.work, width)
+
+
+def event_in(event: TurnEvent) -> Phrase:
+    """What happened in a turn, of the kinds of `EVENTS`."""
+    sign, role = EVENTS[event.kind]
+    at = f" at {in_short(event.tokens)} tokens" if event.tokens else ""
+    return Phrase(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)
+
+
+def local_time(turn: Turn) -> datetime | None:
+    """When a turn began, in the time of the user; None if that is not known."""
+    moment = moment_of(turn.work.started)
+    try:
+        return None if moment is None else moment.astimezone()
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def clock_in(turn: Turn) -> str:
+    """The time of day when a turn began, or nothing."""
+    moment = local_time(turn)
+    return "" if moment is None else moment.strftime("%H:%M")
 
 
 def asked_in(turn: Turn) -> str:

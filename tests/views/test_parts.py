@@ -142,3 +142,18 @@ def test_a_message_is_walked_by_one_function_in_all_rooms_that_show_it() -> None
         if any(name.name in WALKING for name in node.names)
     }
     assert walking == {"views/parts.py"}
+
+
+def test_a_tree_is_laid_out_by_one_function_in_all_rooms_that_show_it() -> None:
+    joining, climbing = set(), set()
+    for room in SHOWING:
+        for path in SOURCES.joinpath(room).rglob("*.py"):
+            name = path.relative_to(SOURCES).as_posix()
+            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    joining |= {name} if {"├─", "└─"} & {node.value[:2]} else set()
+                if isinstance(node, ast.Attribute) and node.attr in ("above", "leaves"):
+                    climbing |= {name} if ast.unparse(node.value) == "turn" else set()
+    assert joining == {"views/layout.py"}
+    # The script of a page goes up from a turn, to compare two branches.
+    assert climbing == {"views/turns.py", "page/document.py"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -366,6 +367,22 @@ def test_what_was_interrupted_and_stays_without_a_result_is_counted(
     with opened(file, *lines(steps)) as session:
         work = session.outline().turns[0].work
     assert (work.interruptions, work.stopped, work.unanswered) == counts
+
+
+def test_a_time_that_the_user_has_no_date_for_is_left_out(
+    file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = line("message", "e1", "root", message=STEPS["asked"], timestamp="0001-01-01T00:00:00Z")
+    with opened(file, asked):
+        pass
+    monkeypatch.setenv("TZ", "America/New_York")
+    try:
+        time.tzset()
+        assert done("tree", file, "--turn", "1").startswith("turn 1 of 1\n")
+        assert "1  Do it" in done("tree", file)
+    finally:
+        monkeypatch.undo()
+        time.tzset()
 
 
 WORDS = (*("given up", "steered", "interrupted", "no answer", "unfinished", "broke off"),)
