@@ -35,10 +35,10 @@ SLOW: Final = {
 BUDGETS: Final = {
     ("--help",): 8,
     ("append", "s.jsonl", "--text", "x"): 88,
-    ("show", "s.jsonl"): 98,
-    ("context", "s.jsonl"): 95,
+    ("show", "s.jsonl"): 95,
+    ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 96,
+    ("tree", "s.jsonl"): 93,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

@@ -100,7 +100,6 @@ SESSION_FILE: Final = _SessionFile(readable=False)
 file = click.argument("file", type=SESSION_FILE)
 places = click.argument("places", metavar="[DIR|FILE]…", nargs=-1, type=SESSION_FILE)
 ref = click.argument("ref")
-optional_ref = click.argument("ref", required=False)
 
 
 def path_option(

@@ -355,7 +355,7 @@ class _Handles(click.Group):
         return list(self.LINES)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        from sessiontree.ops.handle import HANDLE  # heavy, and only for these
+        from sessiontree.ops.context import HANDLE  # heavy, and only for these
 
         line = self.LINES.get(cmd_name)
         return None if line is None else command(cmd_name, line, HANDLE.methods[cmd_name])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
@@ -107,18 +106,6 @@ class LaneOptions(NamedTuple):
     def on(self, opened: Session) -> contextlib.AbstractContextManager[Session]:
         """The session itself, or one on a new scratch lane of it."""
         return opened.scratch() if self.scratch else contextlib.nullcontext(opened)
-
-
-def lane_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Add the options that name a lane; the command gets them as `on`."""
-
-    @click.option("--lane", metavar="LANE", help="The lane to work on [default: main].")
-    @click.option("--scratch", is_flag=True, help="Work on a new scratch lane, at the leaf.")
-    @functools.wraps(command)
-    def with_lane(lane: str | None, scratch: bool, **others: Any) -> None:
-        command(on=LaneOptions(lane, scratch), **others)
-
-    return with_lane
 
 
 def lane_note(file: str, session: Session) -> str:

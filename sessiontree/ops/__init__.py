@@ -15,7 +15,7 @@ _MODULES: Final = {
     "branch": ("branch",),
     "session": ("look", "session", "intake"),
     "file": ("file",),
-    "handle": ("handle",),
+    "handle": ("context",),
     "health": ("care",),
     "schema": ("schema",),
 }

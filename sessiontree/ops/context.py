@@ -1,7 +1,8 @@
-"""The namespace `context`: the path to an entry, and what a model gets there."""
+"""The namespaces `context` and `handle`: a path, what a model gets there, and what handles name."""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
@@ -11,17 +12,33 @@ from msgspec import Meta
 
 from sessiontree.context.compaction import estimate_tokens
 from sessiontree.context.context import Context
+from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.entry import Entry
+from sessiontree.core.handle import Handle, Kind
+from sessiontree.core.media import base_type, is_text
 from sessiontree.core.message import Message, speaker_of
 from sessiontree.engine.names import LEAF
+from sessiontree.errors import SessionNotFoundError
 from sessiontree.handles.builtin import ResolvedEntry, error_of
+from sessiontree.handles.registry import HandleSchema, ResolverScope
 from sessiontree.operations.compact import RESERVE_TOKENS, needs_compaction
-from sessiontree.ops.budget import Cut, Offset, Page, Reading, page_of, room, shorten, size
+from sessiontree.ops.budget import (
+    Cut,
+    Offset,
+    Page,
+    Paged,
+    Reading,
+    ValuePart,
+    page,
+    page_of,
+    room,
+    shorten,
+    size,
+)
 from sessiontree.ops.field import arg, opt
-from sessiontree.ops.guidance import refusal_of
-from sessiontree.ops.handle import Content, content_of
+from sessiontree.ops.guidance import Refusal, refusal_of
 from sessiontree.ops.operation import Namespace
-from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
+from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root, SessionName
 from sessiontree.ops.rows import WIDTH, Row, Width, row_maker
 from sessiontree.session import Session
 
@@ -31,6 +48,10 @@ if TYPE_CHECKING:
 CONTEXT: Final = Namespace(
     "context",
     "The path to an entry: its entries, its handles, and the messages that a model gets there.",
+)
+
+HANDLE: Final = Namespace(
+    "handle", "Handles: pointers to content that is kept elsewhere, and what they point to."
 )
 
 _SHARE: Final = 4
@@ -364,7 +385,7 @@ class Estimating(OfSession):
     ] = RESERVE_TOKENS
 
 
-class Kind(msgspec.Struct):
+class RoleTokens(msgspec.Struct):
     """The messages of one role."""
 
     role: Annotated[str, Meta(description="Who speaks, such as 'tool' for results.")]
@@ -386,7 +407,7 @@ class Estimate(msgspec.Struct, kw_only=True, omit_defaults=True):
     tokens: Annotated[int, Meta(description="All tokens: of the messages and the system text.")]
     messages: Annotated[int, Meta(description="The number of messages.")]
     system: Annotated[int, Meta(description="The tokens of the system text.")] = 0
-    kinds: Annotated[list[Kind], Meta(description="The tokens by role, most first.")]
+    kinds: Annotated[list[RoleTokens], Meta(description="The tokens by role, most first.")]
     largest: Annotated[list[Large], Meta(description="The largest messages, largest first.")]
     left: Annotated[
         int | None, Meta(description="The tokens of the window that are left; may be below 0.")
@@ -405,10 +426,10 @@ def estimate(call: Call, given: Estimating) -> Estimate:
     with call.reading(given.session) as session:
         found = session.context(given.at)
         costs = [estimate_tokens(message) for message in call.each(found.messages)]
-        kinds: dict[str, Kind] = {}
+        kinds: dict[str, RoleTokens] = {}
         for message, cost in zip(found.messages, costs, strict=True):
             role = speaker_of(message)
-            kind = kinds.setdefault(role, Kind(role, 0, 0))
+            kind = kinds.setdefault(role, RoleTokens(role, 0, 0))
             kind.messages += 1
             kind.tokens += cost
         row_of = row_maker(call, session)
@@ -429,3 +450,158 @@ def estimate(call: Call, given: Estimating) -> Estimate:
                 found, given.window, given.reserve, estimate_tokens
             )
     return answer
+
+
+class Schemas(Paged):
+    """Parameters of `handle.schemas`."""
+
+
+class Form(msgspec.Struct, kw_only=True):
+    """A form of handles."""
+
+    form: Annotated[
+        str, Meta(description="How such a handle is written, as 'file@1.x::path:<path>'.")
+    ]
+    kind: Annotated[Kind, Meta(description="The kind of content that it points to.")]
+    meta: Annotated[
+        list[dict[str, Any]], Meta(description="The parts after the method, in their order.")
+    ]
+    resolves_to: Annotated[
+        Any, Meta(description="What it resolves to, in words or as a JSON schema.")
+    ]
+
+
+def _forms(call: Call, given: Schemas, found: list[HandleSchema]) -> Page[Form]:
+    forms = [
+        Form(
+            form=f"{one.name}{''.join(f':{field.prefix}<{field.name}>' for field in one.meta)}",
+            kind=one.kind,
+            meta=one.as_dict()["meta"],
+            resolves_to=one.resolves_to,
+        )
+        for one in found
+    ]
+    return page(forms, given, lambda one: one.form)
+
+
+@HANDLE.method("List the forms of handles", json="a list of the schemas", answer=_forms)
+def schemas(call: Call, given: Schemas) -> list[HandleSchema]:
+    """List the forms of handles that are known: the built-in ones and those of plugins.
+    \f
+    A schema describes one form. A plugin is a class with the members 'schemas' and
+    'resolve'. A package provides a plugin by an entry point in its pyproject.toml:
+
+    \b
+      [project.entry-points."sessiontree.handles"]
+      notes = "my_package:Notes"
+    """
+    registry = call.registry
+    found = registry.schemas()
+    for error in registry.broken:
+        call.warn(str(error))
+    return found
+
+
+class HandleResolve(ValuePart):
+    handle: Annotated[
+        str,
+        arg(
+            "HANDLE",
+            help="The handle; handle.schemas lists the forms.",
+            examples=["file@1.0.0::path:notes.md"],
+        ),
+    ]
+    session: Annotated[
+        SessionName | None,
+        opt(
+            "--session",
+            metavar="FILE",
+            help="The session that the handle is in; by default the one that the handle names. "
+            "A handle of a blob needs it.",
+        ),
+    ] = None
+    root: Root = None
+
+
+class Content(Reading, kw_only=True, omit_defaults=True):
+    """What a handle points to."""
+
+    handle: Annotated[str, Meta(description="The handle.")]
+    kind: Annotated[Kind, Meta(description="The kind of the content.")]
+    media_type: Annotated[str | None, Meta(description="The media type of a binary.")] = None
+    bytes: Annotated[int | None, Meta(description="The size of a binary.")] = None
+    base64: Annotated[bool, Meta(description="Whether `data` is base64: bytes, no text.")] = False
+    data: Annotated[
+        Any, Meta(description="The content. A long text ends with how much is left out.")
+    ] = None
+
+
+def _content(call: Call, given: HandleResolve, found: ResolvedHandle) -> Content:
+    content = content_of(found)
+    content.data = content.take(call.mask(content.data), given)
+    return content
+
+
+@HANDLE.method(
+    "Read what a handle points to",
+    core=True,
+    json="the handle, the kind of its data, and the data (bytes as base64)",
+    answer=_content,
+)
+def resolve_(call: Call, given: HandleResolve) -> ResolvedHandle:
+    """Read the content that a handle points to: a message, an output, a document, a text or bytes.
+
+    Long texts are cut, and named in `cut`: read on with `part` and `offset`. Refuses a handle that
+    is not well formed, and one whose content is missing or outside the folders that can be reached.
+    \f
+    If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
+    HANDLE that contains a space or a semicolon in quotation marks.
+    """
+    wanted = Handle.parse(given.handle)
+    with _scope(call, given, wanted) as scope:
+        return scope.resolve(wanted)
+
+
+def content_of(found: ResolvedHandle) -> Content:
+    """Resolved content: text where it is one, else base64 of bytes."""
+    if found.kind != "binary":
+        return Content(handle=str(found.handle), kind=found.kind, data=found.data)
+    text = None
+    if is_text(base_type(found.media_type)):
+        with contextlib.suppress(UnicodeDecodeError):
+            text = found.data.decode()
+    return Content(
+        handle=str(found.handle),
+        kind=found.kind,
+        media_type=found.media_type,
+        bytes=len(found.data),
+        base64=text is None,
+        data=found.as_dict()["data"] if text is None else text,
+    )
+
+
+def _file_named(call: Call, handle: Handle) -> str | None:
+    """The file of the session that a handle names; None: it names none that is found."""
+    if handle.plugin != "session":
+        return None
+    try:
+        return call.file(handle.meta[0])
+    except SessionNotFoundError:
+        return None
+    except Refusal as refusal:
+        if refusal.kind == "session_not_found":
+            return None
+        raise
+
+
+@contextlib.contextmanager
+def _scope(call: Call, given: HandleResolve, wanted: Handle) -> Iterator[ResolverScope]:
+    """Where a handle is resolved: with the session that it is in, or else that it names."""
+    with contextlib.ExitStack() as opened:
+        owner = None
+        file = given.session or _file_named(call, wanted)
+        if file is not None:
+            owner = opened.enter_context(call.reading(file, given.root))
+        root = None if given.root is None else call.local(given.root)
+        registry = call.registry
+        yield opened.enter_context(ResolverScope(registry, owner, root))
