@@ -182,7 +182,7 @@ NAME: Final = "sessiontree"
 _ABOUT: Final = """\
 The conversations of coding agents, as trees: search them, read them, and see what was tried before.
 
-A session is named by its id, the start of its id, its name, or 'latest'. An entry is named by '@' \
+A session is named by its id, the start of it, its name, or 'latest'. An entry is named by '@' \
 (the leaf), a uuid, a label, or a branch. Start with session_search or session_list; read outlines \
 first, then single entries.
 

@@ -192,8 +192,8 @@ class ContextGet(OfMessages):
         Literal["messages", "anthropic", "openai-responses", "openai-chat"],
         opt(
             "--to",
-            help="The messages as they are, or the arguments of a request to an API of Anthropic "
-            "or OpenAI, without the model; in a budget of 0 it is whole, to be sent.",
+            help="The messages as they are, or the arguments of a request to Anthropic or OpenAI, "
+            "without the model; whole with a budget of 0.",
         ),
     ] = "messages"
     verbatim: Annotated[
@@ -551,8 +551,8 @@ def _content(call: Call, given: HandleResolve, found: ResolvedHandle) -> Content
 def resolve_(call: Call, given: HandleResolve) -> ResolvedHandle:
     """Read the content that a handle points to: a message, an output, a document, a text or bytes.
 
-    Long texts are cut, and named in `cut`: read on with `part` and `offset`. Refuses a handle that
-    is not well formed, and one whose content is missing or outside the folders that can be reached.
+    Long texts are cut, and named in `cut`: read on with `part` and `offset`. Refuses a handle
+    whose content is missing or out of reach.
     \f
     If the content is bytes, the command prints the bytes unchanged, but never to a terminal. Put a
     HANDLE that contains a space or a semicolon in quotation marks.

@@ -429,8 +429,8 @@ def find(call: Call, given: Find) -> Page[Row]:
     """Find entries of one session by text, type, role, tool or tool call; read them by node.get.
 
     To search all sessions, use session.search. The newest come first; of a tool call, the call
-    comes before its results. Entries of all
-    branches are searched. Refuses a search without any criterion.
+    comes before its results. All branches are
+    searched.
     """
     searches = given.text is not None or given.tool is not None or bool(given.role)
     if given.tool_call_id is not None:

@@ -68,7 +68,7 @@ class MethodCatalog(Protocol):
 NameOfOne = Annotated[
     str,
     msgspec.Meta(
-        description="Its id, the start of its id, its name, 'latest', or the path of its file.",
+        description="Its id, the start of it, its name, 'latest', or the path of its file.",
         examples=["latest"],
         extra={"names": "session"},
     ),

@@ -81,7 +81,7 @@ Project = Annotated[
         help="Only sessions of this working directory: its path, or the last part of it.",
     ),
 ]
-FORMS_OF_TIME: Final = "a date, a date and time, or how long ago, such as 30m, 12h, 7d or 2w."
+FORMS_OF_TIME: Final = "a date, a date and time, or how long ago: 30m, 12h, 7d, 2w."
 
 
 def time_option(option: str, help: str) -> Meta:
@@ -151,8 +151,7 @@ class SessionList(Selected):
         Order,
         opt(
             "--sort",
-            help="By 'modified', which is the default, 'created' or 'size', greatest first; or by "
-            "'name'.",
+            help="By 'modified' (the default), 'created' or 'size', greatest first; or by 'name'.",
             choices=ORDERS,
         ),
     ] = "modified"
@@ -213,8 +212,8 @@ def _page_of_sessions(call: Call, given: SessionList, listed: SessionsFound) -> 
 def list_(call: Call, given: SessionList) -> SessionsFound:
     """List the sessions of the store and of known agents, those that changed last first.
 
-    For turns, model and cost, whole files are read, a limited number of bytes in each call; the
-    counts are kept, so the next call counts more.
+    Turns, model and cost need whole files: each call reads a limited number of bytes, and the next
+    one goes on.
     \f
     Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
     Claude Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The
@@ -354,7 +353,7 @@ class Search(Selected):
         opt(
             "--role",
             metavar="ROLE",
-            help="Only entries of these roles: user, assistant, tool (results of tools) or prompt "
+            help="Only these roles: user, assistant, tool (results) or prompt "
             "(what the user typed).",
         ),
     ] = msgspec.field(default_factory=list)
@@ -371,13 +370,10 @@ class Search(Selected):
         bool,
         opt(
             "--everything",
-            help="Also the entries in which programs keep their own data, such as requests to the "
-            "model.",
+            help="Also entries in which programs keep their own data, such as requests.",
         ),
     ] = False
-    blobs: Annotated[bool, opt("--blobs", help="Also large texts, which are stored as blobs.")] = (
-        False
-    )
+    blobs: Annotated[bool, opt("--blobs", help="Also large texts, stored as blobs.")] = False
     limit: Annotated[
         Positive | None,
         opt("--limit", metavar="N", help="Stop after so many entries."),
@@ -461,8 +457,7 @@ def search_(call: Call, given: Search) -> SearchedFiles:
     """Find entries that contain all given words as they are spelled, the newest sessions first.
 
     Use one to three rare words, and read the hits with session.turn or node.get. Each entry is
-    found once, with its first match. Refuses an empty pattern, and a regular
-    expression that is none.
+    found once, with its first match.
     \f
     The command searches the sessions in DIR, or the session FILE. You can give more than one DIR
     or FILE. Without DIR and FILE, it searches all sessions that 'sessiontree ls' lists, newest
@@ -792,7 +787,7 @@ class Trash(Budgeted):
         arg(
             "[SESSION…]",
             kind="place",
-            help="A session of the store: its id, the start of its id, its name, 'latest', or the "
+            help="A session of the store: its id, the start of it, its name, 'latest', or the "
             "path of its file.",
         ),
     ]
