@@ -71,9 +71,10 @@ _GIVEN: Final = "given_"
 def renders(
     kind: type[T] | str, *, with_json: bool = False
 ) -> Callable[[Callable[[CommandCall, Any], None]], Renderer]:
-    """Print results of a type, or of an operation by its name, with the decorated function.
+    """Print results of a type, or lists and iterators of it, with the decorated function.
 
-    JSON of an operation's result is printed without it, but `with_json`.
+    The name of an operation may stand in place of the type; then JSON is printed without the
+    function, but `with_json`.
     """
 
     def add(function: Callable[[CommandCall, Any], None]) -> Renderer:
@@ -247,15 +248,15 @@ class CommandCall(Call):
         """Print the result: on standard output the data, on standard error all else."""
         if self.done:
             tell(self.done + self._lane)
-        name = self.method.full_name
+        name, is_many = self.method.full_name, isinstance(result, list | Iterator)
         if name in _RENDERERS and (name in _WITH_JSON or not self.as_json):
             _RENDERERS[name](self, result)
-        elif renderer := _RENDERERS.get(type(result)):
+        elif renderer := _RENDERERS.get(self.method.item if is_many else type(result)):
             renderer(self, result)
         elif self.entry is not None:
             out_json(self.entry) if self.as_json else out(self.entry.uuid)
         elif self.as_json:
-            out_json_list(result) if isinstance(result, list | Iterator) else out_json(result)
+            out_json_list(result) if is_many else out_json(result)
         self._tell_notes()
 
     def print_each(self, name: str, values: Sequence[str]) -> None:

@@ -83,6 +83,17 @@ class Method:
         """The type of the result."""
         return _hint(self._answer or self.function, "return")
 
+    @property
+    def item(self) -> Any:
+        """The type of the items of a list or an iterator that the function returns.
+
+        None where only type checkers know it.
+        """
+        try:
+            return next(iter(typing.get_args(_hint(self.function, "return"))), None)
+        except NameError:
+            return None
+
     def answer(self, call: Call, given: msgspec.Struct) -> Any:
         """Do what the method does; its result, as short as a model needs it."""
         result = self.function(call, given)
