@@ -13,7 +13,7 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 282,
-    "lines of sessiontree": 90_976,
+    "lines of sessiontree": 90_983,
     "lines of tests": 99_348,
 }
 
