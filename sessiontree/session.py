@@ -462,7 +462,7 @@ class Session:
         it is resolved only if it may be a prompt. `outline` resolves no handles, so its turns may
         differ.
         """
-        from sessiontree.views.tree import turns  # few programs group a path
+        from sessiontree.views.turns import turns  # few programs group a path
 
         return turns(self.path(ref), self.cursor.messages)
 

@@ -14,11 +14,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.codec import decoder
 from sessiontree.core.damage import ignore
 from sessiontree.core.display import WIDTH, one_line
-from sessiontree.core.entry import PIECES, Entry, stored
+from sessiontree.core.entry import Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
 from sessiontree.engine.cursor import Cursor
@@ -26,7 +25,6 @@ from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
 from sessiontree.text.preview import preview, role, speaker
-from sessiontree.views.messages import ResolvedMessages, may_be_prompt
 
 if TYPE_CHECKING:
     from sessiontree.views.layout import Run
@@ -111,27 +109,6 @@ def draw(
             yield line
 
     return locked()
-
-
-def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:
-    """The messages of a path by turns: each a prompt and what follows it."""
-    messages = ResolvedMessages(resolve)
-    messages.prepare(filter(may_be_prompt, path))
-    turns: list[list[Entry]] = []
-    for entry in path:
-        if messages.begins_turn(entry):
-            turns.append([entry])
-        elif turns and _is_message(entry):
-            turns[-1].append(entry)
-    messages.warn("it is not known if they are prompts")
-    return turns
-
-
-def _is_message(entry: Entry) -> bool:
-    """Whether an entry is a message, a part of one, or a handle of one."""
-    if entry.type == "message":
-        return isinstance(entry.message_as_stored, dict)
-    return entry.type in PIECES or is_handle_of_message(entry)
 
 
 def count_branches(reader: TreeReader) -> int:

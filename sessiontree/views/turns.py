@@ -25,15 +25,22 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.core.activity import as_typed, ended_calls
+from sessiontree.core.blocks import Resolve, is_handle_of_message
 from sessiontree.core.display import one_line
-from sessiontree.core.entry import CONTENT, HEADER, SUMMARIES, Entry, moment_of
+from sessiontree.core.entry import CONTENT, HEADER, PIECES, SUMMARIES, Entry, moment_of
 from sessiontree.core.index import NO_ROW, Branching, TreeIndex
 from sessiontree.core.message import Message, calls_of, is_typed_command, text_of
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.walk import gc_paused
 from sessiontree.errors import RefError, with_step
 from sessiontree.text.preview import preview
-from sessiontree.views.messages import is_shown_as_prompt, is_typed, typed_in
+from sessiontree.views.messages import (
+    ResolvedMessages,
+    is_shown_as_prompt,
+    is_typed,
+    may_be_prompt,
+    typed_in,
+)
 from sessiontree.views.tree import (
     EntryTree,
     agent_of,
@@ -248,6 +255,27 @@ class TurnTree:
 
     def is_side(self, node: int) -> bool:
         return self._turns[node].subagent
+
+
+def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:
+    """The messages of a path by turns: each a prompt and what follows it."""
+    messages = ResolvedMessages(resolve)
+    messages.prepare(filter(may_be_prompt, path))
+    found: list[list[Entry]] = []
+    for entry in path:
+        if messages.begins_turn(entry):
+            found.append([entry])
+        elif found and _is_message(entry):
+            found[-1].append(entry)
+    messages.warn("it is not known if they are prompts")
+    return found
+
+
+def _is_message(entry: Entry) -> bool:
+    """Whether an entry is a message, a part of one, or a handle of one."""
+    if entry.type == "message":
+        return isinstance(entry.message_as_stored, dict)
+    return entry.type in PIECES or is_handle_of_message(entry)
 
 
 def outline(
