@@ -12,9 +12,9 @@ from typing import Final
 ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
-    "modules of sessiontree": 282,
-    "lines of sessiontree": 90_983,
-    "lines of tests": 99_348,
+    "modules of sessiontree": 284,
+    "lines of sessiontree": 91_288,
+    "lines of tests": 99_483,
 }
 
 

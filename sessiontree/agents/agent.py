@@ -87,7 +87,8 @@ class Agent(Protocol):
         """Reads the agent's session files."""
 
     def writer(self, source: Any) -> Any:
-        """The `agents.writing.Writer` of a session to convert for the agent."""
+        """The `agents.writing.Writer` of a session to convert for the agent, if it is a target."""
+        return None
 
     def resume(self, id: str, file: str) -> list[str]:
         """The arguments of `command` that continue a session, given its id and its file."""

@@ -58,9 +58,9 @@ _MOST_TOLD: Final = 10_000
 def backup(
     paths: tuple[str, ...], folder: str | None, watch: bool, quiet: bool, as_json: bool
 ) -> None:
-    """Without PATH, 'backup' finds the sessions of Claude Code, Codex, the pi coding agent and
-    Gemini CLI, where these agents keep them (see 'ls --help'). PATH is a session file of an agent,
-    or a folder of such files. The command never changes these files.
+    """Without PATH, 'backup' finds the sessions of Claude Code, Codex, the pi coding agent, Gemini
+    CLI and Droid, where these agents keep them (see 'ls --help'). PATH is a session file of an
+    agent, or a folder of such files. The command never changes these files.
 
     Run the command again to add what is new. Each file becomes a session in the store, as with
     'import'; the store is a folder or an address. What an agent deletes or shortens stays in the
@@ -306,8 +306,8 @@ def resume(
 
     ID is the path of a session file, the id of a session, the first four or more characters of an
     id, a name, or 'latest'. 'resume' finds the sessions in the store, and the sessions of Claude
-    Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. Without ID,
-    'resume' takes the newest session whose working directory is the current directory.
+    Code, Codex, the pi coding agent, Gemini CLI and Droid, where these agents keep them. Without
+    ID, 'resume' takes the newest session whose working directory is the current directory.
 
     An agent continues its own session as it is. For a session of another agent, or of sessiontree,
     'resume' writes a converted copy where the agent looks for its sessions. 'resume' reports what

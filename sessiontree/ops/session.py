@@ -68,9 +68,7 @@ _LONGEST_PATH: Final = 1000
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
 
-Agents = Annotated[
-    list[MakerName], opt("--agent", help="Only sessions of these agents; by default of all.")
-]
+Agents = Annotated[list[MakerName], opt("--agent", help="Only sessions of these agents.")]
 Project = Annotated[
     str | None,
     opt(
@@ -216,11 +214,11 @@ def list_(call: Call, given: SessionList) -> SessionsFound:
     one goes on.
     \f
     Without DIR and FILE, 'ls' lists all sessions that it finds: those in the store, and those of
-    Claude Code, Codex, the pi coding agent and Gemini CLI, where these agents keep them. The
-    variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR and
-    GEMINI_CLI_HOME name other places, as they do for the agents. The store is
-    what --store names; else what the variable SESSIONTREE_STORE names, a folder or an address such
-    as postgresql://HOST/DB or s3://BUCKET/PREFIX; else the folder that the variable
+    Claude Code, Codex, the pi coding agent, Gemini CLI and Droid, where these agents keep them.
+    The variables CLAUDE_CONFIG_DIR, CODEX_HOME, PI_CODING_AGENT_DIR, PI_CODING_AGENT_SESSION_DIR,
+    GEMINI_CLI_HOME and FACTORY_HOME_OVERRIDE name other places, as they do for the agents. The
+    store is what --store names; else what the variable SESSIONTREE_STORE names, a folder or an
+    address such as postgresql://HOST/DB or s3://BUCKET/PREFIX; else the folder that the variable
     SESSIONTREE_HOME names; else the folder 'sessiontree' in your data folder (on Linux:
     ~/.local/share).
 

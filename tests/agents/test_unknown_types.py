@@ -19,6 +19,7 @@ PI = {"type": "session", "version": 3, "id": "p", "cwd": "/p", "timestamp": "202
 GEMINI = {"sessionId": "g", "projectHash": "h", "startTime": "2026-02-10T21:11:02Z"}
 STARTS: dict[str, dict[str, Any]] = {
     "claude-code": user("a", None, cwd="/p"),
+    "droid": {"type": "session_start", "id": "d", "title": "t", "owner": "o", "cwd": "/p"},
     "codex": {"type": "session_meta", "payload": {"id": "c", "cwd": "/p"}},
     "gemini": GEMINI,
     "pi": PI,

@@ -1,0 +1,253 @@
+"""Droid's sessions: `~/.factory/sessions/<folder>/<session id>.jsonl`.
+
+The first line, `session_start`, has the id, the title and the working directory, and no time; the
+start is the time of the next line that has one. The lines below are in the order in which Droid
+sends the messages: a `parentId` names the message above, or that which a hook is for, and makes no
+branch. A session that goes on from another (`/compress`) has a file of its own, which names the
+other one.
+
+A message has Anthropic's shape and keeps it; its `modelId` becomes the `model`. The reasoning that
+a chat completion has beside its content becomes a thinking block, if no block has it. A message
+for the model only (`llm_only`), or one of reminders alone, is marked as the program's. One for the
+user only, such as a hook or an error, adds nothing to a context and becomes a `custom` entry.
+
+A `compaction_state` becomes a compaction that keeps the messages after its anchor. What it says of
+the system stays in the line.
+
+The tokens of a session are not in this file: Droid keeps their sum in `<session
+id>.settings.json`, which is not read. They count as 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, Final
+
+import orjson
+
+from sessiontree.agents import base
+from sessiontree.core.message import THOUGHT_BLOCKS, begins_turn, block_text, blocks_of, kind_of
+from sessiontree.core.usage import Sums, Tally
+
+_START: Final = "session_start"
+_SIDE_TYPES: Final = frozenset(
+    {_START, "agent_turn_outcome", "session_end", "session_settings", "todo_state"}
+)
+"""The known types of lines that add nothing to a context."""
+
+_REMINDER: Final = "<system-reminder>"
+_CONTEXT: Final = "context-"
+"""How the ids of all messages begin that Droid adds before a prompt."""
+
+_UNTITLED: Final = "New Session"
+_REASONING: Final = "chatCompletionReasoningContent"
+_MOST_UNTIMED: Final = 20
+"""The lines below the first in which a time is looked for."""
+
+
+class DroidReader(base.Reader):
+    def recognises(self, head: bytes) -> bool:
+        """Whether the first object is a `session_start` with an id, a title and an owner."""
+        first = next(base.first_values(head), None)
+        return (
+            first is not None
+            and first.text("type") == _START
+            and bool(first.text("id"))
+            and "title" in first
+            and "owner" in first
+        )
+
+    def facts(self, head: bytes, tail: bytes) -> base.AgentFacts:
+        lines = base.first_values(head)
+        first = next(lines, base.Values({}))
+        created: str | None = None
+        prompt: str | None = None
+        for line in lines:
+            created = created or line.text("timestamp")
+            prompt = prompt or _prompt_in(line)
+            if created and prompt:
+                break
+        return _facts_in(first, created, prompt, _last_time(tail))
+
+    def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
+        return body.get("type") == "message" and _own(body.get("id")) is not None
+
+    def tally(self) -> Tally:
+        return DroidTally()
+
+    def translate(self, source: base.AgentSource, report: base.Report) -> Iterator[base.EntryDraft]:
+        numbered = base.numbered(source)
+        above: list[base.SourceLine] = []
+        for line in numbered:
+            if (first := line.values) is not None:
+                break
+            above.append(line)
+        else:
+            return
+        lines = base.LineMaker(self.name, report, first.text("id") or "")
+        held, created = _until_time(numbered)
+        origin = first.text("parent")
+        derived = [origin] if origin else None
+        yield lines.header(line, _facts_in(first, created), derivedFrom=derived)
+        entries = _DroidEntries(lines)
+        for each in chain(above, held, numbered):
+            yield from entries.translated(each)
+
+
+def _until_time(numbered: Iterator[base.SourceLine]) -> tuple[list[base.SourceLine], str | None]:
+    """The lines up to the first one with a time, and the time."""
+    held: list[base.SourceLine] = []
+    for line in numbered:
+        held.append(line)
+        time = None if line.values is None else line.values.text("timestamp")
+        if time or len(held) == _MOST_UNTIMED:
+            return held, time
+    return held, None
+
+
+def _facts_in(
+    first: base.Values,
+    created: str | None,
+    prompt: str | None = None,
+    modified: str | None = None,
+) -> base.AgentFacts:
+    given = first.text("sessionTitle")
+    name = given if given and given != _UNTITLED else first.text("title")
+    return base.AgentFacts(
+        first.text("id"), first.text("cwd"), name or None, prompt, created, modified
+    )
+
+
+def _last_time(tail: bytes) -> str | None:
+    """The time of the last line that has one; the last line of a turn has none."""
+    found = map(base.values, reversed(tail.split(b"\n")))
+    times = (line.text("timestamp") for line in found if line is not None)
+    return next(filter(None, times), None)
+
+
+def _prompt_in(line: base.Values) -> str | None:
+    """The text of a prompt without the reminders that older versions put before it."""
+    message = line.value("message") if line.text("type") == "message" else None
+    if not isinstance(message, dict) or message.get("role") != "user" or _is_hidden(message):
+        return None
+    said = [block for block in blocks_of(message) if not _is_reminder(block)]
+    return base.prompt_text({"content": said})
+
+
+def _own(id: Any) -> str | None:
+    """An id of Droid as a uuid; None for one that begins as all of its kind do."""
+    return id if isinstance(id, str) and id and not id.startswith(_CONTEXT) else None
+
+
+def _is_reminder(block: Mapping[str, Any]) -> bool:
+    return block_text(block).startswith(_REMINDER)
+
+
+def _is_hidden(message: Mapping[str, Any]) -> bool:
+    """Whether a message is for the user only, and no model gets it."""
+    return message.get("visibility") == "user_only"
+
+
+def _is_meta(message: Mapping[str, Any]) -> bool:
+    """Whether Droid wrote a message in the user's name."""
+    if message.get("role") != "user":
+        return False
+    blocks = list(blocks_of(message))
+    return message.get("visibility") == "llm_only" or (
+        bool(blocks) and all(map(_is_reminder, blocks))
+    )
+
+
+def _metadata(message: Mapping[str, Any]) -> dict[str, Any]:
+    return {"metadata": {"isMeta": True}} if _is_meta(message) else {}
+
+
+class _DroidEntries:
+    """Makes the entries below the header."""
+
+    def __init__(self, lines: base.LineMaker) -> None:
+        self._lines = lines
+        self._places: dict[str, int] = {}  # by the id of a message: how many entries end with it
+        self._uuids: list[str] = []
+
+    def translated(self, line: base.SourceLine) -> Iterator[base.EntryDraft]:
+        if line.values is None:
+            yield from self._lines.not_an_object(line)
+            return
+        made = self._entry(line, line.values)
+        self._uuids.append(made.fields["uuid"])
+        if id := line.values.text("id"):
+            self._places[id] = len(self._uuids)
+        yield made
+
+    def _entry(self, line: base.SourceLine, keys: base.Values) -> base.EntryDraft:
+        lines = self._lines
+        kind, at = keys.text("type") or "", keys.text("timestamp")
+        uuid = lines.uuid(_own(keys.text("id")), line)
+        if kind == "message":
+            message = keys.value("message")
+            if isinstance(message, dict) and _is_said(message):
+                fields = {"message": _adjusted(message, keys), **_metadata(message)}
+                return lines.entry("message", line, uuid, fields, timestamp=at)
+        elif kind == "compaction_state" and (summary := keys.text("summaryText")):
+            fields = {"summary": summary, "firstKeptEntryUuid": self._first_kept(keys) or uuid}
+            return lines.entry("compaction", line, uuid, fields, timestamp=at)
+        elif kind not in _SIDE_TYPES:
+            lines.note_unknown(kind, line.place)
+        return lines.custom(kind or "line", line, uuid, keys.as_fragment(), timestamp=at)
+
+    def _first_kept(self, compaction: base.Values) -> str | None:
+        """The entry after the last message that is gone; None if nothing is kept."""
+        anchor = compaction.inside("anchorMessage").text("id") or ""
+        place = self._places.get(anchor, len(self._uuids))
+        return self._uuids[place] if place < len(self._uuids) else None
+
+
+def _is_said(message: Mapping[str, Any]) -> bool:
+    role = message.get("role")
+    return isinstance(role, str) and bool(role) and not _is_hidden(message)
+
+
+def _adjusted(message: Mapping[str, Any], keys: base.Values) -> Any:
+    """A message with its model, and with the reasoning that is beside its content."""
+    added: dict[str, Any] = {}
+    kept = keys.inside("message")
+    if isinstance(model := message.get("modelId"), str) and "model" not in message:
+        added["model"] = model
+    thought = message.get(_REASONING)
+    if isinstance(thought, str) and thought and not _thinks(message):
+        added["content"] = _with_thought(thought, message.get("content"), kept.raw("content"))
+    if not added:
+        return keys.fragment("message")
+    return {**{key: kept.fragment(key) for key in kept}, **added}
+
+
+def _with_thought(thought: str, content: Any, raw: bytes) -> Any:
+    """The content below a thinking block; a list of blocks keeps its bytes."""
+    block = {"type": "thinking", "thinking": thought}
+    if not isinstance(content, list) or not content:
+        return [block, *blocks_of({"content": content})]
+    return orjson.Fragment(b"[%b,%b" % (base.json_of(block), raw.lstrip().removeprefix(b"[")))
+
+
+def _thinks(message: Mapping[str, Any]) -> bool:
+    return any(kind_of(block) in THOUGHT_BLOCKS for block in blocks_of(message))
+
+
+class DroidTally:
+    """Counts the lines of a session. See `Tally`."""
+
+    needles: tuple[bytes, ...] = (b'"user"', b'"modelId"')
+
+    def __init__(self) -> None:
+        self._sums = Sums()
+        self.counts = self._sums.counts
+
+    def take(self, line: bytes, *, beside: bool = False) -> None:
+        body = self._sums.decoded(line)
+        message = body.get("message")
+        if body.get("type") != "message" or not isinstance(message, dict) or not _is_said(message):
+            return
+        self._sums.turns += begins_turn({"message": message, **_metadata(message)})
+        self._sums.use(message.get("model", message.get("modelId")))
