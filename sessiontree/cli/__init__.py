@@ -44,8 +44,8 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "browse": ("doors:browse", "Browse all sessions in the terminal."),
         "view": ("doors:view", "View all sessions in the browser, live."),
         "show": (
-            "look+ops.look:SESSION.show --request=ops.context:CONTEXT.request "
-            "REF=ops.node:NODE.get",
+            "look+ops.look:SESSION.show REF=ops.node:NODE.get "
+            "--request=ops.context:CONTEXT.request",
             "Show facts about a session, or one entry.",
         ),
         "tree": (

@@ -203,6 +203,10 @@ class CommandCall(Call):
         return redaction_of(asked, rules)
 
     def new_file(self, path: str) -> str:
+        if path == "-":
+            raise click.UsageError(
+                "without -o, the command prints to standard output; for a file named -, give ./-"
+            )
         return path
 
     def migrated(self, file: str) -> None:

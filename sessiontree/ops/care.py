@@ -199,7 +199,8 @@ def repair(call: Call, given: Repair) -> RepairResult:
 
 class Gc(Budgeted):
     session: Annotated[
-        Name | None, arg("[FILE]", help="The session; by default all sessions of the store.")
+        Name | None,
+        arg("[FILE]", help="The session; without it, all of the store: a command needs --store."),
     ] = None
     dry_run: Annotated[bool, opt("--dry-run", help="Only report what would be removed.")] = False
     store: Annotated[

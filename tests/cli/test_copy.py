@@ -149,3 +149,12 @@ def test_a_copy_without_what_its_original_lost_is_made_and_fails(
     assert "is missing" in made.stderr
     assert str(copy) in made.stderr
     assert done("tree", copy)
+
+
+def test_a_dash_is_no_name_for_an_exported_file(
+    forked: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(forked.parent)
+    before = contents(forked.parent)
+    assert "without -o, the command prints" in refused("export", forked, "-o", "-", status=2)
+    assert contents(forked.parent) == before
