@@ -14,7 +14,7 @@ ROOT: Final = Path(__file__).parents[1]
 MOST: Final = {
     "modules of sessiontree": 284,
     "lines of sessiontree": 91_293,
-    "lines of tests": 99_492,
+    "lines of tests": 99_493,
 }
 
 

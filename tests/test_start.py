@@ -38,7 +38,7 @@ BUDGETS: Final = {
     ("show", "s.jsonl"): 95,
     ("context", "s.jsonl"): 93,
     ("label", "s.jsonl", "@", "start"): 89,
-    ("tree", "s.jsonl"): 93,
+    ("tree", "s.jsonl"): 94,
     ("search", "hello", "s.jsonl"): 118,
     ("ls", "."): 118,
     ("stats", "s.jsonl"): 126,

@@ -164,7 +164,7 @@ def _check_reached(calls: Calls, session: str, url: str) -> None:
     put = calls.value("session.restore", session="latest")
     assert put["file"] == copy["file"]
     trashed = calls.value("session.trash", session=put["file"].partition("?")[0])
-    calls.value("session.restore", session=trashed["file"])
+    calls.value("session.restore", session=trashed["trashed"])
     calls.value("session.trash", session=copy["id"])
 
 
@@ -217,4 +217,4 @@ def test_a_call_that_may_reach_all_takes_addresses_of_another_store(tmp_path: Pa
         assert made["file"] == out
         calls = Calls(root, confined=False)
         assert calls("session.trash", session=file).kind == "outside"
-        assert calls.value("session.trash", session=out)["before"] == out
+        assert calls.value("session.trash", session=out)["file"] == out
