@@ -13,8 +13,8 @@ ROOT: Final = Path(__file__).parents[1]
 
 MOST: Final = {
     "modules of sessiontree": 284,
-    "lines of sessiontree": 91_293,
-    "lines of tests": 99_493,
+    "lines of sessiontree": 91_286,
+    "lines of tests": 99_519,
 }
 
 

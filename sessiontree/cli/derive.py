@@ -261,6 +261,8 @@ class CommandCall(Call):
             out_json(self.entry) if self.as_json else out(self.entry.uuid)
         elif self.as_json:
             out_json_list(result) if is_many else out_json(result)
+        elif not self.done:
+            raise TypeError(f"no function prints the result of {name} for people")
         self._tell_notes()
 
     def print_each(self, name: str, values: Sequence[str]) -> None:

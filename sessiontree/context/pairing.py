@@ -344,15 +344,6 @@ def _in_order(warnings: list[_Noted]) -> list[str]:
     return [warning for _, warning in sorted(warnings, key=itemgetter(0))]
 
 
-def pair(messages: Sequence[Message]) -> tuple[list[Message], list[str]]:
-    """The messages with calls and results paired, and the warnings."""
-    pairing: Pairing[None] = Pairing()
-    for message in messages:
-        pairing.take(message, None)
-    paired, _, warnings = pairing.result()
-    return paired, warnings
-
-
 def _assign(
     taken: list[tuple[Message, Source]], warnings: list[_Noted]
 ) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:

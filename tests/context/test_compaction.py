@@ -14,13 +14,13 @@ from sessiontree.context.compaction import (
     summarize,
     text_of_summary,
 )
-from sessiontree.context.pairing import pair
 from sessiontree.core.entry import Entry
 from sessiontree.core.message import Message
 from sessiontree.errors import EntryError
 from tests.support.conversation import user
 from tests.support.histories import call, fault_of, histories, result, said
 from tests.support.lines import entry, message, values
+from tests.support.paired import pair
 
 SHOWN = [{"type": "image"}, said("xxxx")]
 PDF = "application/pdf"

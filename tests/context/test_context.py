@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from sessiontree.context.context import Context
 from sessiontree.context.fold import Fold
-from sessiontree.context.pairing import pair
 from sessiontree.context.settings import header_settings, settings_of
 from sessiontree.core.entry import Entry
 from tests.support.conversation import user
 from tests.support.histories import call, result, said
 from tests.support.lines import Path, entry, message, path, segments
+from tests.support.paired import pair
 
 ROOT = entry("session", "root")
 

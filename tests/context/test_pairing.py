@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sessiontree.context.pairing import Pairing, pair
+from sessiontree.context.pairing import Pairing
 from sessiontree.core.message import Message
 from tests.support.conversation import user
 from tests.support.histories import SHAPES, call, fault_of, histories, result, said, spoken_in
+from tests.support.paired import pair
 
 PROMPT = user("go")
 STEER = user("no, the other one")

@@ -9,7 +9,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree.context.fold import Fold
-from sessiontree.context.pairing import pair
 from sessiontree.core.message import (
     Message,
     block_preview,
@@ -30,6 +29,7 @@ from sessiontree.core.message import (
 from sessiontree.errors import EntryError
 from tests.support.histories import SHAPES, call, result, said
 from tests.support.lines import entry, path, segments, values
+from tests.support.paired import pair
 
 
 def test_calls_and_results_are_understood_in_every_shape() -> None:

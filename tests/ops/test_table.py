@@ -6,7 +6,7 @@ import click
 import pytest
 
 from sessiontree.calls import Dispatcher, Error, Event, Scope
-from sessiontree.cli import COMMANDS, made_of, main
+from sessiontree.cli import COMMANDS, derive, made_of, main
 from sessiontree.ops import OWN
 from sessiontree.ops.field import parameters
 
@@ -71,3 +71,11 @@ def test_what_is_only_for_people_is_refused_as_a_parameter_of_a_method() -> None
     assert [event.message for event in events if isinstance(event, Error)] == [
         "branch.merge has no parameter 'summarizer'; did you mean 'summarize'?"
     ]
+
+
+def test_a_result_that_nothing_prints_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(derive, "_RENDERERS", {})
+    method = OWN["file"].methods["list"]
+    call = derive.CommandCall(method, method.params(session="latest"), as_json=False)
+    with pytest.raises(TypeError, match=r"no function prints the result of file\.list"):
+        call.print([])
