@@ -338,8 +338,9 @@ def command(
 ) -> click.Command:
     """Make a command of its operation; `line` is its first line of help.
 
-    Each of `others` is called instead where its option or argument is given, the first of them. It
-    is a switch where no operation has a parameter that is spelled so.
+    Each of `others` is called instead where its option or argument is given: the first of them,
+    and an option before an argument. It is a switch where no operation has a parameter that is
+    spelled so.
     """
     others = others or {}
     every = {each: parameters(each.params) for each in (method, *others.values())}
@@ -396,7 +397,9 @@ def _run(method: Method, others: Mapping[str, Method], as_json: bool, **given: A
     if name in _HINTS:
         arguments.refuse_more(_HINTS[name])
     values = {_spelled(ctx, name): value for name, value in _of_command_line(ctx, given)}
-    chosen = next((key for key in others if key in values), None)
+    # REF alone is one operation, and another one with --request: an option decides first.
+    options_first = sorted(others, key=lambda key: not key.startswith("-"))
+    chosen = next((key for key in options_first if key in values), None)
     method = others.get(chosen or "", method)
     takes = {spelling(one): one for one in parameters(method.params)}
     if more := sorted(values.keys() - takes.keys() - {chosen}):
