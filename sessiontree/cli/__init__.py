@@ -65,12 +65,15 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
         "context": ("look+ops.context:CONTEXT.get", "Print the messages that a model gets."),
         "follow": ("look:follow", "Print new entries while they are written."),
         "handle": ("look:handle", "Resolve handles and list the supported forms."),
-        "stats": ("stats:SESSION.totals", "Count entries, bytes, tokens and cost."),
+        "stats": ("stats+ops.session:SESSION.totals", "Count entries, bytes, tokens and cost."),
         "blob": ("look:blob", "List, print and verify the blobs of a session."),
     },
     "Find": {
-        "ls": ("lists:SESSION.list", "List sessions."),
-        "search": ("lists:SESSION.search", "Search the text of all branches of all sessions."),
+        "ls": ("lists+ops.session:SESSION.list", "List sessions."),
+        "search": (
+            "lists+ops.session:SESSION.search",
+            "Search the text of all branches of all sessions.",
+        ),
         "blame": ("files:FILE.blame", "Tell which turn of which agent wrote each line of a file."),
         "history": ("files:FILE.history", "List every edit of a file by all agents."),
         "recover": ("files:FILE.recover", "Bring back a file as a session had it."),
@@ -92,26 +95,29 @@ SECTIONS: Final[dict[str, dict[str, tuple[str, str]]]] = {
             "Add the content of another branch to the current path.",
         ),
         "fork": (
-            "copy:TREE.fork",
+            "copy+ops.tree:TREE.fork",
             "Copy an entry and all entries above it into a new session file.",
         ),
-        "export-branch": ("copy:TREE.export_branch", "Copy a subtree into a new session file."),
+        "export-branch": (
+            "copy+ops.tree:TREE.export_branch",
+            "Copy a subtree into a new session file.",
+        ),
         "export": (
-            "copy:TREE.export -o=export_file",
+            "copy+ops.tree:TREE.export -o=export_file",
             "Write a session for people to read: Markdown, or a page.",
         ),
         "resume": ("agents:resume", "Continue a session in its agent, or in another agent."),
-        "convert": ("copy:TREE.convert", "Write a file that another program can open."),
+        "convert": ("copy+ops.tree:TREE.convert", "Write a file that another program can open."),
         "copy": ("copy:copy", "Copy sessions to another place, byte for byte."),
         "sync": ("copy:sync", "Unite two copies of a session that both went on."),
     },
     "Manage sessions": {
         "trash": (
-            "lists:SESSION.trash --empty=empty_trash",
+            "lists+ops.session:SESSION.trash --empty=empty_trash",
             "Move sessions to the trash, or empty the trash.",
         ),
         "restore": (
-            "lists:SESSION.trashed SESSION=restore",
+            "lists+ops.session:SESSION.trashed SESSION=restore",
             "Restore sessions from the trash, or list the trash.",
         ),
         "move-project": (

@@ -36,7 +36,6 @@ from sessiontree.operations.convert import ConversionResult
 from sessiontree.operations.copy import CopiedSession
 from sessiontree.operations.sync import SyncedSession
 from sessiontree.ops.intake import Import
-from sessiontree.ops.look import TREE as TREE
 from sessiontree.ops.tree import (
     Convert,
     ExportFile,

@@ -41,7 +41,6 @@ from sessiontree.library.moving import RemovedSession
 from sessiontree.library.root import store_of_command
 from sessiontree.library.search import SessionsOfHits, described, has_blobs, unknown_role
 from sessiontree.library.search_file import SearchHit
-from sessiontree.ops.look import SESSION as SESSION
 from sessiontree.ops.session import (
     EmptyTrash,
     RemovedSessions,

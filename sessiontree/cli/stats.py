@@ -19,7 +19,6 @@ from sessiontree.cli.terminal import is_terminal, tell, tell_each
 from sessiontree.core.display import one_line
 from sessiontree.library.counts import By
 from sessiontree.library.spending import Name, Spending, SpendingSum, Totals
-from sessiontree.ops.look import SESSION as SESSION
 from sessiontree.ops.session import SessionTotals, SumsByCost, SumsOfAgents
 from sessiontree.text.amounts import counted, dollars, in_short
 from sessiontree.text.columns import columns_of, cut, cut_start, filled

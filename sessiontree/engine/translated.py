@@ -21,7 +21,6 @@ from sessiontree.agents import HEAD
 from sessiontree.agents.agent import Agent
 from sessiontree.agents.base import AgentFacts, AgentSource, LinePlace, whole_value
 from sessiontree.agents.codex import rollout_of
-from sessiontree.agents.codex.reader import planned
 from sessiontree.core.codec import lines_in
 from sessiontree.core.damage import MOST_FINDINGS, UNKNOWN_TYPE, Damage, Note, Notes, more_like_it
 from sessiontree.core.entry import Entry, decode_leniently
@@ -309,6 +308,8 @@ def history_files(
     """
     if rollout_of(path) is None:
         return []
+    from sessiontree.agents.codex.reader import planned  # a list of other agents needs no reader
+
     with suppress(SessionTreeError), _source_at(path, fs) as source:  # opening the file reports it
         planned(source, lambda kind, place, cause: missing(cause))
         return [file.path for file in source.opened]

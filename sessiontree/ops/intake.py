@@ -21,7 +21,7 @@ from sessiontree.library.resume import plan
 from sessiontree.ops.budget import Budgeted, short_list, size
 from sessiontree.ops.field import opt
 from sessiontree.ops.guidance import Refusal, ambiguous
-from sessiontree.ops.look import SESSION
+from sessiontree.ops.operation import SESSION
 from sessiontree.ops.params import Call, LaneName, OfSession
 from sessiontree.ops.params import SessionName as Name
 from sessiontree.recording.events import MessageCount

@@ -1,8 +1,4 @@
-"""A session is looked at: its facts, its turns, and its tree.
-
-The namespaces `session` and `tree` begin here; `ops.session`, `ops.care`, `ops.intake` and
-`ops.tree` add the methods that find, change and copy sessions.
-"""
+"""A session is looked at: its facts, its turns, and its tree."""
 
 from __future__ import annotations
 
@@ -21,7 +17,7 @@ from sessiontree.library.one import SessionFacts, facts_about, with_agent
 from sessiontree.ops.budget import beginning, page, page_of, size
 from sessiontree.ops.field import only_for_people, opt
 from sessiontree.ops.guidance import Refusal
-from sessiontree.ops.operation import Namespace
+from sessiontree.ops.operation import SESSION, TREE
 from sessiontree.ops.params import Call, NoPager, OfSession, PagedOfSession
 from sessiontree.ops.rows import WIDTH, TurnRow, Width, turn_rows
 from sessiontree.session import Session
@@ -30,11 +26,6 @@ from sessiontree.views.tree import draw
 
 if TYPE_CHECKING:
     from sessiontree.views.turns import SessionOutline, Turn
-
-SESSION: Final = Namespace(
-    "session", "Sessions of sessiontree and of known agents: found, searched, read, brought in."
-)
-TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, draw and copy it.")
 
 _LONGEST_TEXT: Final = 2000
 _MOST_DAMAGE: Final = 5

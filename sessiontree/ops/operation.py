@@ -216,6 +216,13 @@ class Namespace:
         return add
 
 
+SESSION: Final = Namespace(
+    "session", "Sessions of sessiontree and of known agents: found, searched, read, brought in."
+)
+TREE: Final = Namespace("tree", "A session as a tree of entries: make, read, draw and copy it.")
+"""Operations on sessions and trees are in several modules."""
+
+
 def schema_hash(namespaces: Iterable[Namespace]) -> str:
     """The hash of all methods: the start of the SHA-256 of their descriptions as JSON."""
     every = {

@@ -51,7 +51,7 @@ from sessiontree.operations.workers import Each, nothing
 from sessiontree.ops.budget import Budgeted, Page, Paged, page_of, short_list, size
 from sessiontree.ops.field import arg, only_for_people, opt
 from sessiontree.ops.guidance import CHANGE, Refusal
-from sessiontree.ops.look import SESSION
+from sessiontree.ops.operation import SESSION
 from sessiontree.ops.params import Call, NameOfOne, NoPager, OfSession
 from sessiontree.text.pattern import AllOf, Pattern, query
 

@@ -19,7 +19,7 @@ from sessiontree.library.places import Selection
 from sessiontree.ops.budget import Offset, Page, Paged, Passage, page, page_of, passage
 from sessiontree.ops.field import arg, only_for_people, opt, optional_for_people
 from sessiontree.ops.guidance import Refusal
-from sessiontree.ops.look import TREE
+from sessiontree.ops.operation import TREE
 from sessiontree.ops.params import Call, EntryRef, OfSession, PagedOfSession, Root
 from sessiontree.session import Session
 from sessiontree.storage.atomic import create_file
