@@ -252,7 +252,8 @@ class TreeReader:
     def _find_named(self, name: str) -> Entry | None:
         """Return the entry that a uuid or name means; None where only the index tells."""
         scan = self.scan()
-        names = scan.names(name)
+        scan.expect([name])
+        names = scan.names()
         if scan.has_uuid(name):
             return self.by_uuid(name)
         tips = map(scan.tip, names.branches.get(name, ()))

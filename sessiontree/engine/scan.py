@@ -2,8 +2,9 @@ r"""LogScan: questions that the raw bytes of a log answer, without the index of 
 
 What gives a name is found by one search through the log, whose lines are decoded only where one
 of a few strings is in them; what is added later is searched when it is asked for. A uuid is
-searched for in the same way. JSON spells a string of printable ASCII characters as it is, or with
-escapes `\u00XX` or `\/`, so lines with such escapes are decoded, too.
+searched for in the same way, and in the same search if it was expected. JSON spells a string of
+printable ASCII characters as it is, or with escapes `\u00XX` or `\/`, so lines with such escapes
+are decoded, too.
 
 Invariants: an answer equals the one of the index. Where searches cost more than the index, it is
 built, and answers from then on.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -69,44 +71,54 @@ class LogScan:
         self._end = 0  # the offset up to which `_names` knows the log
         self._open_end = -1  # the size of the log when its last line had no LF and was read
         self._searches = 0
-        self._absent: dict[str, int] = {}  # uuids that no line before an offset has
+        self._expected: set[str] = set()
+        self._absent: dict[str, int] = {}  # strings that no line before an offset holds
+        self._free: dict[str, int] = {}  # uuids that no entry before an offset has
 
-    def names(self, uuid: str | None = None) -> Names:
-        """All names; the first search for them also looks for a uuid."""
+    def expect(self, texts: Iterable[str]) -> None:
+        """Look also for some strings in the first search, since questions about them follow."""
+        if not self._end:
+            found = (text for text in texts if _PLAIN.fullmatch(text) and "/" not in text)
+            self._expected.update(islice(found, _MOST_NEEDLES - len(self._expected)))
+
+    def names(self) -> Names:
+        """All names."""
         view = self._view
         if self._open_end not in (-1, view.size):
             self._names = None  # that line may have gone on
         if self._names is None:
             self._names, self._end = Names(view.header), 0
         if self._end < view.complete or (view.complete < view.size != self._open_end):
-            self._names = self._extended(self._names, uuid)
+            self._names = self._extended(self._names)
             self._end = view.complete
             self._open_end = view.size if view.complete < view.size else -1
         return self._names
 
-    def _extended(self, names: Names, uuid: str | None) -> Names:
+    def _extended(self, names: Names) -> Names:
         """The names with those of what was added."""
         if not self._view.has_tree:
             try:
-                return self._searched(names, None if self._end else uuid)
+                return self._searched(names)
             except _OnlyIndexError:
                 names, self._end = Names(self._view.header), 0
         self._take_rows(names)
         return names
 
-    def _searched(self, names: Names, uuid: str | None) -> Names:
-        is_absent = uuid is not None
-        for line, offset in self._holding([*_GIVING, *([uuid] if uuid else [])], self._end):
+    def _searched(self, names: Names) -> Names:
+        absent, free = self._expected, self._expected.copy()
+        self._expected = set()
+        for line, offset in self._holding([*_GIVING, *absent], self._end):
+            absent = {text for text in absent if not _may_hold(line, text)}
             found = head(line, offset, ignore)
             if found is None or (found.type == HEADER and offset != self._view.header.offset):
                 continue
-            is_absent = is_absent and found.uuid != uuid
+            free.discard(found.uuid)
             names.note_lane(None if found.lane == MAIN else found.lane)
             entry = self._view.decode(line, offset) if found.type in NAMING else None
             if entry is not None:
                 names.take(entry, offset)
-        if uuid is not None and is_absent:
-            self._absent[uuid] = self._view.complete
+        self._absent.update(dict.fromkeys(absent, self._view.complete))
+        self._free.update(dict.fromkeys(free, self._view.complete))
         return names
 
     def _take_rows(self, names: Names) -> None:
@@ -128,14 +140,16 @@ class LogScan:
         return self._view.tree().row(uuid) != NO_ROW
 
     def _is_there(self, uuid: str) -> bool:
-        if uuid not in self._absent:
+        if uuid in self._expected:
+            self.names()
+        start = max(self._absent.get(uuid, 0), self._free.get(uuid, 0))
+        if not start:
             self._searches += 1
             if self._searches > _MOST_SEARCHES:
                 raise _OnlyIndexError
-        start = self._absent.get(uuid, 0)
         if any(entry.uuid == uuid for entry in self._entries_holding([uuid], start)):
             return True
-        self._absent[uuid] = self._view.complete
+        self._free[uuid] = self._view.complete
         return False
 
     def places_of(self, uuids: set[str]) -> dict[str, int]:
@@ -161,8 +175,11 @@ class LogScan:
         """Whether some line before an offset, by default the end, may hold a string."""
         if not _PLAIN.fullmatch(text) or "/" in text:
             return True
+        if text in self._expected:
+            self.names()
         stop = self._view.size if end is None else end
-        return next(self._places_of([quoted(text)], 0, stop), None) is not None
+        start = min(self._absent.get(text, 0), stop)
+        return next(self._places_of([quoted(text)], start, stop), None) is not None
 
     def holding(self, text: str) -> list[Entry] | None:
         """The entries whose lines may hold a string; None where they are too many."""
@@ -304,6 +321,10 @@ def _hard_lines(block: bytes, offset: int) -> Iterator[_Line]:
             if found is not None:
                 yield found, line, offset
             offset += count * len(line)
+
+
+def _may_hold(line: bytes, text: str) -> bool:
+    return quoted(text) in line or _PRINTABLE_ESCAPE.search(line) is not None
 
 
 def _places_in(block: bytes, needle: bytes) -> Iterator[int]:

@@ -14,8 +14,10 @@ its start, by another accumulator.
 
 from __future__ import annotations
 
+import re
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import msgspec
@@ -102,6 +104,8 @@ _FACTS: Final = {
 }
 """Keys of the start of an agent, and the metadata keys where they are kept."""
 
+_UUID: Final = re.compile(rb'"uuid": ?"([\w-]{5,64})"')
+_ID: Final = re.compile(rb'"id": ?"([\w-]{5,64})"')
 _OTHERS: Final = frozenset({"system", "stream_event", "rate_limit_event"})
 """Types of events of Claude Code, even where no more is known of one."""
 
@@ -224,6 +228,8 @@ class StreamAccumulator:
         self._events.clear()
 
     def _take_lines(self) -> None:
+        if self._waiting and not self._lanes:
+            self._session.reader.scan().expect(_ids_in(self._waiting))
         while self._waiting:
             line = self._waiting.popleft()
             self._lines.number += 1
@@ -433,6 +439,14 @@ def agents_cwd(head: bytes) -> str | None:
 def _decoded(line: bytes) -> dict[str, Any] | None:
     found = decode_leniently(line.strip(b"\0\r\t ").removeprefix(b"\xef\xbb\xbf"))
     return found if isinstance(found, dict) else None
+
+
+def _ids_in(lines: Iterable[bytes]) -> list[str]:
+    """The ids that the log will be asked for: of whole events; else that of the first message."""
+    whole = [line for line in lines if b'"stream_event"' not in line]
+    uuids = [found.decode() for line in whole for found in _UUID.findall(line)]
+    first = (found for line in lines if (found := _ID.search(line)))
+    return uuids or [found[1].decode() for found in islice(first, 1)]
 
 
 def _is_start(event: Mapping[str, Any]) -> bool:

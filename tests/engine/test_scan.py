@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree import InvalidNameError, RefError, Session
-from sessiontree.core.codec import encode
+from sessiontree.core.codec import encode, quoted
 from sessiontree.engine import names as refs
 from sessiontree.engine import scan
 from sessiontree.engine.reader import TreeReader
@@ -349,3 +349,31 @@ def test_the_last_fact_is_what_the_metadata_has(steps: list[str]) -> None:
                 session.update_metadata(**{step: number})
             for key in "abc":
                 assert session.reader.last_fact(key) == session.metadata.get(key)
+
+
+EXPECTED = ["m2", "aa", LONG, OTHER, "nobody", "spür", "a/b", uuid_of(1)]
+
+
+def test_what_was_expected_is_answered_as_the_index_answers() -> None:
+    content = all_kinds_of_names()
+    given, whole = reader(content), from_index(content)
+    given.scan().expect(EXPECTED)
+    assert [given.has_uuid(text) for text in EXPECTED] == [
+        whole.has_uuid(text) for text in EXPECTED
+    ]
+    for text in EXPECTED:
+        held = quoted(text) in content or not text.isascii() or "/" in text
+        assert given.scan().may_hold(text) or not held, text
+
+
+def test_expected_uuids_cost_no_search_but_that_for_names(tmp_path: Path) -> None:
+    file, counting = tmp_path / "s.jsonl", Counting()
+    large(file, compact=True).close()
+    given = TreeReader(FileLog(counting, str(file), readonly=True))
+    given.scan().expect(map(uuid_of, range(6)))
+    for number in range(6):
+        assert not given.has_uuid(uuid_of(number))
+        assert not given.scan().may_hold(uuid_of(number))
+    assert not given.view.has_tree
+    assert counting.bytes_read < 1.2 * file.stat().st_size
+    given.log.close()

@@ -34,6 +34,18 @@ def test_a_turn_costs_some_searches_and_the_index_at_most(
     assert counting.bytes_read < 6 * file.stat().st_size
 
 
+@pytest.mark.parametrize("stream", [conversation(deltas=False), conversation(whole=True)])
+def test_a_turn_that_is_fed_whole_costs_one_search(
+    file: Path, stream: list[dict[str, object]]
+) -> None:
+    large(file).close()
+    counting = Counting()
+    with Session.open(file, durability="os", fs=counting) as session:
+        recorded(session, as_bytes(stream))
+        assert not session.reader.view.has_tree
+    assert counting.bytes_read < 1.5 * file.stat().st_size
+
+
 @pytest.mark.parametrize("compactions", [0, 1, 2])
 def test_a_stream_told_again_later_adds_nothing(file: Path, compactions: int) -> None:
     stream = conversation()
