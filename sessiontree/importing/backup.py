@@ -1,25 +1,15 @@
 """The backup of agents' sessions into a store: a pass, its cache, and the watch.
 
-The backup of agents' sessions into a store, again and again. Each pass imports what is new in the
-files of agents. A session that its agent deleted, or wrote anew with less in it, stays in the store
-as it is: an import only adds.
+Each pass imports what is new in the files of agents. A session that its agent deleted, or wrote
+anew with less in it, stays in the store as it is: an import only adds. What a pass reports as kept
+was read back. A file that did not change since an earlier pass is not read again; a cache for each
+store has its stamp.
 
-What a pass calls kept was read back: each line that was written was compared with its checksum, the
-lines were counted, and each blob that was stored was compared with its hash. A file that did not
-change since an earlier pass is not read again; its stamps say so.
-
-The stamps of files and sessions: what changes when they are written.
-
-The cache of a backup: the stamps of files that did not change, so that it reads none again.
-
-The cache is a file in the user's folder of caches, one for each store. A file that may still change
-within the resolution of its times has no stamp there.
-
-Watching: a pass of a backup after each change of an agent's file, until it is stopped. A pass waits
-for a moment in which no file changes, but not for ever: an agent that writes without a pause is
-backed up while it writes. Passes take at most a fifth of the time, unless they are long. Each
-`POLL_SECONDS` there is a pass without a notice of the system as well: a change that the system did
-not tell of, in a folder that was made meanwhile or while a pass ran, is only late, not lost.
+The watch makes a pass after each change of an agent's file, until it is stopped. A pass waits for a
+moment in which no file changes, but not for ever: an agent that writes without a pause is backed up
+while it writes. Passes take at most a fifth of the time, unless they are long. Each `POLL_SECONDS`
+there is a pass without a notice of the system as well: a change that the system did not report, in
+a folder that was made meanwhile or while a pass ran, is only late, not lost.
 
 Invariants:
 
@@ -27,21 +17,18 @@ Invariants:
 - A file that cannot be read, or whose session cannot be stored, hides no other.
 - One backup at a time writes to a folder.
 - A pass that finds nothing new writes nothing to the store.
-- A cache that is missing, damaged or not writable changes no result but the time.
-- No text of a session is in the cache.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final
 
 import msgspec
 
@@ -53,278 +40,124 @@ from sessiontree.errors import (
     SessionBusyError,
     SessionTreeError,
 )
-from sessiontree.importing.importer import Importer, ImportResult
+from sessiontree.importing.importer import Importer, ImportResult, Shown, shared_by
 from sessiontree.importing.source import parts_of
 from sessiontree.importing.target import record_in
+from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.catalogs import Catalog, catalog_at
+from sessiontree.library.changes import ChangeStamp, changes_in, changes_of
 from sessiontree.library.homes import agent_folders, folders_of
 from sessiontree.library.listing import header_of
-from sessiontree.storage.atomic import swap_file
 from sessiontree.storage.fs import DISK, LOCK, FileSystem, LockDescriptor, refused
 from sessiontree.storage.names import LOCK as LOCK_SUFFIX
-from sessiontree.storage.names import SUFFIX, TRASH, is_session_name, problem_of
-from sessiontree.storage.place import StoredSession, is_address, path_of, whole_path
-from sessiontree.storage.places import place_of
+from sessiontree.storage.names import is_session_name, problem_of
+from sessiontree.storage.place import is_address, path_of, whole_path
 from sessiontree.storage.rollouts import index_line
 from sessiontree.storage.sidecars import make_folders
 
-Stamp = tuple[int, ...]
-"""For each of some paths the size, both times in nanoseconds and the inode; -1 for none."""
-
-ABSENT: Final[Stamp] = (-1, -1, -1, -1)
-"""The stamp of nothing."""
-
-
-def stamp_of(path: str) -> Stamp:
-    """The stamp of a file."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return ABSENT
-    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
-
-
-class Stamps(Protocol):
-    """The stamps of the sessions of a store, also of those in its trash.
-
-    Attributes:
-        catalog: the sessions, but those in the trash.
-    """
-
-    catalog: Catalog
-
-    def stamp(self, file: str) -> Stamp:
-        """The stamp of a session, as of this moment or of the last `look`."""
-
-    def look(self, file: str = "") -> None:
-        """Let the stamps be those of now: of one session, or of all."""
-
-    def files(self) -> list[str]:
-        """The files of all sessions but those in the trash, sorted."""
-
-    def has_trash(self) -> bool:
-        """Whether a session may be in the trash."""
-
-    def is_trashed(self, file: str) -> bool:
-        """Whether a session is in the trash."""
-
-
-def stamps_in(catalog: Catalog) -> Stamps:
-    """The stamps of the sessions of a store."""
-    return _InPlace(catalog) if is_address(catalog.root) else _InFolder(catalog)
-
-
-class _InFolder:
-    """Those in a folder of this machine; see `Stamps`."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._trash = os.path.join(catalog.root, TRASH, "")
-
-    def stamp(self, file: str) -> Stamp:
-        return stamp_of(file)
-
-    def look(self, file: str = "") -> None:
-        """Do nothing: each stamp is of its moment."""
-
-    def files(self) -> list[str]:
-        return sorted(self.catalog.files(None, lambda problem: None))
-
-    def has_trash(self) -> bool:
-        return os.path.isdir(self._trash)
-
-    def is_trashed(self, file: str) -> bool:
-        return file.startswith(self._trash)
-
-
-class _InPlace:
-    """Those at an address, of one list that also has the trash; see `Stamps`."""
-
-    def __init__(self, catalog: Catalog) -> None:
-        self.catalog = catalog
-        self._place, name = place_of(catalog.root)
-        self._prefix = f"{name.strip('/')}/" if name.strip("/") else ""
-        self._stamps: dict[str, Stamp] | None = None
-
-    def _all(self) -> dict[str, Stamp]:
-        if self._stamps is None:
-            found = self._place.list(self._prefix)
-            self._stamps = {self._place.address(one.name): _stamp(one) for one in found}
-        return self._stamps
-
-    def stamp(self, file: str) -> Stamp:
-        return self._all().get(file, ABSENT)
-
-    def look(self, file: str = "") -> None:
-        if not file:
-            self._stamps = None
-        elif self._stamps is not None:
-            found = self._place.find(self._place.name(file))
-            self._stamps[file] = ABSENT if found is None else _stamp(found)
-
-    def files(self) -> list[str]:
-        kept = (file for file in self._all() if not self.is_trashed(file))
-        return sorted(file for file in kept if self._place.name(file).endswith(SUFFIX))
-
-    def has_trash(self) -> bool:
-        return any(map(self.is_trashed, self._all()))
-
-    def is_trashed(self, file: str) -> bool:
-        return self._place.name(file).startswith(f"{self._prefix}{TRASH}/")
-
-
-def _stamp(found: StoredSession) -> Stamp:
-    return found.size, int(found.modified * 1e9), 0, 0
-
-
-SETTLED_AFTER: Final = 2.0
-"""Seconds after its last change from which on a file has a new time when it changes again."""
-
-_MOST_KEPT: Final = 100_000
-
-T = TypeVar("T")
-
 
 class Origin(msgspec.Struct, array_like=True, frozen=True):
-    """Whose session a file of the store is.
+    """Whose session a file of the store is."""
 
-    Attributes:
-        agent: the agent that it was imported from; None if it was not imported.
-        id: its id.
-        source: the name of the file that it was imported from.
-    """
-
-    agent: str | None = None
+    agent: str | None = None  # that it was imported from; None if it was not imported
     id: str = ""
-    source: str = ""
+    source: str = ""  # the name of the file that it was imported from
 
 
-class _Source(msgspec.Struct, array_like=True, frozen=True):
+class SourceSnapshot(msgspec.Struct, array_like=True, frozen=True):
+    """A source as it was before it was read."""
+
     beside: list[str]  # the other files and folders that decide what is read
     stamp: Stamp  # of the source and those
     index: bytes | None  # what Codex's index says of it
+    is_whole: bool  # whether all files are there that it names
+
+
+class _Kept(msgspec.Struct, array_like=True, frozen=True):
+    source: SourceSnapshot
     target: str
-    stamp_of_target: Stamp
+    change: ChangeStamp  # of the target
 
 
-class _Target(msgspec.Struct, array_like=True, frozen=True):
-    stamp: Stamp
+class _KnownOrigin(msgspec.Struct, array_like=True, frozen=True):
+    change: ChangeStamp
     origin: Origin
 
 
-class _KeptStamp(msgspec.Struct, array_like=True):
-    sources: dict[str, _Source] = {}
-    targets: dict[str, _Target] = {}
+_sources_decoder: Final = msgspec.msgpack.Decoder(dict[str, _Kept])
+_origins_decoder: Final = msgspec.msgpack.Decoder(dict[str, _KnownOrigin])
 
 
-class Look(msgspec.Struct, frozen=True):
-    """A source as it was before it was read."""
-
-    beside: list[str]
-    stamp: Stamp
-    index: bytes | None
-    is_whole: bool
-
-
-class BackupStamps:
-    """The stamps of the sources and the targets of the backups of one store.
+class BackupCache:
+    """What is known of the sources of one store's backups, and of its sessions.
 
     Args:
-        store: the store.
+        catalog: the sessions of the store.
         folder: where the cache is; None: nowhere.
         fs: the file system.
     """
 
-    def __init__(self, store: Stamps, folder: str | None, fs: FileSystem) -> None:
-        root = store.catalog.root
+    def __init__(self, catalog: Catalog, folder: str | None, fs: FileSystem) -> None:
+        root = catalog.root
         real = root if is_address(root) else os.path.realpath(root)
         name = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
-        self._store = store
-        self._file = None if folder is None else os.path.join(folder, f"backup-1-{name}.msgpack")
+
+        def file(kind: str) -> str | None:
+            return None if folder is None else os.path.join(folder, f"{kind}-{name}.msgpack")
+
+        self._catalog = catalog
         self._fs = fs
-        self._kept = self._read()
-        self._is_changed = False
+        self._sources = Cache(file("backup-2"), _sources_decoder, fs)
+        self._origins = Cache(file("origins-1"), _origins_decoder, fs)
+        self.sessions: dict[str, ChangeStamp | None] = {}
+        self.trashed: dict[str, ChangeStamp | None] = {}
+
+    def refresh(self) -> None:
+        """Take the stamps of all sessions of the store, and of those in its trash."""
+        self.sessions = dict(changes_in([self._catalog.root], lambda problem: None))
+        self.trashed = dict(changes_in([self._catalog.trashed().root], lambda problem: None))
+
+    def refresh_one(self, file: str) -> None:
+        self.sessions.update(changes_of([file]))
+
+    def _change(self, file: str) -> ChangeStamp | None:
+        return self.sessions.get(file) or self.trashed.get(file)
 
     def target_of(self, source: str) -> str | None:
         """The session that has all of a source, if neither changed since that was seen."""
-        kept = self._kept.sources.get(source)
-        if kept is None or kept.stamp != _stamp_of_all([source, *kept.beside]):
+        kept = self._sources.get(source)
+        if kept is None or kept.change != self._change(kept.target):
             return None
-        if kept.stamp_of_target != self._store.stamp(kept.target) or -1 in kept.stamp_of_target:
-            return None
-        return kept.target if kept.index == index_line(source, self._fs) else None
+        before = kept.source
+        is_same = before.stamp == stamp_of([source, *before.beside])
+        return kept.target if is_same and before.index == index_line(source, self._fs) else None
 
-    def look(self, source: str) -> Look:
-        """Take the stamps of a source, before it is read."""
+    def snapshot(self, source: str) -> SourceSnapshot:
         index = index_line(source, self._fs)
         parts = parts_of(source, self._fs)
         beside = list(dict.fromkeys([*parts.files[1:], *parts.folders]))
-        return Look(beside, _stamp_of_all([source, *beside]), index, parts.is_whole)
+        return SourceSnapshot(beside, stamp_of([source, *beside]), index, parts.is_whole)
 
-    def keep(self, source: str, before: Look, target: str) -> None:
-        """Note that a session has all that a source had at a look, unless that may still change."""
-        if not before.is_whole or not _is_settled(before.stamp):
-            return
-        stamp = self._store.stamp(target)
-        found = _Source(before.beside, before.stamp, before.index, target, stamp)
-        if self._kept.sources.get(source) != found and _can_be_kept((source, found)):
-            self._kept.sources[source] = found
-            self._is_changed = True
+    def keep(self, source: str, before: SourceSnapshot, target: str) -> None:
+        """Note that a session has all of a source, unless that may still change."""
+        change = self._change(target)
+        if change is not None and before.is_whole and is_settled(before.stamp):
+            self._sources.keep(source, _Kept(before, target, change))
 
     def origin_of(self, target: str) -> Origin:
         """Whose session a file of the store is; of nobody if it cannot be read."""
-        stamp = self._store.stamp(target)
-        kept = self._kept.targets.get(target)
-        if kept is not None and kept.stamp == stamp:
-            return kept.origin
-        found = _Target(stamp, _origin_in(target, self._fs))
-        if _can_be_kept((target, found)):
-            self._kept.targets[target] = found
-            self._is_changed = True
-        return found.origin
-
-    def _read(self) -> _KeptStamp:
-        if self._file is None:
-            return _KeptStamp()
-        try:
-            with open(self._file, "rb") as file:
-                return _decode(file.read())
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return _KeptStamp()
+        change = self._change(target)
+        known = self._origins.get(target)
+        if known is not None and known.change == change:
+            return known.origin
+        origin = _origin_in(target, self._fs)
+        if change is not None:
+            self._origins.keep(target, _KnownOrigin(change, origin))
+        return origin
 
     def save(self) -> None:
-        """Keep what was seen, the newest of very many."""
-        if self._file is None or not self._is_changed:
-            return
-        kept = _KeptStamp(_newest(self._kept.sources), _newest(self._kept.targets))
-        with suppress(OSError, SessionTreeError):
-            make_folders(self._fs, os.path.dirname(self._file))
-            swap_file(self._fs, self._file, iter([msgspec.msgpack.encode(kept)]))
-            self._is_changed = False
-
-
-_decode: Final = msgspec.msgpack.Decoder(_KeptStamp).decode
-
-
-def _stamp_of_all(paths: Iterable[str]) -> Stamp:
-    return tuple(number for path in paths for number in stamp_of(path))
-
-
-def _is_settled(stamp: Stamp) -> bool:
-    return max(stamp[1::4]) < (time.time() - SETTLED_AFTER) * 1e9
-
-
-def _newest(kept: dict[str, T]) -> dict[str, T]:
-    return dict(list(kept.items())[-_MOST_KEPT:])
-
-
-def _can_be_kept(found: object) -> bool:
-    """Whether a cache can have it: a path that is not Unicode it cannot have."""
-    try:
-        msgspec.msgpack.encode(found)
-    except UnicodeEncodeError:
-        return False
-    return True
+        self._sources.save()
+        self._origins.save()
 
 
 def _origin_in(file: str, fs: FileSystem) -> Origin:
@@ -341,9 +174,6 @@ def _origin_in(file: str, fs: FileSystem) -> Origin:
     agent, source = metadata.get("agent"), record.get("file")
     return Origin(str(agent or OF_VERSION_1), id, str(source or ""))
 
-
-Shown = Callable[[float, int, str], object]
-"""Called with how many files are done, of how many, and the name of the file that is read."""
 
 _LOCK: Final = ".backup" + LOCK_SUFFIX
 PATIENCE_SECONDS: Final = 60.0
@@ -462,13 +292,13 @@ class Backup:
         environ: Mapping[str, str] = os.environ,
         stop: threading.Event | None = None,
     ) -> None:
-        self._store = stamps_in(catalog_at(whole_path(path_of(root)), fs))
-        self.root = self._store.catalog.root
+        self._catalog = catalog_at(whole_path(path_of(root)), fs)
+        self.root = self._catalog.root
         self._paths = paths
         self._fs = fs
         self._environ = environ
         self._stop = stop or threading.Event()
-        self._seen = BackupStamps(self._store, cache, fs)
+        self._cache = BackupCache(self._catalog, cache, fs)
 
     def places(self) -> list[str]:
         """The folders and files that a pass looks at now."""
@@ -491,11 +321,10 @@ class Backup:
             StorageError: the store cannot be written.
         """
         try:
-            return _BackupPass(self._store, self._fs, self._seen, self._stop, shown, each).run(
-                self.places(), self._covered
-            )
+            backup = _BackupPass(self._catalog, self._fs, self._cache, self._stop, shown, each)
+            return backup.run(self.places(), self._covered)
         finally:
-            self._seen.save()
+            self._cache.save()
 
     def _covered(self) -> Iterator[tuple[str, list[str]]]:
         """The agents of whose folders the places have all that are there, with these folders."""
@@ -521,23 +350,22 @@ class _BackupPass:
 
     def __init__(
         self,
-        store: Stamps,
+        catalog: Catalog,
         fs: FileSystem,
-        seen: BackupStamps,
+        cache: BackupCache,
         stop: threading.Event,
         shown: Shown,
         each: Callable[[ImportResult], object],
     ) -> None:
-        store.look()
-        self._store = store
+        self._root = catalog.root
         self._fs = fs
-        self._seen = seen
+        self._cache = cache
         self._stop = stop
         self._shown = shown
         self._each = each
-        self._importer = Importer(store.catalog.root, by_project=True, fs=fs)
-        trash = store.catalog.trashed().root
-        self._trash = Importer(trash, fs=fs) if store.has_trash() else None
+        self._importer = Importer(self._root, by_project=True, fs=fs)
+        cache.refresh()
+        self._trash = Importer(catalog.trashed().root, fs=fs) if cache.trashed else None
         self._new: list[ImportResult] = []
         self._grown: list[ImportResult] = []
         self._unchanged = self._trashed = 0
@@ -557,14 +385,14 @@ class _BackupPass:
             if not self._stop.is_set() and self._has_news(file, number, len(left))
         ]
         if changed and not self._stop.is_set():
-            with _alone(self._fs, self._store.catalog.root):
+            with _alone(self._fs, self._root):
                 for number, file in enumerate(changed):
                     if self._stop.is_set():
                         break
                     self._keep(file, number, len(changed))
         alone = [] if self._stop.is_set() else list(self._kept_alone(covered()))
         return BackupResult(
-            store=self._store.catalog.root,
+            store=self._root,
             new=self._new,
             grown=self._grown,
             unchanged=self._unchanged,
@@ -576,7 +404,7 @@ class _BackupPass:
 
     def _files(self, places: Sequence[str]) -> Iterator[str]:
         """The files that may be sessions of agents, each once; none of the store."""
-        own = _top(self._store.catalog.root)  # below which no file is, if it is an address
+        own = _top(self._root)  # below which no file is, if it is an address
         known: set[str] = set()
         self._named = [*map(os.path.abspath, places)]
         for place in self._named:
@@ -592,7 +420,7 @@ class _BackupPass:
 
     def _is_seen(self, file: str) -> bool:
         """Whether a file has not changed since all of it was seen to be kept."""
-        target = self._seen.target_of(file)
+        target = self._cache.target_of(file)
         if target is not None:
             self._count(file, target)
         return target is not None
@@ -601,7 +429,7 @@ class _BackupPass:
         """Count a file that has nothing new."""
         if not self._is_left_behind(file, target):
             self._sources.setdefault(target, file)
-        if self._store.is_trashed(target):
+        if target in self._cache.trashed:
             self._trashed += 1
         else:
             self._unchanged += 1
@@ -612,13 +440,13 @@ class _BackupPass:
         That session has no file of its own then, or the file would be a part of it.
         """
         name = os.path.basename(file).partition(".")[0]
-        return name.startswith("agent-") and not self._seen.origin_of(target).id.endswith(name)
+        return name.startswith("agent-") and not self._cache.origin_of(target).id.endswith(name)
 
     def _has_news(self, file: str, number: int, total: int) -> bool:
         """Whether a file is to be imported; only its start is read, and the end of its session."""
         self._shown(number, total, f"Looking at {os.path.basename(file)}")
         try:
-            before = self._seen.look(file)
+            before = self._cache.snapshot(file)
             done = self._importer.kept(file)
             if done is None and self._trash is not None:
                 done = self._trash.kept(file)
@@ -629,7 +457,7 @@ class _BackupPass:
         if holder is None:
             return True
         self._count(file, holder)
-        self._seen.keep(file, before, holder)
+        self._cache.keep(file, before, holder)
         return False
 
     def _keep(self, file: str, number: int, total: int) -> None:
@@ -641,25 +469,20 @@ class _BackupPass:
 
         self._shown(number, total, name)
         try:
-            before = self._seen.look(file)
+            before = self._cache.snapshot(file)
             result = self._importer.take(file, report)
         except Exception as error:
             self._fail(file, error)
             return
         self._note(result, before)
 
-    def _note(self, result: ImportResult, before: Look) -> None:
-        self._store.look(result.file)
-        other = self._sources.setdefault(result.file, result.source)
-        if other != result.source:
-            self._notes.append(
-                f"{other} and {result.source} are both of the session {result.id}, and both are "
-                f"in {result.file} now"
-            )
+    def _note(self, result: ImportResult, before: SourceSnapshot) -> None:
+        self._cache.refresh_one(result.file)
+        self._notes += filter(None, [shared_by(self._sources, result)])
         for damage in result.damage:
             self._note_damage(damage)
         if not result.damage:
-            self._seen.keep(result.source, before, result.file)
+            self._cache.keep(result.source, before, result.file)
         if result.is_up_to_date:
             self._unchanged += 1
             return
@@ -697,12 +520,12 @@ class _BackupPass:
     def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[KeptAlone]:
         """The sessions of which their agents have no file any more."""
         agents = {agent for agent, folders in covered if not self._is_missed(folders)}
-        with_source = {_key(self._seen.origin_of(target)) for target in self._sources}
+        with_source = {_key(self._cache.origin_of(target)) for target in self._sources}
         unread = {_name_of_source(failure.file) for failure in self._failed}
-        for file in self._store.files():
+        for file in sorted(self._cache.sessions):
             if file in self._sources:
                 continue
-            origin = self._seen.origin_of(file)
+            origin = self._cache.origin_of(file)
             if origin.agent not in agents or _name_of_source(origin.source) in unread:
                 continue
             if _key(origin) not in with_source:
@@ -726,12 +549,12 @@ def _name_of_source(file: str) -> str:
 
 
 def _is_empty(file: str) -> bool:
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         return os.path.isfile(file) and not os.stat(file).st_size
     return False
 
 
-@contextlib.contextmanager
+@contextmanager
 def _alone(fs: FileSystem, root: str) -> Iterator[None]:
     """Keep out other backups into a folder; at an address they do each session once.
 

@@ -387,6 +387,15 @@ Shown = Callable[[float, int, str], object]
 """Called with how many files are done, of how many, and the name of the file that is read."""
 
 
+def shared_by(sources: dict[str, str], result: ImportResult) -> str | None:
+    """What to say of two sources of one session; `sources` has the first of each session."""
+    other = sources.setdefault(result.file, result.source)
+    if other == result.source:
+        return None
+    both = f"{other} and {result.source} are both of the session {result.id}"
+    return f"{both}, and both are in {result.file} now"
+
+
 class Batch:
     """The files of one import.
 
@@ -468,12 +477,9 @@ class Batch:
             yield result
 
     def _note(self, result: ImportResult) -> None:
-        other = self._sources.setdefault(result.file, result.source)
-        if other != result.source:
+        if (shared := shared_by(self._sources, result)) is not None:
             self.shared.append(
-                f"{other} and {result.source} are both of the session {result.id}, and both "
-                f"are in {result.file} now; if they are not one conversation, import each into "
-                "a folder of its own"
+                f"{shared}; if they are not one conversation, import each into a folder of its own"
             )
         self.damage += result.damage
         for note in result.notes:

@@ -1,21 +1,14 @@
 """What a list says of whole files: turns, model, tokens and cost.
 
-A file is read from start to end once. What it adds up to is kept in the user's folder of caches,
-by the path, the size and the times of the file and of the files beside it that belong to it. A list
-counts the newest sessions first, and only so many bytes of files that are not in the cache; what is
-left is unknown, and the next list counts on.
-
-Invariants: a cache that is missing, damaged or not writable changes no result but the time; the
-counts of a file that may still change within the resolution of its times are not kept; no text of a
-session is in the cache.
+A file is read from start to end once; a `Cache` keeps what it adds up to, by the stamp of the file
+and of the files beside it that belong to it. A list counts the newest sessions first, and only so
+many bytes of files that are not in the cache; what is left is unknown, and the next list counts on.
 """
 
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
 from typing import Final, Literal, get_args
 
 import msgspec
@@ -28,14 +21,12 @@ from sessiontree.core.entry import decode_object
 from sessiontree.core.usage import EntryTally, FileCounts, Tally
 from sessiontree.engine.translated import agent_files, history_files, inherited_lines
 from sessiontree.errors import SessionTreeError, TooMuchError
+from sessiontree.library.cache import Cache, Stamp, is_settled, stamp_of
 from sessiontree.library.listing import SessionInfo, moment
 from sessiontree.library.root import cache_folder
-from sessiontree.storage.atomic import swap_file
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import SUBAGENTS, Report, own_folder, path_in, problem_of
 from sessiontree.storage.place import is_address
 from sessiontree.storage.scanner import Find, Scanner
-from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.pattern import finder
 
 By = Literal["day", "project", "model", "agent"]
@@ -49,23 +40,17 @@ AT_ONCE: Final = 24_000_000
 LARGEST_DOCUMENT: Final = 32_000_000
 """The largest document, which is not read line by line, in bytes."""
 
-SETTLED_AFTER: Final = 2.0
-"""Seconds after its last change from which on a file has a new time when it changes again."""
-
 _DOCUMENT: Final = b"{\n"
 """How a document over many lines starts."""
 
-MOST_KEPT: Final = 50_000
-_NAME: Final = "counts-5.msgpack"
 
-Stamp = tuple[int, ...]
-"""The size and the time of each of some files, -1 for one that is not there."""
-
-
-class _KeptCounts(msgspec.Struct, array_like=True, frozen=True):
+class _CachedCounts(msgspec.Struct, array_like=True, frozen=True):
     others: list[str]  # the other files and folders that decide the counts
     stamp: Stamp  # of the session file and the others
     counts: FileCounts
+
+
+_decoder: Final = msgspec.msgpack.Decoder(dict[str, _CachedCounts])
 
 
 class Counter:
@@ -77,11 +62,11 @@ class Counter:
     """
 
     def __init__(self, folder: str | None, report: Report = lambda problem: None) -> None:
+        file = None if folder is None else os.path.join(folder, "counts-6.msgpack")
         self._report = report
-        self._file = None if folder is None else os.path.join(folder, _NAME)
-        self._kept = self._read()
-        self._is_changed = False
+        self._cache = Cache(file, _decoder)
         self._scanner = Scanner()
+        self.save = self._cache.save
 
     def counted(
         self, sessions: Iterable[SessionInfo], at_once: int | None = AT_ONCE
@@ -89,9 +74,9 @@ class Counter:
         """Each session with its counts, as long as `at_once` bytes last; None: all."""
         left = at_once
         for one in sessions:
-            kept = self._kept.get(one.file)
-            if kept is not None and kept.stamp == _stamp(one, kept.others):
-                yield one, kept.counts
+            cached = self._cache.get(one.file)
+            if cached is not None and cached.stamp == _stamp(one, cached.others):
+                yield one, cached.counts
                 continue
             if left is not None and left < one.bytes:
                 yield one, None
@@ -110,36 +95,9 @@ class Counter:
         except Exception as error:
             self._report(problem_of(one.file, error))
             return None
-        if counts is not None and _is_settled(stamp) and _stamp(one, others) == stamp:
-            self._keep(one.file, _KeptCounts(others, stamp, counts))
+        if counts is not None and is_settled(stamp) and _stamp(one, others) == stamp:
+            self._cache.keep(one.file, _CachedCounts(others, stamp, counts))
         return counts
-
-    def _keep(self, file: str, kept: _KeptCounts) -> None:
-        with suppress(UnicodeEncodeError):  # a path that is not Unicode, which no cache can have
-            msgspec.msgpack.encode((file, kept))
-            self._kept[file] = kept
-            self._is_changed = True
-
-    def _read(self) -> dict[str, _KeptCounts]:
-        if self._file is None:
-            return {}
-        try:
-            with open(self._file, "rb") as file:
-                return _decode(file.read())
-        except (OSError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            return {}
-
-    def save(self) -> None:
-        """Keep what was counted; the newest of very many."""
-        if self._file is None or not self._is_changed:
-            return
-        kept = dict(list(self._kept.items())[-MOST_KEPT:])
-        with suppress(OSError, SessionTreeError):
-            make_folders(DISK, os.path.dirname(self._file))
-            swap_file(DISK, self._file, iter([msgspec.msgpack.encode(kept)]))
-
-
-_decode: Final = msgspec.msgpack.Decoder(dict[str, _KeptCounts]).decode
 
 
 def all_counted(sessions: Iterable[SessionInfo], report: Report) -> list[SessionInfo]:
@@ -176,22 +134,10 @@ def with_branches(one: SessionInfo, report: Report) -> SessionInfo:
 
 
 def _stamp(one: SessionInfo, others: Iterable[str]) -> Stamp:
-    """The sizes and the times of a session and of what is beside it."""
+    """The stamp of a session and of what is beside it."""
     if is_address(one.file):  # its bytes only become more, but for a rewrite
         return one.bytes, int(moment(one.modified) * 1e9)
-    return tuple(number for path in (one.file, *others) for number in _stamp_of(path))
-
-
-def _stamp_of(path: str) -> tuple[int, int]:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return -1, -1
-    return found.st_size, found.st_mtime_ns
-
-
-def _is_settled(stamp: Stamp) -> bool:
-    return max(stamp[1::2]) < (time.time() - SETTLED_AFTER) * 1e9
+    return stamp_of((one.file, *others))
 
 
 def _others(one: SessionInfo) -> list[str]:

@@ -267,8 +267,7 @@ def watching(watch: Watch) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sessiontree.storage.lock.SETTLED_SECONDS", 1e9)  # however long it takes
         # The caches lie in a folder of the user, and are there or not.
-        patch.setattr("sessiontree.library.counts.Counter.save", lambda counter: None)
-        patch.setattr("sessiontree.importing.backup.BackupStamps.save", lambda seen: None)
+        patch.setattr("sessiontree.library.cache.Cache.save", lambda cache: None)
         for kind in ("open", *CHANGING, *READING):
             patch.setattr(Disk, kind, _watched(watch, kind, getattr(Disk, kind)))
         yield

@@ -61,7 +61,7 @@ def test_what_is_kept_costs_nothing_and_only_the_newest_are_kept(
     for file in files:
         os.utime(file, (1_000, 1_000))
     cache = tmp_path / "cache"
-    monkeypatch.setattr(counts, "MOST_KEPT", 2)
+    monkeypatch.setattr("sessiontree.library.cache.MAX_ROWS", 2)
     assert turns(*files, folder=cache) == [1, 2, 3]
     assert turns(*files, folder=cache, at_once=0) == [None, 2, 3]
 
