@@ -40,7 +40,6 @@ from sessiontree.errors import (
 from sessiontree.library.listing import (
     HEAD,
     TAIL,
-    Logs,
     Reaches,
     SessionInfo,
     every,
@@ -347,7 +346,7 @@ class Remote:
             if self._counts(ends.found.name) and ends.problem is None:
                 file = self._place.address(ends.found.name)
                 with suppress(SessionTreeError):
-                    yield file, header_of(file, Logs(self._place, ends))
+                    yield file, header_of(file, ends=ends)
 
     def file(self, name: str) -> str:
         return self._place.address(self._prefix + name)
@@ -373,7 +372,7 @@ class Remote:
         return self._facts(file)
 
     def _facts(self, file: str, ends: Ends | None = None) -> SessionInfo:
-        found = facts_of(file, Logs(self._place, ends))
+        found = facts_of(file, ends=ends)
         project = self._place.name(file)[len(self._prefix) :].partition("/")[0]
         directory = directory_of(project)
         is_own = directory in (None, found.cwd)

@@ -1,8 +1,7 @@
 """SessionInfo: what a list shows of a session, from its head and its tail alone.
 
-What a list of sessions says of each file, from its head and its tail alone. The cost of a file does
-not depend on its size: its last 32 KB are read, and its first 16 KB where those are before that. So
-the answers are bounded as well:
+The cost of a file does not depend on its size: its last 32 KB are read, and its first 16 KB where
+those are before that. So the answers are bounded as well:
 
 - the name is the last one given in the tail; else that of the last compaction there,
   which repeats the name in force; else the last one given in the head; else the header's. A name
@@ -13,8 +12,6 @@ the answers are bounded as well:
 Head and tail are windows of the file that start or end anywhere; only lines that are whole in one
 count.
 
-The logs of a place as files to read.
-
 Invariants: listing changes nothing, makes no file, and never waits: a lock is tried only if another
 program left its name in it, and released at once.
 """
@@ -22,13 +19,12 @@ program left its name in it, and released at once.
 from __future__ import annotations
 
 import errno
-import itertools
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from stat import S_IFREG, S_ISREG
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from stat import S_ISREG
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
@@ -54,21 +50,18 @@ from sessiontree.storage.fs import (
     Descriptor,
     FileSystem,
     LockDescriptor,
-    Stat,
-    Times,
 )
 from sessiontree.storage.lines import Backwards, Read
 from sessiontree.storage.log import Log
 from sessiontree.storage.names import (
     LOCK,
-    SUFFIX,
     Report,
     chat_id_in,
     owner_in,
     problem_of,
     unreadable,
 )
-from sessiontree.storage.place import Ends, Place, is_address
+from sessiontree.storage.place import Ends, StoredSession, is_address
 from sessiontree.storage.places import place_of
 from sessiontree.text.preview import shown, told
 
@@ -78,8 +71,6 @@ if TYPE_CHECKING:
 
 Reaches = Callable[[str], bool]
 """Whether a caller may read a file."""
-
-T = TypeVar("T")
 
 HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
@@ -232,14 +223,15 @@ def _stubs(chats: Iterable[str], fs: FileSystem) -> Iterator[str]:
     return (one.file for one in found if one.first_message is None and one.id in said)
 
 
-def facts_of(file: str, fs: FileSystem = DISK) -> SessionInfo:
-    """The facts of one file.
+def facts_of(file: str, fs: FileSystem = DISK, ends: Ends | None = None) -> SessionInfo:
+    """The facts of one file; `ends` are those of a session at an address, if they are known.
 
     Raises:
         NotASessionError, ForeignFormatError, NewerFormatError: it is not a session.
         StorageError: it cannot be read.
     """
-    return _look(reading(fs, file), file, _Opened.facts)
+    with _opened(file, fs, ends) as opened:
+        return opened.facts()
 
 
 def every(file: str) -> bool:
@@ -264,26 +256,32 @@ def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
     return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
 
-def header_of(file: str, fs: FileSystem = DISK) -> Mapping[str, Any]:
+def header_of(file: str, fs: FileSystem = DISK, ends: Ends | None = None) -> Mapping[str, Any]:
     """The keys of a file's header, none for another agent's file; raises as `facts_of` does."""
-    return _look(
-        reading(fs, file), file, lambda opened: sniff(opened.read(0, HEAD), opened, HEAD).header
-    )
+    with _opened(file, fs, ends) as opened:
+        return sniff(opened.read(0, HEAD), opened, HEAD).header
 
 
-def reading(fs: FileSystem, file: str) -> FileSystem:
-    """What reads a file: the file system, or for an address the logs of its place."""
-    if fs is not DISK or not is_address(file):
-        return fs
-
-    return files_of(file)
-
-
-def _look(fs: FileSystem, file: str, look: Callable[[_Opened], T]) -> T:
-    """What a function gives of a file that is open while it runs."""
+@contextmanager
+def _opened(file: str, fs: FileSystem, ends: Ends | None) -> Iterator[_Opened]:
     try:
+        if ends is not None or (fs is DISK and is_address(file)):
+            stored = _Stored(file, ends)
+            try:
+                yield _Opened(fs, file, stored.read, stored.found.size, stored.found.modified)
+            finally:
+                stored.close()
+            return
         with Descriptor(fs, _open(fs, file)) as fd:
-            return look(_Opened(fs, file, fd))
+            stat = fs.stat(fd)
+            if not S_ISREG(stat.mode):
+                what = "a folder" if stat.is_folder else "a device or a pipe"
+                raise NotASessionError(f"{file} is not a session file: it is {what}", file)
+
+            def read(offset: int, size: int) -> bytes:
+                return fs.read(fd, size, offset)
+
+            yield _Opened(fs, file, read, stat.size, stat.modified)
     except SessionTreeError:
         raise
     except OSError as error:
@@ -310,26 +308,59 @@ def _open(fs: FileSystem, file: str) -> int:
     return fs.open(os.path.realpath(file, strict=True), READ_PLAIN)
 
 
+class _Stored:
+    """A session at an address; what its ends hold takes no request."""
+
+    def __init__(self, file: str, ends: Ends | None) -> None:
+        self._file = file
+        self._log: Log | None = None
+        self._head, self._tail = (b"", b"") if ends is None else (ends.head, ends.tail)
+        self.found = self._find() if ends is None else ends.found
+
+    def _find(self) -> StoredSession:
+        place, name = place_of(self._file)
+        self._log = place.log(name, readonly=True)
+        if (found := place.find(name)) is None:
+            self._log.close()
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self._file)
+        return found
+
+    def read(self, offset: int, size: int) -> bytes:
+        whole = self.found.size
+        size = max(0, min(size, whole - offset))
+        if offset + size <= len(self._head):
+            return self._head[offset : offset + size]
+        start = whole - len(self._tail)
+        if offset >= start:
+            return self._tail[offset - start : offset - start + size]
+        if self._log is None:
+            place, name = place_of(self._file)
+            self._log = place.log(name, readonly=True)
+        return self._log.read(offset, size)
+
+    def close(self) -> None:
+        if self._log is not None:
+            self._log.close()
+
+
 class _Opened:
     """One file while it is listed, read by position."""
 
-    def __init__(self, fs: FileSystem, file: str, fd: int) -> None:
-        self._fs = fs
+    def __init__(self, fs: FileSystem, file: str, read: Read, size: int, modified: float) -> None:
         self.name = file
-        self._fd = fd
-        self._stat = fs.stat(fd)
-        if not S_ISREG(self._stat.mode):
-            what = "a folder" if self._stat.is_folder else "a device or a pipe"
-            raise NotASessionError(f"{file} is not a session file: it is {what}", file)
+        self._fs = fs
+        self._read = read
+        self._size = size
+        self._changed = modified
 
     def read(self, offset: int, size: int) -> bytes:
-        return self._fs.read(self._fd, size, offset)
+        return self._read(offset, size)
 
     def size(self) -> int:
-        return self._stat.size
+        return self._size
 
     def facts(self) -> SessionInfo:
-        size = self._stat.size
+        size = self._size
         tail = self.read(max(0, size - TAIL), TAIL)
         head = tail if size <= TAIL else self.read(0, HEAD)
         start = sniff(head, self, HEAD)
@@ -371,7 +402,7 @@ class _Opened:
             if len(head) == len(before):
                 break
             found = reader.facts(head, tail)
-        if reader.has_facts_beside:
+        if reader.has_facts_beside and not is_address(self.name):
             from sessiontree.engine.translated import described  # slow to import, few need it
 
             found = described(agent, found, self.name, self._fs)
@@ -401,7 +432,7 @@ class _Opened:
         return _in_metadata(start.header, "agent")
 
     def _modified(self) -> str:
-        changed = datetime.fromtimestamp(self._stat.modified, UTC)
+        changed = datetime.fromtimestamp(self._changed, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
 
 
@@ -548,86 +579,3 @@ def _cut(text: str) -> str:
 def _text(body: Mapping[str, Any], key: str) -> str | None:
     value = body.get(key)
     return value if isinstance(value, str) else None
-
-
-class Logs:
-    """The logs of a place as files to read: a `FileSystem` without the calls that write.
-
-    Args:
-        place: the place; a path is an address in it.
-        ends: what is known of the one session that is read, which takes no request then.
-    """
-
-    def __init__(self, place: Place, ends: Ends | None = None) -> None:
-        self._place = place
-        self._ends = ends
-        self._open: dict[int, tuple[str, Log | None]] = {}
-        self._numbers = itertools.count(1)
-
-    def open(self, path: str, flags: int) -> int:
-        name = self._place.name(path)
-        log = None
-        if self._ends is None or name != self._ends.found.name:
-            if not name.endswith(SUFFIX):
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
-            log = self._place.log(name, readonly=True)
-        fd = next(self._numbers)
-        self._open[fd] = name, log
-        return fd
-
-    def close(self, fd: int) -> None:
-        _, log = self._open.pop(fd)
-        if log is not None:
-            log.close()
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        name, log = self._open[fd]
-        if log is None and self._ends is not None:
-            whole = self._ends.found.size
-            size = max(0, min(size, whole - offset))
-            if offset + size <= len(self._ends.head):
-                return self._ends.head[offset : offset + size]
-            start = whole - len(self._ends.tail)
-            if offset >= start:
-                return self._ends.tail[offset - start : offset - start + size]
-            log = self._place.log(name, readonly=True)
-            self._open[fd] = name, log
-        assert log is not None
-        return log.read(offset, size)
-
-    def size(self, fd: int) -> int:
-        return self.stat(fd).size
-
-    def stat(self, file: int | str) -> Stat:
-        name = self._open[file][0] if isinstance(file, int) else self._place.name(file)
-        if self._ends is not None and name == self._ends.found.name:
-            found = self._ends.found
-        else:
-            named = self._place.find(name) if name.endswith(SUFFIX) else None
-            if named is None:
-                raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), name)
-            found = named
-        return Stat(found.size, (0, 0), S_IFREG | 0o600, found.modified)
-
-    def times(self, fd: int) -> Times:
-        return self.stat(fd).times
-
-    def list(self, path: str) -> list[str]:
-        return []
-
-    def _refuse(self, *given: object) -> None:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    sync = sync_folder = replace = link = unlink = make_folder = remove_folder = unlock = _refuse
-
-    def write(self, fd: int, block: bytes) -> int:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-    def lock(self, fd: int) -> bool:
-        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
-
-
-def files_of(address: str) -> Logs:
-    """The logs of the place of an address as files."""
-    place, _ = place_of(address)
-    return Logs(place)

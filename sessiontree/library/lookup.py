@@ -32,6 +32,7 @@ from sessiontree.agents import OWN
 from sessiontree.core.display import in_quotes, one_line
 from sessiontree.core.entry import decode_object
 from sessiontree.errors import RefError, SessionNotFoundError, SessionTreeError
+from sessiontree.library.changes import changes_of
 from sessiontree.library.listing import (
     TAIL,
     Reaches,
@@ -40,10 +41,8 @@ from sessiontree.library.listing import (
     every,
     facts_of,
     moment,
-    reading,
 )
 from sessiontree.library.places import Selection, files_in, sessions_in
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import lines_with
@@ -254,8 +253,9 @@ def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
     """Whether a file changed later, by its last entry and by where it is kept."""
     if moment(one.modified) <= moment(other.modified):
         return False
-    changed = [reading(DISK, each.file).stat(each.file).modified for each in (one, other)]
-    return changed[0] > changed[1]
+    changes = changes_of((one.file, other.file))
+    new, old = changes[one.file], changes[other.file]
+    return new is not None and old is not None and new.modified > old.modified
 
 
 _MOST: Final = 200

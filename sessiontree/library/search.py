@@ -24,10 +24,10 @@ from msgspec.structs import replace
 
 from sessiontree.agents.codex import rollout_of
 from sessiontree.errors import AgentRecordError, SessionTreeError, UsageError
-from sessiontree.library.listing import SessionInfo, facts_of, reading
+from sessiontree.library.changes import changes_of
+from sessiontree.library.listing import SessionInfo, facts_of
 from sessiontree.library.search_file import CHAT, FileSearch, SearchHit, Wanted
 from sessiontree.operations.workers import Crew, Each, available, nothing
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
 from sessiontree.storage.places import place_of
@@ -258,7 +258,8 @@ def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
 def _numbers(file: str) -> dict[str, int]:
     """The number of the turn of each entry, by its uuid."""
     try:
-        if reading(DISK, file).stat(file).size > LARGEST:
+        change = changes_of([file])[file]
+        if change is None or change.size > LARGEST:
             return {}
         from sessiontree.session import Session  # a search of entries needs neither
         from sessiontree.views.turns import numbers_of
