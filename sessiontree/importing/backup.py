@@ -175,11 +175,8 @@ def _origin_in(file: str, fs: FileSystem) -> Origin:
     return Origin(str(agent or OF_VERSION_1), id, str(source or ""))
 
 
-_LOCK: Final = ".backup" + LOCK_SUFFIX
 PATIENCE_SECONDS: Final = 60.0
 """How long a backup waits for another one that writes to the store."""
-
-_POLL_SECONDS: Final = 0.1
 
 _NOT_LOST: Final = frozenset(
     {
@@ -189,25 +186,15 @@ _NOT_LOST: Final = frozenset(
 )
 """Kinds of damage of which an import keeps all that the file has."""
 
-_ENDS_OF_LINES: Final = (".jsonl", ".json")
-"""How files are named whose last line may be in the middle of being written."""
-
 
 class BackupFailure(msgspec.Struct, frozen=True):
-    """Something that a backup could not keep.
+    """Something that a backup could not keep."""
 
-    Attributes:
-        file: the path of the agent's file, or of the folder.
-        cause: what is wrong.
-        next: what to do about it.
-        line, offset: the line that could not be read, and where it starts; None for a whole file.
-    """
-
-    file: str
+    file: str  # the path of the agent's file, or of the folder
     cause: str
-    next: str = ""
-    line: int | None = None
-    offset: int | None = None
+    next: str = ""  # what to do about it
+    line: int | None = None  # that could not be read; None for a whole file
+    offset: int | None = None  # of that line
 
     def __str__(self) -> str:
         where = "" if self.line is None else f"{self.file}, line {self.line}: "
@@ -215,19 +202,12 @@ class BackupFailure(msgspec.Struct, frozen=True):
 
 
 class KeptAlone(msgspec.Struct, frozen=True):
-    """A session of the store of which its agent has no file, because it was deleted or moved.
-
-    Attributes:
-        id: the id of the session.
-        agent: the agent that the session is of.
-        file: the path of the session in the store.
-        source: the name of the file that it was imported from.
-    """
+    """A session of the store whose agent has no file of it, because it was deleted or moved."""
 
     id: str
     agent: str
-    file: str
-    source: str
+    file: str  # in the store
+    source: str  # the name of the file that it was imported from
 
 
 class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
@@ -259,7 +239,7 @@ class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of all files is kept."""
+        """True if all of all files is kept."""
         return not self.failed
 
     def as_dict(self) -> dict[str, Any]:
@@ -327,7 +307,7 @@ class Backup:
             self._cache.save()
 
     def _covered(self) -> Iterator[tuple[str, list[str]]]:
-        """The agents of whose folders the places have all that are there, with these folders."""
+        """Yield each agent whose folders are all looked at, with these folders."""
         given = [_top(path) for path in self._paths]
         for agent in AGENTS:
             folders = folders_of(agent, self._environ)
@@ -337,7 +317,7 @@ class Backup:
 
 
 def _top(folder: str) -> str:
-    """A folder, as the paths begin that are below it."""
+    """Return the prefix of all paths below a folder."""
     return os.path.join(os.path.realpath(folder), "")
 
 
@@ -346,8 +326,6 @@ def _is_below_any(folder: str, tops: Iterable[str]) -> bool:
 
 
 class _BackupPass:
-    """One pass; see `Backup.run`."""
-
     def __init__(
         self,
         catalog: Catalog,
@@ -419,14 +397,13 @@ class _BackupPass:
                 self._fail(place, error)
 
     def _is_seen(self, file: str) -> bool:
-        """Whether a file has not changed since all of it was seen to be kept."""
+        """True if a file has not changed since all of it was kept."""
         target = self._cache.target_of(file)
         if target is not None:
             self._count(file, target)
         return target is not None
 
     def _count(self, file: str, target: str) -> None:
-        """Count a file that has nothing new."""
         if not self._is_left_behind(file, target):
             self._sources.setdefault(target, file)
         if target in self._cache.trashed:
@@ -435,7 +412,7 @@ class _BackupPass:
             self._unchanged += 1
 
     def _is_left_behind(self, file: str, target: str) -> bool:
-        """Whether a file is a subagent's, and the session that has it is the one that started it.
+        """True if a file is a subagent's, and the session that has it is the one that started it.
 
         That session has no file of its own then, or the file would be a part of it.
         """
@@ -443,7 +420,7 @@ class _BackupPass:
         return name.startswith("agent-") and not self._cache.origin_of(target).id.endswith(name)
 
     def _has_news(self, file: str, number: int, total: int) -> bool:
-        """Whether a file is to be imported; only its start is read, and the end of its session."""
+        """True if a file is to be imported; only its start is read, and the end of its session."""
         self._shown(number, total, f"Looking at {os.path.basename(file)}")
         try:
             before = self._cache.snapshot(file)
@@ -461,7 +438,6 @@ class _BackupPass:
         return False
 
     def _keep(self, file: str, number: int, total: int) -> None:
-        """Import a file that has something new."""
         name = os.path.basename(file)
 
         def report(done: float, size: float) -> None:
@@ -490,7 +466,7 @@ class _BackupPass:
         self._each(result)
 
     def _note_damage(self, damage: Damage) -> None:
-        if damage.kind == "cut short" and damage.file.endswith(_ENDS_OF_LINES):
+        if damage.kind == "cut short" and damage.file.endswith((".jsonl", ".json")):
             self._notes.append(
                 f"{damage.file} ends in the middle of line {damage.line}; the next backup adds the "
                 "line when it is complete"
@@ -502,25 +478,25 @@ class _BackupPass:
             )
 
     def _skip(self, place: str, problem: str) -> None:
-        """Note a folder that cannot be read."""
         self._not_looked_at.append(place)
-        cause, _, next = problem.rpartition("; ")
-        self._failed.append(BackupFailure(place, cause or next, next if cause else ""))
+        self._failed.append(_failure(place, problem))
 
     def _fail(self, file: str, error: Exception) -> None:
         """Note a file that could not be kept, unless there is nothing in it for a backup."""
         if file not in self._named:
             if isinstance(error, AgentRecordError | NothingToDoError):
                 return
-            if not os.path.lexists(file) or _is_empty(file):
-                return  # deleted this moment, or its agent has not written to it yet
-        cause, _, next = problem_of(file, error).rpartition("; ")
-        self._failed.append(BackupFailure(file, cause or next, next if cause else ""))
+            with suppress(OSError):
+                if os.path.isfile(file) and not os.stat(file).st_size:
+                    return  # its agent has not written to it yet
+            if not os.path.lexists(file):
+                return  # deleted this moment
+        self._failed.append(_failure(file, problem_of(file, error)))
 
     def _kept_alone(self, covered: Iterable[tuple[str, list[str]]]) -> Iterator[KeptAlone]:
-        """The sessions of which their agents have no file any more."""
         agents = {agent for agent, folders in covered if not self._is_missed(folders)}
-        with_source = {_key(self._cache.origin_of(target)) for target in self._sources}
+        origins = [*map(self._cache.origin_of, self._sources)]
+        with_source = {(origin.agent, origin.id) for origin in origins}
         unread = {_name_of_source(failure.file) for failure in self._failed}
         for file in sorted(self._cache.sessions):
             if file in self._sources:
@@ -528,30 +504,25 @@ class _BackupPass:
             origin = self._cache.origin_of(file)
             if origin.agent not in agents or _name_of_source(origin.source) in unread:
                 continue
-            if _key(origin) not in with_source:
+            if (origin.agent, origin.id) not in with_source:
                 yield KeptAlone(origin.id, origin.agent, file, origin.source)
 
     def _is_missed(self, folders: Iterable[str]) -> bool:
-        """Whether a place that was not looked at whole is one of some folders, or around one."""
+        """True if a place that was not looked at whole is one of some folders, or around one."""
         missed = [*map(_top, self._not_looked_at)]
         return any(_is_below_any(folder, missed) for folder in folders) or any(
             _is_below_any(place, folders) for place in missed
         )
 
 
-def _key(origin: Origin) -> tuple[str | None, str]:
-    return origin.agent, origin.id
+def _failure(file: str, problem: str) -> BackupFailure:
+    cause, _, next = problem.rpartition("; ")
+    return BackupFailure(file, cause or next, next if cause else "")
 
 
 def _name_of_source(file: str) -> str:
     """The name of an agent's file, whether compressed or not."""
     return os.path.basename(file).removesuffix(".zst")
-
-
-def _is_empty(file: str) -> bool:
-    with suppress(OSError):
-        return os.path.isfile(file) and not os.stat(file).st_size
-    return False
 
 
 @contextmanager
@@ -566,7 +537,7 @@ def _alone(fs: FileSystem, root: str) -> Iterator[None]:
         yield
         return
     make_folders(fs, root)
-    path = os.path.join(root, _LOCK)
+    path = os.path.join(root, ".backup" + LOCK_SUFFIX)
     with refused("lock", path):
         lock = LockDescriptor(fs, fs.open(path, LOCK))
     with lock:
@@ -578,7 +549,7 @@ def _alone(fs: FileSystem, root: str) -> Iterator[None]:
                     "it end, or look for a process that hangs",
                     root,
                 )
-            time.sleep(_POLL_SECONDS)
+            time.sleep(0.1)
         yield
 
 
@@ -591,12 +562,6 @@ POLL_SECONDS: Final = 15.0
 QUIET_MILLISECONDS: Final = 500
 LONGEST_WAIT_MILLISECONDS: Final = 20_000
 """How long a pass waits for a quiet moment after the first change."""
-
-_PAUSE: Final = 4
-"""The pause after a pass, as a multiple of the time that it took."""
-
-_LONGEST_PAUSE: Final = 10.0
-_SIDECAR: Final = ".json"
 
 
 def watched(
@@ -614,7 +579,7 @@ def watched(
     while not stop.is_set():
         places = _places(backup)
         for _ in _changes(places, backup.root, stop):
-            stop.wait(min(_PAUSE * took, _LONGEST_PAUSE))
+            stop.wait(min(4 * took, 10.0))
             if stop.is_set():
                 return
             started = time.monotonic()
@@ -660,4 +625,4 @@ def _changes(places: Sequence[str], root: str, stop: threading.Event) -> Iterato
 
 def _is_of_session(path: str, own: str) -> bool:
     name = os.path.basename(path)
-    return (is_session_name(name) or name.endswith(_SIDECAR)) and not path.startswith(own)
+    return (is_session_name(name) or name.endswith(".json")) and not path.startswith(own)

@@ -1,14 +1,11 @@
 """The import of one source or many: a session made from it, or updated.
 
-The importer: makes a session from another agent's session file, or updates it. A source is imported
-into one session, which the source's session id identifies, whatever the file's name; so a second
-import adds what is new and nothing twice.
+A source is imported into one session, which the source's session id identifies, whatever the file's
+name; so a second import adds what is new and nothing twice.
 
-The transcript of a subagent that its agent left behind when it deleted the session. The session has
-the transcript as a lane. An entry has the uuid that the agent gave its line; a line without a uuid
-is known by its content.
-
-The import of many files: what was imported, and what was left out.
+A transcript of a subagent may stay behind when its agent deletes the session. The imported session
+has the transcript as a lane. An entry has the uuid that the agent gave its line; a line without a
+uuid is known by its content.
 
 Invariants:
 
@@ -16,7 +13,6 @@ Invariants:
 - Two processes that import one source at the same time make one session.
 - What an import wrote is read back and compared with its checksums and hashes before the import
   counts as done, a new file even before it gets its name.
-- Nothing is changed.
 - A file that cannot be imported hides no other.
 """
 
@@ -53,7 +49,6 @@ from sessiontree.importing.target import (
     OpenedSource,
     SharedBlobs,
     Update,
-    check_blobs,
     check_lines,
     create,
     handle_of,
@@ -66,7 +61,7 @@ from sessiontree.library.listing import Reaches, every, without_stubs
 from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line
-from sessiontree.storage.log import Moved
+from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.names import Report, is_other_than_folder, problem_of, unreadable
 from sessiontree.storage.place import is_address, path_of, whole_path
 from sessiontree.storage.places import blobs_of, check_new, open_log
@@ -95,7 +90,6 @@ def _content(line: bytes) -> bytes:
     return keys.raw("data") if keys is not None and "data" in keys else b""
 
 
-_ATTEMPTS: Final = 5
 _OURS: Final = "sessiontree"
 """The agent of the sessions that a converted file may come from; their id identifies them."""
 
@@ -216,19 +210,20 @@ class Importer:
 
     def take(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """Import one file; see `import_session`."""
-        path = os.fspath(file)
-        for attempt in range(_ATTEMPTS):
-            with ImportSource(self._fs, path, progress) as source:
-                done = self._up_to_date(source)
-                done = done or self._imported(source, opening_of(source), hold=attempt > 0)
-            if done is not None:
-                return done
-        raise SessionBusyError(f"other programs are importing {path}; try again", path)
+        return self._done(os.fspath(file), progress, is_dry=False)
 
     def look(self, file: str | os.PathLike[str], progress: Progress | None = None) -> ImportResult:
         """What `take` would do with a file now; nothing is written."""
-        with ImportSource(self._fs, os.fspath(file), progress) as source:
-            return self._up_to_date(source) or self._planned(source, opening_of(source))
+        return self._done(os.fspath(file), progress, is_dry=True)
+
+    def _done(self, path: str, progress: Progress | None, *, is_dry: bool) -> ImportResult:
+        for attempt in range(5):
+            with ImportSource(self._fs, path, progress) as source:
+                done = self._up_to_date(source)
+                done = done or self._imported(source, hold=attempt > 0, is_dry=is_dry)
+            if done is not None:
+                return done
+        raise SessionBusyError(f"other programs are importing {path}; try again", path)
 
     def kept(self, file: str) -> ImportResult | None:
         """The result for a file without a change since its import, else None; nothing is written.
@@ -256,67 +251,64 @@ class Importer:
             return None
         return _result(source, target, id, None, made=False)
 
-    def _planned(self, source: ImportSource, opening: OpenedSource) -> ImportResult:
-        id = opening.header["id"]
-        target = self._target_of(source, id)
-        if target is None:
-            target = self._path_for(opening)
-            try:
-                check_new(self._fs, target)
-            except SessionExistsError as error:
-                raise _exists(target, source) from error
-            return _result(source, target, id, planned(opening), made=True)
-        blobs = BlobHandles(None)
-        with contextlib.closing(open_log(self._fs, target, readonly=True)) as log:
-            _, counts = Update(log, opening, source.maker).lines(blobs.put)
-        return _result(source, target, id, counts._replace(blobs=len(blobs.made)), made=False)
+    def _imported(self, source: ImportSource, *, hold: bool, is_dry: bool) -> ImportResult | None:
+        """Import a source; None if another program wrote first, and the import must restart.
 
-    def _imported(
-        self, source: ImportSource, opening: OpenedSource, *, hold: bool
-    ) -> ImportResult | None:
-        """Import a source; None if another program wrote first, and the import must restart."""
+        `hold` locks an existing session from the start.
+        """
+        opening = opening_of(source)
         id = opening.header["id"]
         target = self._target_of(source, id)
-        if target is None:
-            target = self._path_for(opening)
-            try:
-                counts = create(self._fs, target, opening, self._shared)
-            except SessionExistsError as error:
-                self._known = None
-                if self._target_of(source, id) is not None:
-                    return None
-                raise _exists(target, source) from error
-            assert self._known is not None
-            self._known[_key(source.maker, id)] = target
-            return _result(source, target, id, counts, made=True)
-        updated = self._updated(target, source, opening, hold=hold)
-        return None if updated is None else _result(source, target, id, updated, made=False)
+        if target is not None:
+            counts = self._updated(target, source, opening, hold=hold, is_dry=is_dry)
+            return None if counts is None else _result(source, target, id, counts, made=False)
+        target = self._path_for(opening)
+        try:
+            if is_dry:
+                check_new(self._fs, target)
+                return _result(source, target, id, planned(opening), made=True)
+            counts = create(self._fs, target, opening, self._shared)
+        except SessionExistsError as error:
+            self._known = None
+            if self._target_of(source, id) is not None:
+                return None
+            raise SessionExistsError(
+                f"{target} is there already and is not an import of {source.path}; it was left as "
+                "it is; import into another folder",
+                target,
+            ) from error
+        assert self._known is not None
+        self._known[_key(source.maker, id)] = target
+        return _result(source, target, id, counts, made=True)
 
     def _updated(
-        self, target: str, source: ImportSource, opening: OpenedSource, *, hold: bool
+        self, target: str, source: ImportSource, opening: OpenedSource, *, hold: bool, is_dry: bool
     ) -> ImportCounts | None:
-        """Add new entries to a target; None if another program wrote to it meanwhile.
-
-        `hold` locks the target from the start.
-        """
-        own = blobs_of(self._fs, target)
-        blobs = BlobHandles(own, self._shared)
-        with contextlib.closing(open_log(self._fs, target)) as log:
+        """Add new entries to a session; None if another program wrote to it meanwhile."""
+        blobs = BlobHandles(None if is_dry else blobs_of(self._fs, target), self._shared)
+        with contextlib.closing(open_log(self._fs, target, readonly=is_dry)) as log:
             with log.hold() if hold else contextlib.nullcontext():
                 update = Update(log, opening, source.maker)
                 lines, counts = update.lines(blobs.put)
-                if lines:
-                    with log.hold():
-                        if not log.ends_at(update.size) or not blobs.are_stored():
-                            return None
-                        block = b"\n".join([*lines, b""])
-                        try:
-                            start = log.append(block, update.size)
-                        except Moved:  # the connection that kept others out was lost
-                            return None
-                    check_lines(self._fs, target, start, start + len(block), len(lines))
-                    check_blobs(own, blobs.made)
+                if lines and not is_dry and not self._appended(target, log, update, lines, blobs):
+                    return None
             return counts._replace(blobs=len(blobs.made))
+
+    def _appended(
+        self, target: str, log: Log, update: Update, lines: list[bytes], blobs: BlobHandles
+    ) -> bool:
+        """Append lines, and read them back; False if the log or a blob changed meanwhile."""
+        with log.hold():
+            if not log.ends_at(update.size) or not blobs.are_stored():
+                return False
+            block = b"\n".join([*lines, b""])
+            try:
+                start = log.append(block, update.size)
+            except Moved:  # the connection that kept others out was lost
+                return False
+        check_lines(self._fs, target, start, start + len(block), len(lines))
+        blobs.check()
+        return True
 
     def _path_for(self, opening: OpenedSource) -> str:
         cwd, created = opening.header.get("cwd"), opening.header.get("timestamp")
@@ -349,14 +341,6 @@ class Importer:
                 continue
             if IMPORTED_FROM in metadata:
                 yield _key(metadata.get("agent"), id), path
-
-
-def _exists(target: str, source: ImportSource) -> SessionExistsError:
-    return SessionExistsError(
-        f"{target} is there already and is not an import of {source.path}; it was left as it is; "
-        "import into another folder",
-        target,
-    )
 
 
 def _key(agent: str | None, id: str) -> tuple[str, str]:
@@ -405,15 +389,6 @@ class Batch:
         fail: called with the error of each file that should have been imported; if only one file is
             given, its error is raised instead.
         dry_run: only look what would be imported.
-
-    Attributes:
-        failed: whether a file failed that should have been imported.
-        left_out: why files were left out that may be no sessions.
-        shared: warnings about files of one session id.
-        damage, notes: the damage and the lines of unknown types in the files.
-        imported, updated, same: the numbers of sessions that were made, got new entries, or were up
-            to date.
-        new: the number of new entries.
     """
 
     def __init__(
@@ -429,12 +404,13 @@ class Batch:
         self._sources: dict[str, str] = {}
         self._files: list[tuple[str, bool]] = []
         self._is_alone = len(given) == 1 and not os.path.isdir(given[0])
-        self.failed = False
-        self.left_out: list[str] = []
-        self.shared: list[str] = []
-        self.damage: list[Damage] = []
+        self.failed = False  # whether a file failed that should have been imported
+        self.left_out: list[str] = []  # why files were left out that may be no sessions
+        self.shared: list[str] = []  # warnings about files of one session id
+        self.damage: list[Damage] = []  # in the files
         self.notes = Notes()
-        self.imported = self.updated = self.same = self.new = 0
+        self.imported = self.updated = self.same = 0  # sessions
+        self.new = 0  # entries
         for path in given:
             try:
                 files = importer.sources(path, self._refuse)
@@ -449,7 +425,7 @@ class Batch:
 
     @property
     def is_of_many(self) -> bool:
-        """Whether more than one file is given, or a folder."""
+        """True if more than one file is given, or a folder."""
         return len(self._files) > 1 or not self._is_alone
 
     def results(self, shown: Shown) -> Iterator[ImportResult]:

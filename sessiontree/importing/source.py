@@ -1,20 +1,16 @@
-"""A source: a file of another agent as entries that keep their original keys.
+"""A source: a file of another agent, or of version 1, as entries that keep their original keys.
 
-The source: a file of another agent, or of version 1, as version 2 lines.
-
-The entries of a source, with what reading in place leaves out. A source line holds more than its
-entry: a request's id, a tool's result as the program saw it, a git branch. The keys that the entry
-does not hold, under the same name or its name here, are in the entry's key `original`, byte for
-byte, once for each line. A result that Claude Code stored in a file of its own is in `toolResults`,
-under the file's name.
+A source line holds more than its entry: a request's id, a tool's result as the program saw it, a
+git branch. The keys that the entry does not hold, under the same name or its name here, are in the
+entry's key `original`, byte for byte, once for each line. A result that Claude Code stored in a
+file of its own is in `toolResults`, under the file's name.
 
 Invariants:
 
 - The file and those beside it are opened to read and never written.
 - An import sees the file as it was when it was opened, whatever its program appends.
-- The same file gives the same lines.
-- An entry gives the same context as the source read in place.
 - The same line gives the same bytes, whatever follows it.
+- An entry gives the same context as the source read in place.
 """
 
 from __future__ import annotations
@@ -75,17 +71,11 @@ from sessiontree.storage.rollouts import in_force, index_line
 Progress = Callable[[int, int], object]
 """Takes the number of bytes read so far and the total number of bytes."""
 
-_SUFFIXES: Final = (".jsonl.zst", ".jsonl", ".json")
 _CONVERTED: Final = b'"%b":{"entry":"' % ORIGIN.encode()
 
 
 class ImportSource:
-    """One file to import; a context manager. `format` is None for version 1.
-
-    Attributes:
-        damage: the damage found so far, and what could not be imported.
-        notes: the lines of unknown types found so far.
-        state: a digest of the sizes and times of the file and those beside it.
+    """One file to import; a context manager.
 
     Raises:
         UsageError: the path is an address.
@@ -96,12 +86,13 @@ class ImportSource:
         if names_place(path):
             raise UsageError(f"{without_secret(path)} is an address; give the path of a file")
         self.path = path
-        self.damage: list[Damage] = []
-        self.notes = Notes()
+        self.damage: list[Damage] = []  # found so far, and what could not be imported
+        self.notes = Notes()  # the lines of unknown types found so far
         self._fs = fs
         self._progress = progress
         self._done = 0
-        self.state = _state(fs, path)  # taken first, so that it is never newer than the content
+        # A digest of sizes and times; taken first, so that it is never newer than the content.
+        self.state = _state(fs, path)
         self._log = FileLog(fs, path, readonly=True)
         with closed_on_failure(self._log):
             start = sniff_file(self._log)
@@ -109,7 +100,7 @@ class ImportSource:
                 raise NothingToDoError(
                     f"{path} is a session of sessiontree already; open it as it is"
                 )
-            self.agent: Agent | None = start.agent
+            self.agent: Agent | None = start.agent  # None for version 1
             self.reader = None if start.agent is None else start.agent.reader
             self._view = LogTree(self._log) if start.agent is None else None
             sidecar = index_line(path, fs)
@@ -126,7 +117,6 @@ class ImportSource:
 
     @property
     def name(self) -> str:
-        """The file's name without its folder."""
         return self._file.name
 
     @property
@@ -225,7 +215,6 @@ def parts_of(path: str, fs: FileSystem) -> SourceParts:
 
 
 def _folders_beside(path: str) -> list[str]:
-    """The folders of what belongs to a session, there or not."""
     own = own_folder(path)
     found = [own, os.path.join(own, TOOL_RESULTS)]
     for where, names, _ in os.walk(os.path.join(own, SUBAGENTS)):
@@ -252,7 +241,8 @@ def _state(fs: FileSystem, path: str) -> str:
 
 
 def _stem(name: str) -> str:
-    return next((name.removesuffix(end) for end in _SUFFIXES if name.endswith(end)), name)
+    ends = (".jsonl.zst", ".jsonl", ".json")
+    return next((name.removesuffix(end) for end in ends if name.endswith(end)), name)
 
 
 def files_in(folder: str, report: Report, reaches: Reaches = every) -> Iterator[str]:
@@ -298,7 +288,7 @@ _NAMES_HERE: Final[Mapping[str, str]] = {
     "fromId": "fromUuid",
     "targetId": "targetUuid",
 }
-"""The keys of agents that have another name here."""
+"""Keys of agents that have another name here."""
 
 PutBlob = Callable[[bytes, str], str]
 """Takes a string's UTF-8 and a media type; gives the text form of its blob's handle."""

@@ -1,8 +1,5 @@
 """The target of an import: made new or updated, its blobs shared, and read back.
 
-The target: the session that a source is imported into, made new. `importing.target` adds to a
-target that exists.
-
 A foreign file may name a parent that comes later or never, or have cycles, and may refer to entries
 that it does not have. Read in place, that is damage; the imported session is sound. So an entry
 waits for its parent; if the parent never comes or is below the entry, the entry's parent is the
@@ -10,33 +7,25 @@ header, and its path starts there as it does in place. A reference to a missing 
 it means in a context: a compaction keeps nothing, a branch was left at the root, a label or an edit
 of nothing is a custom entry.
 
-The reading back of what an import wrote, before the import counts as done.
+A content is stored once for all sessions of a folder. Each session has a name of its own for it;
+where the file system has hard links, the second one costs no space, and to remove one session never
+hurts another.
 
-Blobs that sessions share: an import stores a content once for all sessions of a folder. A session
-has a name of its own for each of its blobs, in its own folder of blobs. Where the file system has
-hard links, a blob that another session of the folder has costs a name and no space; to remove one
-session never hurts another.
-
-The update of a session from the source that it was imported from. Nothing in the session changes.
-An entry that the session has as the source has it is skipped, a new one is appended, and one that
+An update skips an entry that the session has as the source has it, and appends a new one. One that
 the source has changed (its parent is another, or it was replaced) is appended under a uuid derived
-from its line, with the entries below it.
-
-The main leaf follows the source, unless a user appended to the session: then the main lane is the
-user's, and new entries go to a lane with the agent's name.
+from its line, with the entries below it. The main leaf follows the source, unless a user appended
+to the session: then the main lane is the user's, and new entries go to a lane with the agent's
+name.
 
 Invariants:
 
 - A new target gets its name when it is complete, with its blobs.
-- A parent comes before its children.
-- Every reference names an entry of the session.
-- Each context is that of the source read in place.
-- Each change is reported.
-- Nothing is changed.
-- Bytes of other writers, before and after, are not looked at.
+- A parent comes before its children, and every reference names an entry of the session.
+- Each context is that of the source read in place; each change is reported.
+- An update changes nothing that is there, and is one write, so that a crash keeps a part from its
+  start at most, which the next import completes.
+- Bytes of other writers are not read back.
 - A blob of another session is read and compared with its hash before it is shared.
-- An update is one write, so that a crash keeps a part from its start at most, which the next import
-  completes.
 - An import that finds nothing new writes nothing.
 """
 
@@ -46,7 +35,7 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 import orjson
@@ -87,23 +76,14 @@ from sessiontree.storage.place import is_address
 from sessiontree.storage.places import blobs_of, create_log, open_log
 from sessiontree.storage.sidecars import make_folders
 
-_NEXT: Final = (
-    "the medium does not return what was written: check it, and back up to another one meanwhile"
-)
-
 
 def check_lines(
     fs: FileSystem, session: str, start: int, end: int, count: int, path: str = ""
 ) -> None:
-    """Check that a file has so many whole lines between two offsets, each with its checksum.
+    """Check that a session has so many whole lines between two offsets, each with its checksum.
 
-    Args:
-        session: the path or address of the session.
-        path: the path of the file now, if it does not have its name yet.
-
-    Raises:
-        CorruptionError: it has not.
-        StorageError: the file cannot be read.
+    `path` is the path of the file now, if it does not have its name yet. Raises CorruptionError if
+    it has not, StorageError if the file cannot be read.
     """
     found = 0
     with contextlib.closing(open_log(fs, path or session, readonly=True)) as log:
@@ -118,22 +98,15 @@ def check_lines(
         raise _lost(session, start, f"{found:,} of {count:,} lines read back")
 
 
-def check_blobs(blobs: Blobs, stored: Iterable[Blob]) -> None:
-    """Check that each blob has the bytes that its hash says; they are read.
-
-    Raises:
-        CorruptionError: one has not.
-    """
-    for blob in stored:
-        if not blobs.is_whole(blob):
-            raise _lost(blobs.file, 0, f"blob {blob.sha256} reads back with other bytes")
-
-
 def _lost(path: str, offset: int, cause: str) -> CorruptionError:
-    return CorruptionError(f"{path} is not kept: {cause}; {_NEXT}", path, offset)
+    message = (
+        f"{path} is not kept: {cause}; the medium does not return what was written: check it, and "
+        "back up to another one meanwhile"
+    )
+    return CorruptionError(message, path, offset)
 
 
-_NAME: Final = re.compile(r"[0-9a-f]{64}")
+_NAME_OF_BLOB: Final = re.compile(r"[0-9a-f]{64}")
 
 
 class SharedBlobs:
@@ -165,7 +138,7 @@ class SharedBlobs:
             for name in [name for name in folders if name.endswith(BLOBS)]:
                 holder = os.path.join(where, name)
                 with contextlib.suppress(OSError):
-                    for blob in filter(_NAME.fullmatch, self._fs.list(holder)):
+                    for blob in filter(_NAME_OF_BLOB.fullmatch, self._fs.list(holder)):
                         holders[blob] = holder.removesuffix(BLOBS)
             folders[:] = [name for name in folders if not is_not_entered(name)]
         return holders
@@ -193,10 +166,10 @@ class ImportCounts(NamedTuple):
 
 
 class OpenedSource(NamedTuple):
-    """A source of which the header is read."""
+    """A source whose header is read."""
 
-    header: dict[str, Any]  # the keys of the header, as they will be written
-    root: str  # the uuid of the header
+    header: dict[str, Any]  # its keys, as they will be written
+    root: str  # its uuid
     entries: Iterator[SourceEntry]  # the other entries, in order
     order: Order  # knows the leaf after the last entry
 
@@ -231,15 +204,14 @@ def opening_of(source: ImportSource) -> OpenedSource:
 def create(
     fs: FileSystem, path: str, opening: OpenedSource, shared: SharedBlobs | None
 ) -> ImportCounts:
-    """Make the target, read back.
+    """Make the target, read back before it has its name, or right after at an address.
 
     Raises:
         SessionExistsError: the name is taken.
         StorageError: it cannot be made.
         CorruptionError: it is read back with other bytes.
     """
-    own = blobs_of(fs, path)
-    blobs = BlobHandles(own, shared)
+    blobs = BlobHandles(blobs_of(fs, path), shared)
     count = size = 0
 
     def lines() -> Iterator[bytes]:
@@ -255,25 +227,18 @@ def create(
 
     def check(made: str) -> None:
         check_lines(fs, path, 0, size, 1 + count, made)
-        check_blobs(own, blobs.made)
+        blobs.check()
 
-    _make(fs, path, lines(), check)
+    if is_address(path):
+        with spooled(lines()) as blocks:  # the blobs are stored, and no transaction waits for them
+            create_log(fs, path, blocks)
+        check(path)
+    else:
+        folder = os.path.dirname(path)
+        with os_errors(folder, "make"):
+            make_folders(fs, os.path.abspath(folder))
+        create_file(fs, path, lines(), check)
     return ImportCounts(count, count, len(blobs.made))
-
-
-def _make(
-    fs: FileSystem, file: str, lines: Iterator[bytes], check: Callable[[str], object]
-) -> None:
-    """Make a session that is checked before it has its name, or right after at an address."""
-    if is_address(file):
-        with spooled(lines) as blocks:  # the blobs are stored, and no transaction waits for them
-            create_log(fs, file, blocks)
-        check(file)
-        return
-    folder = os.path.dirname(file)
-    with os_errors(folder, "make"):
-        make_folders(fs, os.path.abspath(folder))
-    create_file(fs, file, lines, check)
 
 
 def planned(opening: OpenedSource) -> ImportCounts:
@@ -284,10 +249,7 @@ def planned(opening: OpenedSource) -> ImportCounts:
 
 
 class BlobHandles:
-    """Makes the handles of large strings, and stores those, unless `blobs` is None.
-
-    `shared` are the blobs of other sessions, which are stored once.
-    """
+    """Makes the handles of large strings, and stores those unless `blobs` is None."""
 
     def __init__(self, blobs: Blobs | None, shared: SharedBlobs | None = None) -> None:
         self._blobs = blobs
@@ -305,8 +267,14 @@ class BlobHandles:
         return str(Handle.blob(*blob, media_type))
 
     def are_stored(self) -> bool:
-        """Whether all blobs are still in their places."""
         return self._blobs is not None and all(self._blobs.has(blob) for blob in self.made)
+
+    def check(self) -> None:
+        """Read each blob back; CorruptionError if one does not have the bytes of its hash."""
+        for blob in self.made:
+            if self._blobs is not None and not self._blobs.is_whole(blob):
+                cause = f"blob {blob.sha256} reads back with other bytes"
+                raise _lost(self._blobs.file, 0, cause)
 
 
 def handle_of(content: bytes, media_type: str) -> str:
@@ -314,7 +282,7 @@ def handle_of(content: bytes, media_type: str) -> str:
 
 
 def is_up_to_date(fs: FileSystem, path: str, state: str) -> bool:
-    """Whether a target has all entries of a source in this state; reads only its end."""
+    """True if a target has all entries of a source in this state; reads only its end."""
     with contextlib.closing(open_log(fs, path, readonly=True)) as log:
         for _, line in Backwards(log.read).find(b'"%b"' % IMPORTED_FROM.encode(), log.size()):
             if line.startswith(b'{"type":"session'):  # the header, or a session_info
@@ -340,10 +308,7 @@ def _has(log: Log, uuid: str) -> bool:
 
 
 class Order:
-    """Puts the entries of one source in order, below the header `root`.
-
-    `leaf` is the uuid of the source's leaf: its last entry on the main lane.
-    """
+    """Puts the entries of one source in order, below the header `root`."""
 
     def __init__(self, root: str, source: ImportSource) -> None:
         self._root = root
@@ -353,7 +318,7 @@ class Order:
         self._waiting: dict[str, list[SourceEntry]] = {}
         self._held: list[SourceEntry] = []
         self._time: bytes | None = None
-        self.leaf = self._last = root
+        self.leaf = self._last = root  # the last entry on the main lane, of the source and here
 
     def ordered(self, entries: Iterator[SourceEntry]) -> Iterator[SourceEntry]:
         """The entries, each after its parent, and last the source's leaf."""
@@ -374,13 +339,11 @@ class Order:
             self._last = self.leaf = branch.uuid
 
     def _timed(self, branch: SourceEntry) -> SourceEntry:
-        """A branch with the time of the agent's last entry, if it has none."""
         if self._time is not None:
             branch.fields.setdefault("timestamp", self._time)
         return branch
 
     def _placed(self, entry: SourceEntry) -> Iterator[SourceEntry]:
-        """An entry whose parent is there, and the entries that wait for it."""
         ready = [entry]
         while ready:
             entry = ready.pop()
@@ -396,7 +359,6 @@ class Order:
             ready.extend(reversed(self._waiting.pop(entry.uuid, ())))
 
     def _rest(self) -> Iterator[SourceEntry]:
-        """The entries whose parent never came or is below them."""
         held = {entry.uuid: entry for entry in self._held if entry.uuid not in self._parents}
         for top in _tops(list(held.values())):
             siblings = self._waiting.get(top.parent, [])
@@ -445,7 +407,6 @@ class Order:
         return is_above
 
     def _make_custom(self, entry: SourceEntry) -> None:
-        """Turn an entry without effect into a custom one that holds its fields."""
         data = {key: value for key, value in entry.fields.items() if key not in _KEPT_IN_CUSTOM}
         kept = {key: entry.fields[key] for key in _KEPT_IN_CUSTOM if key in entry.fields}
         named = dumps(f"{self._source.maker or 'sessiontree'}:{entry.type}")
@@ -488,10 +449,10 @@ def _text(raw: bytes | None) -> str | None:
 VARIANT_OF: Final = "variantOf"
 """The key of an entry that the source changed: the uuid of the earlier one."""
 
-_NOT_COMPARED: Final = frozenset(
+# `metadata` is what the reader noted about an entry.
+_NOT_CONTENT: Final = frozenset(
     {"uuid", "parentUuid", "lane", "timestamp", "crc", "metadata", ORIGINAL}
 )
-"""The keys of an entry that are not its content; `metadata` is what the reader noted about it."""
 
 _OF_PROGRAM: Final = frozenset(
     {
@@ -560,7 +521,6 @@ class Update:
         return self._with_given_uuids(replace(entry, uuid=variant, fields=fields))
 
     def _with_given_uuids(self, entry: SourceEntry) -> SourceEntry:
-        """An entry that refers to others by their uuids in the target."""
         given = self._given
         fields = entry.fields
         for key in REFERENCES.get(entry.type, ()):
@@ -589,7 +549,7 @@ class Update:
         return entry.uuid if self._has_content_at(row, entry) else None
 
     def _is_prompt_passed(self, entry: SourceEntry) -> bool:
-        """Whether the target has a prompt that no message has at another place, and what follows.
+        """True if the target has a prompt that no message has at another place, and what follows.
 
         The target keeps both as they are: what follows is not repeated below the prompt.
         """
@@ -599,7 +559,7 @@ class Update:
         return above != NO_ROW and any(self._content[row] for row in self._tree.children(above))
 
     def _is_below_origin(self, row: int, place: int) -> bool:
-        """Whether the origin of a line is its place in a copy that has the line too."""
+        """True if the origin of a line is its place in a copy that has the line too."""
         return row in (NO_ROW, place) or row in self._tree.rows_up(place)
 
     def _note_known(self, known: str, found: SourceEntry) -> None:
@@ -626,7 +586,7 @@ class Update:
         return kept
 
     def _has_content_at(self, row: int, entry: SourceEntry) -> bool:
-        """Whether the entry of a row has all content of this one, at the same place.
+        """True if the entry of a row has all content of this one, at the same place.
 
         Facts about the program may differ, and entries without content may be between.
         """
@@ -641,7 +601,7 @@ class Update:
             return _has_all(there.get("data"), here.get(ORIGINAL))
         if stored.type != entry.type:
             return False
-        keys = (key for key in here if key not in _NOT_COMPARED)
+        keys = (key for key in here if key not in _NOT_CONTENT)
         return all(key in there and there[key] == here[key] for key in keys) and _has_all(
             there.get(ORIGINAL), here.get(ORIGINAL)
         )
@@ -653,7 +613,7 @@ class Update:
         return next((above for above in self._tree.rows_up(row) if self._content[above]), NO_ROW)
 
     def _is_at(self, row: int, entry: SourceEntry) -> bool:
-        """Whether the target has this line, on the entry's own lane or on the agent's."""
+        """True if the target has this line, on the entry's own lane or on the agent's."""
         lane = self._tree.lane_of(row)
         stored = rest_of_line(self._log.read, self._tree.offsets[row])
         if entry.lane is None and lane == self._agent:
@@ -661,7 +621,7 @@ class Update:
         return entry.line(handle_of) == stored
 
     def _is_leaf_imported(self) -> bool:
-        """Whether an import made the target's main leaf, of this source or an earlier one."""
+        """True if an import made the target's main leaf, of this source or an earlier one."""
         walk = self._view.walk()
         leaf: Entry | None = walk.last_on(None)
         above = iter(()) if leaf is None else walk.up(leaf)
@@ -708,12 +668,10 @@ class Update:
 
 
 def _variant_of(entry: SourceEntry) -> str:
-    """The uuid for an entry that the source changed."""
     return uuid_of_line(entry.uuid, 0, entry.line(handle_of))
 
 
 def _has_all(there: Any, here: Any) -> bool:
-    """Whether one `original` has all keys of another but those of the program."""
     if not isinstance(here, dict):
         return here is None
     known = there if isinstance(there, dict) else {}
