@@ -239,7 +239,7 @@ class BackupResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_complete(self) -> bool:
-        """True if all of all files is kept."""
+        """True if everything was kept."""
         return not self.failed
 
     def as_dict(self) -> dict[str, Any]:

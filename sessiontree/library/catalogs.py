@@ -19,12 +19,11 @@ list takes no request for each session.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sessiontree.core.header import directory_of, folder_name
 from sessiontree.errors import (
@@ -281,10 +280,6 @@ class Folder:
         return moving.empty(self.fs, self.root, before, report, dry_run=dry_run)
 
 
-_STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_[0-9a-f]{8}")
-"""What `Store.trash` puts before the name of a session."""
-
-
 class Remote:
     """The sessions of a place whose names begin with a prefix; see `Catalog`."""
 
@@ -432,17 +427,16 @@ class Remote:
         """Do nothing: a move to the trash is one step of the place."""
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
-        from sessiontree.library.moving import RemovedSession  # few programs remove sessions
+        from sessiontree.library import moving  # few programs remove sessions
 
         start = f"{self._prefix}{TRASH}/"
         for found in sorted(self._place.list(start)):
-            stamp = _STAMP.fullmatch(found.name[len(start) :].partition("/")[0])
+            trashed = moving.trashed_at(found.name[len(start) :].partition("/")[0])
             file = self._place.address(found.name)
-            if stamp is None:
+            if trashed is None:
                 report(f"{file} is not a session in the trash; it stays")
                 continue
-            trashed = f"{stamp[1]}T{stamp[2]}:{stamp[3]}:{stamp[4]}.{stamp[5]}Z"
-            if _moment(trashed) >= before:
+            if not moving.is_before(trashed, before):
                 continue
             contents = self._place.contents
             keys = list(contents.keys(f"{found.name}."))
@@ -455,14 +449,7 @@ class Remote:
                 report(str(error))
                 continue
             files = [file, *map(self._place.address, keys)]
-            yield RemovedSession(file, trashed, files, size)
-
-
-def _moment(trashed: str) -> datetime:
-    try:
-        return datetime.fromisoformat(trashed)
-    except ValueError:  # no day of the calendar: it is no older than anything
-        return datetime.max.replace(tzinfo=UTC)
+            yield moving.RemovedSession(file, trashed, files, size)
 
 
 def _with_cwd(found: SessionInfo, cwd: str | None) -> SessionInfo:

@@ -97,6 +97,18 @@ class TransferResult(msgspec.Struct, Generic[OneSession], frozen=True):
         }
 
 
+def _note(
+    session: OneSession,
+    result: TransferResult[OneSession],
+    each: Callable[[OneSession], object] | None,
+) -> None:
+    result.sessions.append(session)
+    result.problems.extend(session.problems)
+    result.damage.extend(session.damage)
+    if each is not None:
+        each(session)
+
+
 class CopyResult(TransferResult[CopiedSession], frozen=True):
     """What `copy` did: the sessions that the target has now, and what is wrong.
 
@@ -203,14 +215,10 @@ class Mirror:
         make_room(self._fs, target)
         done = copy.go()
         self._copies[name] = copy
-        result.sessions.append(done)
-        result.problems.extend(done.problems)
-        result.damage.extend(done.damage)
-        if each is not None:
-            each(done)
+        _note(done, result, each)
 
     def _places(self, name: str) -> tuple[str, str]:
-        """The paths or addresses of a session and its copy; a session by itself has no name."""
+        """The session and its copy; a session by itself has no name."""
         one, other = self._source, self._target
         source = one.file if one.store is None else one.store.file(name)
         target = other.file if other.store is None else other.store.file(name or one.base)
@@ -291,7 +299,7 @@ def sync(
         )
     result = SyncResult([], [], [], [])
     if one.store is None or other.store is None:
-        _done(sync_session(fs, one.file, other.file), result, each)
+        _note(sync_session(fs, one.file, other.file), result, each)
     else:
         _Stores(fs, one.store, other.store, result, each).unite()
     return result
@@ -315,14 +323,6 @@ def _is_store(given: str, fs: FileSystem) -> bool:
     with contextlib.suppress(SessionTreeError):
         return source_at(given, fs).store is not None
     return False
-
-
-def _done(session: SyncedSession, result: SyncResult, each: Each | None) -> None:
-    result.sessions.append(session)
-    result.problems.extend(session.problems)
-    result.damage.extend(session.damage)
-    if each is not None:
-        each(session)
 
 
 class _Stores(NamedTuple):
@@ -353,7 +353,6 @@ class _Stores(NamedTuple):
                     note_problem(self.result.problems, error, *self._files(*pair))
 
     def _files(self, ours: str | None, theirs: str | None) -> Iterator[str]:
-        """The paths or addresses of a session, given its names in the stores."""
         if ours is not None:
             yield self.one.file(ours)
         if theirs is not None:
@@ -408,7 +407,7 @@ class _Stores(NamedTuple):
     def _unite(self, id: str, ours: str | None, theirs: str | None) -> None:
         if ours is not None and theirs is not None:
             done = sync_session(self.fs, self.one.file(ours), self.other.file(theirs))
-            _done(done, self.result, self.each)
+            _note(done, self.result, self.each)
         elif ours is not None:
             self._copy(id, self.one, self.other, ours)
         elif theirs is not None:
@@ -427,4 +426,4 @@ class _Stores(NamedTuple):
         done = SyncedSession(
             id, a, b, 0, 0, copied.blobs, copied.target, copied.problems, copied.damage
         )
-        _done(done, self.result, self.each)
+        _note(done, self.result, self.each)

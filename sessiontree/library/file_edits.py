@@ -1,20 +1,16 @@
 """What all sessions did to one file, the names they call it by, and why.
 
-What all sessions did to one file: their edits of it, and what they saw of it.
-
-The file that is asked about: what the disk and its repository know of it, and its names. A session
-names a file by its absolute path, by one below its working directory, by one in another working
-tree of the same repository, or by the path of a place where the project was before: a folder of the
-same name that is not there any more.
-
-Why a call was made: the turn that it is in, its prompt, and what the agent said before it.
+A session names a file by its absolute path, by one below its working directory, by one in another
+working tree of the same repository, or by the path of a place where the project was before: a
+folder of the same name that is not there any more. The reason of a call is the turn that it is in,
+its prompt, and what the agent said before it.
 
 Invariants:
 
 - A session that names the file in a call is found, however its line spells the name.
 - What cannot be read is reported, and hides nothing else.
-- A call that several files have, such as a copy and its original, is told once, as the original
-  tells it.
+- A call that several files have, such as a copy and its original, counts once, as the original
+  records it.
 - Nothing is changed, and a file of another name is never taken for this one.
 - What a subagent did belongs to the turn of the main agent that started it.
 """
@@ -60,36 +56,25 @@ from sessiontree.views.tree import agent_of, begins_subagent
 from sessiontree.views.turns import prompt_numbers
 from sessiontree.views.work import message_of
 
-_LARGEST: Final = 64 * 1024 * 1024
-"""The bytes of the largest file whose lines are told."""
-
 MOST_NAMES: Final = 20
 """The names that a file had that are looked for."""
 
 SECOND: Final = 0.999
 """What the time of a commit, in whole seconds, may lack."""
 
-_BINARY_WITHIN: Final = 8000
-
 
 class Target(msgspec.Struct):
-    """A file that is asked about.
+    """A file that is asked about."""
 
-    Attributes:
-        roots: the folders below which the file is: working trees of one repository, or one folder.
-        paths: the paths of the file below them, now and before.
-    """
-
+    # The folders below which the file is: working trees of one repository, or one folder.
     roots: tuple[str, ...]
-    paths: list[str]
+    paths: list[str]  # the paths of the file below them, now and before
 
     @property
     def names(self) -> list[str]:
-        """The last parts of its paths."""
         return list(dict.fromkeys(map(posixpath.basename, self.paths)))[:MOST_NAMES]
 
     def has(self, path: str) -> bool:
-        """Whether a path of an event is one of the file."""
         return any(self._is(path, below) for below in self.paths)
 
     def _is(self, path: str, below: str) -> bool:
@@ -107,19 +92,12 @@ class Target(msgspec.Struct):
 
 
 class KnownFile(msgspec.Struct):
-    """A file, as the disk and its repository know it.
+    """A file, as the disk and its repository know it."""
 
-    Attributes:
-        path: its absolute path.
-        target: what sessions may call it.
-        repository: the repository that it is in, or None.
-        versions: its versions there, the oldest first, without contents.
-    """
-
-    path: str
-    target: Target
+    path: str  # absolute
+    target: Target  # what sessions may call it
     repository: Repository | None
-    versions: list[Version]
+    versions: list[Version]  # the oldest first, without contents
 
     @property
     def below(self) -> str:
@@ -173,7 +151,7 @@ def read_text(path: str) -> str:
         if not os.path.isfile(path):
             os.stat(path)
             raise UsageError(f"{path} is not a file; name a file of text")
-        if os.path.getsize(path) > _LARGEST:
+        if os.path.getsize(path) > 64 * 1024 * 1024:
             raise UsageError(f"{path} has over 64 MiB; its lines are not told")
         with open(path, "rb") as file:
             content = file.read()
@@ -182,31 +160,23 @@ def read_text(path: str) -> str:
         raise with_step(error, "see history") from None
     except OSError as fault:
         raise unreadable(path, fault) from fault
-    if b"\0" in content[:_BINARY_WITHIN]:
+    if b"\0" in content[:8000]:
         raise UsageError(f"{path} is binary; name a file of text")
     return content.decode("utf-8", "replace")
 
 
 LONGEST: Final = 2000
-"""The most characters of a prompt, and of a reasoning, that are told."""
-
-
-_MOST_AGENTS: Final = 20
-"""How deep subagents may start subagents; hostile ones may start themselves."""
+"""The most characters of a prompt, and of a reasoning, that are kept."""
 
 
 class Reason(msgspec.Struct, frozen=True):
-    """Why a call was made.
+    """Why a call was made."""
 
-    Attributes:
-        turn: the number of the turn; None in a session of more than 16 MB, and above all prompts.
-        prompt: the text of the prompt, at most 2,000 characters; None above all prompts.
-        reasoning: what the agent said, or else thought, before the call, at most 2,000 characters;
-            None if that is nothing.
-    """
-
+    # None in a session of more than 16 MB, and above all prompts.
     turn: str | None = None
-    prompt: str | None = None
+    prompt: str | None = None  # at most 2,000 characters; None above all prompts
+    # What the agent said, or else thought, before the call, at most 2,000 characters; None if that
+    # is nothing.
     reasoning: str | None = None
 
 
@@ -220,16 +190,11 @@ def reasons_of(session: Session, uuids: Iterable[str]) -> dict[str, Reason]:
 
 
 class _Reasons:
-    """The reasons of calls. An entry is passed once for each lane, however many calls it has below.
-
-    Args:
-        cursor: the session.
-        numbers: the numbers of its turns, by the uuids of their prompts.
-    """
+    """The reasons of calls; an entry is passed once for each lane, whatever is below it."""
 
     def __init__(self, cursor: Cursor, numbers: dict[str, int]) -> None:
         self._cursor = cursor
-        self._numbers = numbers
+        self._numbers = numbers  # of the turns, by the uuids of their prompts
         self._known: dict[tuple[str, str | None], Reason] = {}  # by uuid and lane; texts uncut
 
     def of(self, uuid: str) -> Reason:
@@ -261,7 +226,6 @@ class _Reasons:
         return reason
 
     def _turn(self, entry: Entry) -> Reason:
-        """What is known at the entry of a prompt."""
         message = _message_in(entry) or {}
         prompt = typed_in(entry) or text_of(message)
         number = self._numbers.get(entry.uuid)
@@ -279,7 +243,7 @@ class _Reasons:
     def _above(self, entry: Entry) -> Iterator[Entry]:
         """An entry and those above it; above those of a subagent, those above its call."""
         yield from _with(entry, self._cursor.up(entry))
-        for _ in range(_MOST_AGENTS):
+        for _ in range(20):  # how deep subagents may start subagents; hostile ones start themselves
             caller = self._callers.get(entry.lane) if is_of_subagent(entry.lane) else None
             if caller is None:
                 return
@@ -291,7 +255,6 @@ class _Reasons:
 
 
 def _with(entry: Entry, above: Iterator[Entry]) -> Iterator[Entry]:
-    """The entries from one upwards, that one included."""
     yield entry
     yield from (each for each in above if each.uuid != entry.uuid)
 
@@ -315,7 +278,7 @@ _CALLS: Final = (
     *(b"tool_use", b"toolCall", b"tool_calls", b"function_call", b"custom_tool_call"),
     *(b"local_shell_call", b"shell_call", b"apply_patch_call"),
 )
-"""Bytes of which a line with a call has one."""
+"""A line with a call has one of these."""
 
 _SHORTEST_CALL: Final = min(map(len, _CALLS))
 """A file may have millions of shorter lines."""
@@ -324,27 +287,18 @@ _Which = tuple[str, str, str | None, str, bool, bytes]
 
 
 class SessionEdit(msgspec.Struct, frozen=True):
-    """An event of a file, with the session that has it.
-
-    Attributes:
-        file: the path of the session file.
-        session: the id of the session.
-        agent: the short name of the agent; None if it is not known.
-        event: the event.
-        reason: why the call of an edit was made; empty for a look.
-        size: the bytes of the session.
-    """
+    """An event of a file, with the session that has it."""
 
     file: str
-    session: str
-    agent: str | None
+    session: str  # its id
+    agent: str | None  # its short name
     event: FileEvent
-    reason: Reason = Reason()
-    size: int = 0
+    reason: Reason = Reason()  # why the call of an edit was made; empty for a look
+    size: int = 0  # of the session, in bytes
 
     @property
     def seconds(self) -> float:
-        """The time of the event, in seconds since 1970; 0 if it is not told."""
+        """The time of the event, in seconds since 1970; 0 if it is not known."""
         return seconds_of(self.event.time) or 0.0
 
 
@@ -447,7 +401,7 @@ def _age(file: str) -> tuple[bool, float, str]:
 
 
 def _add_moves(target: Target, edits: Iterable[SessionEdit]) -> None:
-    """Add the paths from which the file was moved, as sessions tell."""
+    """Add the paths from which the file was moved."""
     for edit in edits:
         event = edit.event
         if event.to is None or event.ending != "done" or not target.has(event.to):
@@ -524,13 +478,12 @@ def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[Ses
 
 
 def _is_named(event: FileEvent, names: Sequence[str]) -> bool:
-    """Whether a path of an event ends with one of some names."""
     paths = (event.path, event.to or "")
     return any(posixpath.basename(path) in names for path in paths)
 
 
 def _may_have(names: Sequence[str], scanner: Scanner, file: str) -> bool:
-    """Whether a session has a line with a call and one of the names."""
+    """True if a session has a line with a call and one of the names."""
     for name in names:
         find = Pattern(name).candidates
         for path in (file, *agent_files(file, lambda cause: None), *history_files(file)):

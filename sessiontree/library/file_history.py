@@ -1,25 +1,18 @@
 """Blame, history and the states to recover of one file, over all sessions.
 
-The states that a file had, as sessions tell them, to bring one back. Where nothing else tells what
-an edit was made on, and its old text fits the version of the last commit before it, the state is
-based on that commit, and says so.
-
-Who wrote each line of a file: the edit of an agent that explains it, or the person. In a repository
-the versions of the file and the edits of all sessions are played back in the order of time
-(`history.replay`). Without one, the edits alone are.
-
-Every edit of a file, by all agents over all sessions, with what came of it.
+Blame: in a repository the versions of the file and the edits of all sessions are played back in the
+order of time (`history.replay`); without one, the edits alone are. History: every edit with what
+came of it. States: where nothing else says what an edit was made on, and its old text fits the
+version of the last commit before it, the state is based on that commit, and says so.
 
 Invariants:
 
-- What is given is what the sessions and that commit tell, and nothing else.
-- What is not known is named.
-- No file is written.
+- Nothing is changed, and no file is written.
+- A state has what the sessions and that commit record, and nothing else; what is not known is
+  named.
 - A line is given to an agent only if an edit of a session that was done, before the line was
-  committed, wrote its text.
-- All other lines are the person's.
-- Nothing is changed.
-- An edit that failed, was refused or has no result is told too, as such.
+  committed, wrote its text. All other lines are the person's.
+- An edit that failed, was refused or has no result is listed too, as such.
 """
 
 from __future__ import annotations
@@ -54,43 +47,28 @@ from sessiontree.library.git import LineCommit, Version
 from sessiontree.operations.workers import Each, nothing
 from sessiontree.storage.names import Report
 
-_CLOCKS: Final = 300.0
-"""The seconds by which an edit may be later than the commit that has it: clocks differ."""
-
 
 class BlamedLine(msgspec.Struct, frozen=True):
-    """A line of a file, and who wrote it.
+    """A line of a file, and who wrote it."""
 
-    Attributes:
-        line: its number, from 1.
-        text: its text, without the line end.
-        certainty: `exact`: the edit wrote this text here; `normalized`: a formatter changed it
-            since; `hunk`: an edit that does not fit what is known wrote a run of lines that has
-            it; `none`: no session explains it, so a person wrote it.
-        commit: the commit of the line; None if it is not committed, or git does not know the file.
-        author: the author of the commit, or None.
-        time: the time of the edit; else of the commit; else None (RFC 3339).
-        agent, model: the agent and the model that wrote the line, or None.
-        session, file: the id and the file of its session, or None.
-        uuid, call: the entry and the id of the call that wrote it, or None.
-        turn: the number of the turn, as `tree` shows it, or None.
-        prompt: the text of the turn's prompt, or None.
-        reasoning: what the agent said and thought before the call, or None.
-    """
-
-    line: int
-    text: str
+    line: int  # from 1
+    text: str  # without the line end
+    # `exact`: the edit wrote this text here; `normalized`: a formatter changed it since; `hunk`: an
+    # edit that does not fit what is known wrote a run of lines that has it; `none`: no session
+    # explains it, so a person wrote it.
     certainty: str
+    # The commit of the line; None if it is not committed, or git does not know the file.
     commit: str | None = None
     author: str | None = None
-    time: str | None = None
+    time: str | None = None  # the time of the edit; else of the commit; else None (RFC 3339)
+    # The following are those of the edit, or None.
     agent: str | None = None
     model: str | None = None
     session: str | None = None
     file: str | None = None
     uuid: str | None = None
     call: str | None = None
-    turn: str | None = None
+    turn: str | None = None  # as `tree` shows it
     prompt: str | None = None
     reasoning: str | None = None
 
@@ -141,16 +119,12 @@ def blame(
 
 
 class Played(msgspec.Struct):
-    """What came of the edits of a file.
+    """What came of the edits of a file."""
 
-    Attributes:
-        writers: the writer of each line of the file as it is now, by the number of its edit.
-        committed: the numbers of the edits that wrote a line of some version.
-        undone: the numbers of the edits after which the file had the content before them again.
-    """
-
+    # The writer of each line of the file as it is now, by the number of its edit.
     writers: list[LineWriter | None]
-    committed: set[int]
+    committed: set[int]  # the numbers of the edits that wrote a line of some version
+    # The numbers of the edits after which the file had the content before them again.
     undone: set[int]
 
 
@@ -179,12 +153,12 @@ def played(known: KnownFile, edits: Sequence[SessionEdit], text: str) -> Played:
 def _after(
     replay: Replay, target: Target, version: Version, ahead: Sequence[tuple[int, SessionEdit]]
 ) -> Replay:
-    """The replay after a commit; edits that are little later may be in it."""
+    """The replay after a commit; edits that are little later may be in it, as clocks differ."""
     assert version.text is not None
     late = [
         (number, edit)
         for number, edit in ahead[:20]
-        if edit.seconds <= version.time + _CLOCKS and _has_context(edit)
+        if edit.seconds <= version.time + 300.0 and _has_context(edit)
     ]
     before = replay.copy() if late else replay
     replay.see(version.text)
@@ -197,7 +171,7 @@ def _after(
 
 
 def _has_context(edit: SessionEdit) -> bool:
-    """Whether an edit says what it replaces, so that it fits only what it was made for."""
+    """True if an edit says what it replaces, so that it fits only what it was made for."""
     made = edit.event.edit
     return made is not None and (bool(made.swaps or made.hunks) or made.before is not None)
 
@@ -252,7 +226,7 @@ def _rows(
 
 
 def _time(seconds: int) -> str | None:
-    """A time of git as sessions tell it; None for one that no calendar has."""
+    """A time of git in RFC 3339; None for one that no calendar has."""
     try:
         moment = datetime.fromtimestamp(seconds, UTC)
     except (ValueError, OverflowError, OSError):
@@ -275,29 +249,20 @@ Outcome = Literal[
 
 
 class FileEdit(msgspec.Struct, frozen=True):
-    """One edit of a file, and what came of it.
-
-    Attributes:
-        edit: the edit with its session.
-        kind: what kind of edit it is: `write`, `edit`, `delete`, `move` or `change`.
-        outcome: `kept`: lines of it are in the file; `replaced`: other edits or commits took their
-            place; `deleted`: the file is not there any more; `absent`: nor is its directory, so it
-            may never have been on this machine; `reverted`: the file had the content before it
-            again; `lost`: the same, and no commit has it; `done`: it wrote no line, such as one
-            that deletes the file; `failed`, `refused` and `unanswered`: it changed nothing, as far
-            as is known.
-        kept: how many lines of the file are the edit's.
-        added, removed: how many lines it added and took away, as far as it tells.
-        diff: the lines of its diff, each with a mark.
-    """
+    """One edit of a file, and what came of it."""
 
     edit: SessionEdit
-    kind: str
+    kind: str  # `write`, `edit`, `delete`, `move` or `change`
+    # `kept`: lines of it are in the file; `replaced`: other edits or commits took their place;
+    # `deleted`: the file is not there any more; `absent`: nor is its directory, so it may never
+    # have been on this machine; `reverted`: the file had the content before it again; `lost`: the
+    # same, and no commit has it; `done`: it wrote no line, such as one that deletes the file;
+    # `failed`, `refused` and `unanswered`: it changed nothing, as far as is known.
     outcome: Outcome
-    kept: int
-    added: int
+    kept: int  # the lines of the file that are the edit's
+    added: int  # this and the next, as far as the edit says
     removed: int
-    diff: tuple[str, ...]
+    diff: tuple[str, ...]  # its lines, each with a mark
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `history --json` prints."""
@@ -334,18 +299,9 @@ def history(
     since: datetime | None = None,
     each: Each = nothing,
 ) -> list[FileEdit]:
-    """List the edits of a file, in the order of time.
+    """List the edits of a file, which need not be there any more, in the order of time.
 
-    Args:
-        path: the path of the file, which need not be there any more.
-        files: gives the session files to look in.
-        report: called with what cannot be read.
-        since: only edits since this time; None for all.
-        each: called with the number of each session file before it is read.
-
-    Raises:
-        UsageError: the file is binary.
-        StorageError: the file cannot be read, or git fails.
+    See `blame`; `since` leaves out the edits before it.
     """
     text = read_text(path) if os.path.exists(path) else ""
     known = known_file(path)
@@ -370,7 +326,6 @@ def history(
 
 
 def _gone(path: str, known: KnownFile, edits: Sequence[SessionEdit]) -> Outcome | None:
-    """What became of the lines of a file that is not there; None if it is there."""
     if os.path.exists(path):
         return None
     done = [edit.event.edit for edit in edits if edit.event.ending == "done" and edit.event.edit]
@@ -391,31 +346,16 @@ def _outcome(
     return "replaced" if counts.added else "done"
 
 
-_MOST_NAMED: Final = 10
-"""The gaps that a message names."""
-
 MOST_KEPT: Final = 200_000_000
 """The bytes of all states of a file; a line that may not be known counts as some."""
 
-_LINE: Final = 8
-_EMPTY: Final = getsizeof("")
-
-_SHORTEST: Final = 4
-"""The characters of a uuid that name a state."""
-
 
 class FileState(msgspec.Struct, frozen=True):
-    """A file after one of its edits, or as an agent saw it.
+    """A file after one of its edits, or as an agent saw it."""
 
-    Attributes:
-        edit: the edit or the look, with its session.
-        content: what is known of the file.
-        commit: the commit that the state is based on; None if the sessions alone tell it.
-    """
-
-    edit: SessionEdit
+    edit: SessionEdit  # or the look
     content: KnownContent
-    commit: str | None
+    commit: str | None  # that the state is based on; None if on the sessions alone
 
     @property
     def name(self) -> str:
@@ -454,8 +394,8 @@ class FileState(msgspec.Struct, frozen=True):
             return self.content.text
         gaps = self.content.gaps()
         if gaps and not marked:
-            missing = ", ".join(gap.as_text() for gap in gaps[:_MOST_NAMED])
-            more = f" and {len(gaps) - _MOST_NAMED:,} more" if len(gaps) > _MOST_NAMED else ""
+            missing = ", ".join(gap.as_text() for gap in gaps[:10])
+            more = f" and {len(gaps) - 10:,} more" if len(gaps) > 10 else ""
             message = f"not all of this state is known; missing: {missing}{more}"
             raise with_step(UsageError(message), "allow gaps")
         return "".join(f"{line}\n" for line in self._marked_lines())
@@ -474,13 +414,7 @@ def states(
 ) -> list[FileState]:
     """The states of a file after each edit that was done, and as agents saw it, in time order.
 
-    A look that shows nothing new is no state.
-
-    Args:
-        path: the path of the file, which need not be there any more.
-        files: gives the session files to look in.
-        report: called with what cannot be read.
-        each: called with the number of each session file before it is read.
+    The file need not be there any more; see `blame`. A look that shows nothing new is not a state.
 
     Raises:
         UsageError, StorageError: git does not read the repository, or fails.
@@ -509,14 +443,14 @@ def states(
             commit = None
         if isinstance(event, Edit) or _is_other(content, before):
             found.append(FileState(edit, _snapshot(content), commit))
-            kept += getsizeof(content.text or "") - _EMPTY + _LINE * len(content.lines)
+            kept += getsizeof(content.text or "") - getsizeof("") + 8 * len(content.lines)
             if kept > MOST_KEPT:
                 raise TooMuchError("the file had too many states to keep; name fewer sessions")
     return found
 
 
 def _is_other(content: KnownContent, before: tuple[str | None, list[str | None]]) -> bool:
-    """Whether a look showed more than was known, or something else; it makes a list of its own."""
+    """True if a look showed more than was known, or something else; it makes a list of its own."""
     text, lines = before
     return content.text != text or (content.lines is not lines and content.lines != lines)
 
@@ -528,7 +462,7 @@ def _snapshot(content: KnownContent) -> KnownContent:
 
 
 def _needs_base(done: Sequence[SessionEdit]) -> bool:
-    """Whether an edit may come before anything that tells the content."""
+    """True if an edit may come before anything that records the content."""
     first = done[0].event.edit if done else None
     return any(edit.event.edit is not None for edit in done) and not (
         first is not None and first.kind == "write"
@@ -557,7 +491,7 @@ def state_at(found: Sequence[FileState], at: str) -> FileState:
     Raises:
         RefError: there is no such state, or more than one.
     """
-    named = [state for state in found if len(at) >= _SHORTEST and state.name.startswith(at)]
+    named = [state for state in found if len(at) >= 4 and state.name.startswith(at)]
     if len({state.name for state in named}) > 1:
         raise RefError(f"{at!r} is the start of {len(named)} uuids; give more characters", at)
     if named:

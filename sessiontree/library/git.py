@@ -33,60 +33,35 @@ _OPTIONS: Final = (
     *("-c", "i18n.logOutputEncoding=UTF-8"),
 )
 _UNCOMMITTED: Final = "0" * 40
-_MOVED: Final = "RC"
-"""The states of a file, in a raw difference, that have two paths."""
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A file as one commit has it.
-
-    Attributes:
-        commit: the hash of the commit.
-        time: its time, in seconds since 1970.
-        author: the name of its author.
-        subject: the first line of its message.
-        path: the path of the file in it, below the top of the repository.
-        blob: the hash of the content.
-        text: the content; None if the commit deletes the file, or the content is not there.
-    """
+    """A file as one commit has it."""
 
     commit: str
-    time: int
+    time: int  # in seconds since 1970
     author: str
-    subject: str
-    path: str
-    blob: str
-    text: str | None = None
+    subject: str  # the first line of its message
+    path: str  # below the top of the repository
+    blob: str  # its hash
+    text: str | None = None  # None if the commit deletes the file, or it is not there
 
 
 class LineCommit(msgspec.Struct, frozen=True):
-    """The commit that a line is from.
-
-    Attributes:
-        commit: the hash; None if the line is not committed.
-        author: the name of the author; None if the line is not committed.
-        time: when the author wrote it, in seconds since 1970; None if the line is not committed.
-        summary: the first line of the message of the commit.
-    """
+    """The commit that a line is from; None is known of a line that is not committed."""
 
     commit: str | None
     author: str | None
-    time: int | None
-    summary: str = ""
+    time: int | None  # when the author wrote it, in seconds since 1970
+    summary: str = ""  # the first line of the message
 
 
 class Repository:
-    """The working tree of a repository that a file is in.
-
-    Attributes:
-        top: the absolute path of the working tree.
-        worktrees: the absolute paths of all working trees of the repository.
-        is_shallow: whether older commits were not fetched.
-    """
+    """The working tree of a repository that a file is in."""
 
     def __init__(self, top: str, *, is_shallow: bool) -> None:
-        self.top = top
-        self.is_shallow = is_shallow
+        self.top = top  # absolute
+        self.is_shallow = is_shallow  # whether older commits were not fetched
         listed = self._run("worktree", "list", "--porcelain").decode("utf-8", "surrogateescape")
         named = (line[9:] for line in listed.split("\n") if line.startswith("worktree "))
         self.worktrees = list(dict.fromkeys([top, *named]))
@@ -237,7 +212,7 @@ def _versions(out: str) -> Iterator[Version]:
             continue
         _, _, _, blob, change = state.split(" ")
         path = next(tokens, "")
-        if change[0] in _MOVED:
+        if change[0] in "RC":  # renamed or copied: two paths
             path = next(tokens, "")
         commit, time, author, subject = facts.split("\n", 3)
         yield Version(commit, int(time), author, subject, path, blob)

@@ -1,19 +1,12 @@
-"""The one session that `latest`, an id or a name stands for, and its title.
-
-Lookup: the one session that `latest`, an id, a name, or the start of an id names.
-
-The one session that a name, an id or `latest` stands for: of the store, or of an agent.
-
-What a list calls a session: its title, its id, its agent, its model, and what is special.
+"""The one session that `latest`, an id, a name or the start of an id stands for, and its title.
 
 Invariants:
 
-- Exactly one is found, or the error names those that match.
+- Exactly one is found, or the error names those that match. The store counts before the agents.
 - A name is the one that the session has now, wherever in its file it was given.
 - Among the ids of a list, `find` takes each id as `short_ids` gives it.
-- The store counts first.
-- Of several files of one session, it is the one that changed last. What a user may not expect of
-  the choice is told.
+- Of several files of one session, it is the one that changed last; a choice that may surprise is
+  reported.
 """
 
 from __future__ import annotations
@@ -55,7 +48,6 @@ _TIME_FIRST: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{
 _END_OF_TIME: Final = 13
 """The characters of a UUIDv7 with its time: the first 8 alone are the same for a minute."""
 
-_MOST_NAMED: Final = 8
 _find_names: Final = partial(lines_with, b'"session_info"')
 
 
@@ -70,7 +62,6 @@ def short_ids(ids: Iterable[str]) -> dict[str, str]:
 
 
 def _shared(one: str, other: str) -> int:
-    """The number of characters with which both ids begin."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
 
@@ -96,8 +87,8 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
         return found[0]
     if not found:
         raise RefError(_none_named(ref, among, where, command), ref)
-    likely = ", ".join(f"{one.id} ({one.file})" for one in found[:_MOST_NAMED])
-    more = f" and {len(found) - _MOST_NAMED} more" if len(found) > _MOST_NAMED else ""
+    likely = ", ".join(f"{one.id} ({one.file})" for one in found[:8])
+    more = f" and {len(found) - 8} more" if len(found) > 8 else ""
     whole = "" if found[0].id == ref else "a whole id, or "
     message = f"{ref!r} is ambiguous: it may be {likely}{more}; give {whole}the path of the file"
     count = Counter(one.id for one in found)
@@ -105,8 +96,15 @@ def find(ref: str, among: Sequence[SessionInfo], where: str, command: str) -> Se
     raise RefError(message, ref, names)
 
 
+def first_of_each_id(sessions: Iterable[SessionInfo]) -> list[SessionInfo]:
+    found: dict[str, SessionInfo] = {}
+    for one in sessions:
+        found.setdefault(one.id, one)
+    return list(found.values())
+
+
 def is_start_of(ref: str, one: SessionInfo) -> bool:
-    """Whether a ref names a session that was found by the start of its id alone."""
+    """True if a ref names a session that was found by the start of its id alone."""
     return one.id.startswith(ref) and ref not in (LATEST, one.id) and not _by_name(ref, [one])
 
 
@@ -219,12 +217,10 @@ def _with_agents(
     among = [*own, *sorted(theirs, key=by_time, reverse=True)]
     if len(name) < SHORTEST_PREFIX:  # the message says so where an id starts with it
         among += store.list(report=lambda problem: None)
-    one_each: dict[str, SessionInfo] = {}  # an import has the id of its original, and counts first
-    for one in among:
-        one_each.setdefault(one.id, one)
+    one_each = first_of_each_id(among)  # an import has the id of its original, and counts first
     where = f"in {store.root} or where agents keep theirs"
     try:
-        newest = sorted(one_each.values(), key=by_time, reverse=True)
+        newest = sorted(one_each, key=by_time, reverse=True)
         found = find(name, newest, where, command)
     except RefError as error:
         if error.candidates:
@@ -250,7 +246,7 @@ def _tell_newer(own: SessionInfo, agents: Sequence[str], tell: Report, reaches: 
 
 
 def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
-    """Whether a file changed later, by its last entry and by where it is kept."""
+    """True if a file changed later, by its last entry and by where it is kept."""
     if moment(one.modified) <= moment(other.modified):
         return False
     changes = changes_of((one.file, other.file))
@@ -258,7 +254,6 @@ def _is_newer(one: SessionInfo, other: SessionInfo) -> bool:
     return new is not None and old is not None and new.modified > old.modified
 
 
-_MOST: Final = 200
 _DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 
 
@@ -269,7 +264,7 @@ def title_of(one: SessionInfo, width: int) -> str:
 
 def shown_id(id: str, ids: Mapping[str, str]) -> str:
     """An id as a list shows it, and as commands take it."""
-    return one_line(ids.get(id) or short_id(id), _MOST)
+    return one_line(ids.get(id) or short_id(id), 200)
 
 
 def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:

@@ -1,30 +1,26 @@
 """Sessions moved to another directory, to the trash and back, and the trash emptied.
 
-Emptying the trash: sessions that were put there long ago are removed for good. The folder of a
-session in the trash first gets a name that nothing lists and nothing restores. Only when that name
-is on the medium, the files in the folder are removed. So after a kill or a power cut a session in
-the trash is whole, or it is in the trash no more; then the next call removes the rest.
-
-Moving sessions: those of one working directory to another's, and to the trash and back. The folder
-of a project is renamed whole if the other directory has none; otherwise its sessions are moved into
-that one by one.
+The folder of a project is renamed whole if the other directory has none; otherwise its sessions are
+moved into that one by one.
 
 The trash is the folder `.trash` in the root of a store. Each session has a folder of its own there,
-named by the time, and in that the path that it had. Only `library.moving` removes any.
+named by the time, and in that the path that it had. A mark in the trash names the session that is
+being moved to it or from it. What a killed program began is finished before the next such move: the
+session is whole again where its file is, in its old place if that is both. If a writer holds it or
+a name is taken, its mark stays, and the other sessions are moved all the same.
 
-A mark in the trash names the session that is being moved to it or from it. What a killed program
-began is finished before the next such move: the session is whole again where its file is, in its
-old place if that is both. If a writer holds it or a name is taken, its mark stays, and the other
-sessions are moved all the same.
+Emptying the trash, a session's folder first gets a name that nothing lists and nothing restores.
+Only when that name is on the medium, the files in the folder are removed. So after a kill or a
+power cut a session in the trash is whole, or it is in the trash no more; then the next call removes
+the rest.
 
 Invariants:
 
 - A folder that holds anything but one session with its own files stays whole.
-- No link is followed or removed.
-- A session that a writer holds stays.
+- No link is followed or removed, and nothing is overwritten.
+- A session that a writer holds stays. If an exclusive writer holds a session of a project, no
+  session of it is moved.
 - No other program moves sessions of the store meanwhile.
-- Nothing is overwritten.
-- If an exclusive writer holds a session of a project, no session of it is moved.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Final, NamedTuple
 
 import msgspec
@@ -132,11 +128,7 @@ def trash(fs: FileSystem, root: str, file: str, stamp: str) -> str:
 
 
 def _check_whole(file: str) -> None:
-    """Refuse to move one file of a session that its agent keeps in several.
-
-    Raises:
-        UsageError: there are others.
-    """
+    """Refuse to move one file of a session that its agent keeps in several."""
     others = [*thread_beside(file), *chats_beside(file)]
     if others:
         raise UsageError(
@@ -230,13 +222,26 @@ def _bring_together(fs: FileSystem, trashed: str, file: str) -> None:
 
 
 def _below(folder: str, file: str) -> str | None:
-    """The path of a file relative to a folder that holds it, or None."""
     place = os.path.relpath(os.path.abspath(file), folder)
     return None if place == os.pardir or place.startswith(os.pardir + os.sep) else place
 
 
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_[0-9a-f]{8}")
 """The name that `Store.trash` gives to the folder of a session."""
+
+
+def trashed_at(folder: str) -> str | None:
+    """When the session in a folder of the trash was moved there; None for another folder."""
+    stamp = _STAMP.fullmatch(folder)
+    return stamp and f"{stamp[1]}T{stamp[2]}:{stamp[3]}:{stamp[4]}.{stamp[5]}Z"
+
+
+def is_before(trashed: str, moment: datetime) -> bool:
+    try:
+        return datetime.fromisoformat(trashed) < moment
+    except ValueError:  # no day of the calendar: it is no older than anything
+        return False
+
 
 _SIDECAR: Final = re.compile(
     "({})?({})?".format(
@@ -255,19 +260,12 @@ _BLOB: Final = re.compile(
 
 
 class RemovedSession(msgspec.Struct, frozen=True):
-    """A session that was removed from the trash; after a dry run, that would be removed.
+    """A session that was removed from the trash; after a dry run, that would be removed."""
 
-    Attributes:
-        file: the path that the session had in the trash.
-        trashed: the time at which it was moved to the trash.
-        files: the paths of the removed files, also in the trash.
-        bytes: the size of these files.
-    """
-
-    file: str
-    trashed: str
-    files: list[str]
-    bytes: int
+    file: str  # the path that it had in the trash
+    trashed: str  # when it was moved there
+    files: list[str]  # the paths of all its files there
+    bytes: int  # of these files
 
 
 class _TrashedFiles(NamedTuple):
@@ -298,15 +296,14 @@ def empty(
     if not dry_run:
         finish(fs, root)
     for name in _names(fs, trash):
-        stamp = _STAMP.fullmatch(name.removeprefix(DELETING))
+        trashed = trashed_at(name.removeprefix(DELETING))
         if name.startswith(MARK):
             continue
-        if stamp is None:
+        if trashed is None:
             report(f"{os.path.join(trash, name)} is not a session in the trash; it stays")
             continue
-        trashed = f"{stamp[1]}T{stamp[2]}:{stamp[3]}:{stamp[4]}.{stamp[5]}Z"
         try:
-            if name.startswith(DELETING) or _moment(trashed) < before:
+            if name.startswith(DELETING) or is_before(trashed, before):
                 found = _remove(fs, root, name, trashed, dry_run=dry_run)
                 if found is not None:
                     yield found
@@ -320,17 +317,10 @@ def _names(fs: FileSystem, trash: str) -> list[str]:
     return []
 
 
-def _moment(trashed: str) -> datetime:
-    try:
-        return datetime.fromisoformat(trashed)
-    except ValueError:  # no day of the calendar: it is no older than anything
-        return datetime.max.replace(tzinfo=UTC)
-
-
 def _remove(
     fs: FileSystem, root: str, name: str, trashed: str, *, dry_run: bool
 ) -> RemovedSession | None:
-    """Remove what one folder of the trash holds; None if that was no file at all."""
+    """Remove what one folder of the trash holds; None if that was not a file at all."""
     trash = os.path.join(root, TRASH)
     if dry_run:
         return _removed(trash, name, trashed, _checked(trash, name))
@@ -399,7 +389,6 @@ def _found(top: str) -> _TrashedFiles:
 
 
 def _own_folder(found: _TrashedFiles) -> str | None:
-    """The folder of a transcript's own files, with a slash; None if there is none."""
     if found.session is None or not found.session.endswith(SUFFIX):
         return None
     own = found.session.removesuffix(SUFFIX) + os.sep

@@ -1,18 +1,9 @@
 """One session: its facts, its opening, its upkeep, and the garbage of many.
 
-The garbage of many sessions, removed one session after the other. A session is read first, and
-opened to write only if it has garbage: so no lock file is made beside the others, and no writer of
-theirs waits.
+Garbage is removed from one session after the other. Each is read first, and opened to write only if
+it has garbage: so no lock file is made beside the others, and no writer of theirs waits.
 
-What is known about one session: its facts, and the agent that wrote it.
-
-Opening a session to write, whatever its version.
-
-The last turns of another agent's large file, before all of it is translated.
-
-Looking after one file: what is wrong with it and beside it, and the repair of any file.
-
-Invariants: a file of version 1 that lies where an agent keeps its sessions is never migrated.
+Invariant: a file of version 1 that lies where an agent keeps its sessions is never migrated.
 """
 
 from __future__ import annotations
@@ -20,7 +11,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import msgspec
 from msgspec import Meta
@@ -147,10 +138,6 @@ def open_to_write(
     return opened, False
 
 
-_SIZES: Final = (1 << 20, 1 << 24)
-"""Bytes at the end of a file, of which the first that have a turn are enough."""
-
-
 def opened_by_ends(file: str) -> Session | None:
     """A session with the last turns of a file; None if opening the file is as fast, or fails.
 
@@ -160,7 +147,7 @@ def opened_by_ends(file: str) -> Session | None:
     """
     from sessiontree.views.turns import latest  # few sessions are opened by their ends
 
-    for size in _SIZES:
+    for size in (1 << 20, 1 << 24):  # the bytes at the end that have a turn are enough
         ends = ends_of(file, size)
         if ends is None:
             continue
@@ -177,17 +164,11 @@ def opened_by_ends(file: str) -> Session | None:
 
 
 class Verified(NamedTuple):
-    """What a look at a whole file found.
+    """What a look at a whole file found."""
 
-    Attributes:
-        damage: the damage in file order.
-        strays: the paths of files beside it that an interrupted program may have left.
-        unfinished: the names of blobs that an interrupted program may have left.
-    """
-
-    damage: list[Damage]
-    strays: list[str]
-    unfinished: list[str]
+    damage: list[Damage]  # in file order
+    strays: list[str]  # files beside it that an interrupted program may have left
+    unfinished: list[str]  # names of blobs that it may have left
 
 
 def verified(

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -33,31 +33,17 @@ from sessiontree.storage.names import AgentFiles, Report
 from sessiontree.storage.place import is_address
 from sessiontree.storage.sidecars import make_folders
 
-_MOST_NAMED: Final = 5
-_JUST_NOW: Final = 60.0
-"""Seconds since the last change of a file in which its agent may still run."""
-
 
 class Resumption(msgspec.Struct, frozen=True):
-    """How an agent goes on with a session.
-
-    Attributes:
-        agent: the agent.
-        command: the words of the command.
-        cwd: the folder in which the command runs.
-        file: the session file that the agent goes on with.
-        is_converted: whether the file was made for the agent.
-        losses: the parts of the session that the agent cannot hold.
-        warnings: texts about content that could not be read, and about what may go wrong.
-    """
+    """How an agent goes on with a session."""
 
     agent: str
-    command: list[str]
-    cwd: str
-    file: str
-    is_converted: bool = False
-    losses: Sequence[Loss] = ()
-    warnings: Sequence[str] = ()
+    command: list[str]  # its words
+    cwd: str  # the folder in which the command runs
+    file: str  # the session file that the agent continues
+    is_converted: bool = False  # whether the file was made for the agent
+    losses: Sequence[Loss] = ()  # the parts of the session that the agent cannot hold
+    warnings: Sequence[str] = ()  # of content that could not be read, and of what may go wrong
 
     @property
     def program(self) -> str:
@@ -98,16 +84,13 @@ def session_to_resume(
         return facts_of(ref)
     found = sorted(sessions_in(places, Selection(), report), key=_age, reverse=True)
     if ref is not None and ref != lookup.LATEST:
-        newest: dict[str, SessionInfo] = {}
-        for one in found:
-            newest.setdefault(one.id, one)
         where = "of the store or of an agent"
-        return lookup.find(ref, list(newest.values()), where, "sessiontree ls")
+        return lookup.find(ref, lookup.first_of_each_id(found), where, "sessiontree ls")
     here = os.path.realpath(cwd)
     own = [one for one in found if ref is not None or _is_in(one, here)]
     if own:
         return own[0]
-    likely = [f"{one.id} ({one.cwd or 'no directory'})" for one in found[:_MOST_NAMED]]
+    likely = [f"{one.id} ({one.cwd or 'no directory'})" for one in found[:5]]
     hint = f"; the newest of others are {', '.join(likely)}: give an id" if likely else ""
     raise SessionNotFoundError(f"there is no session of {cwd}{hint}", cwd)
 
@@ -205,7 +188,7 @@ def _with_own(one: SessionInfo, agent: Agent, folder: str, *, moves: bool) -> Re
 
 def _is_fresh(file: str) -> bool:
     try:
-        return time.time() - os.stat(file).st_mtime < _JUST_NOW
+        return time.time() - os.stat(file).st_mtime < 60.0
     except OSError:
         return False
 

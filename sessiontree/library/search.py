@@ -1,15 +1,12 @@
 """Search: the entries of many sessions that match a pattern, with their turns.
 
-Search: the entries of many sessions whose text matches a pattern. Raw bytes are searched first
-(`text.pattern`), and only a line that may match is decoded. `text.preview` defines what counts
-as text. Each entry that matches is one hit, its first match marked. `search_file` searches one
-file; `SessionsOfHits` gives the facts of the sessions that hits are in.
-
-The turns that hits are in, by their numbers in `views.turns`.
+Raw bytes are searched first (`text.pattern`), and only a line that may match is decoded.
+`text.preview` defines what counts as text. Each entry that matches is one hit, its first match
+marked. The turns that hits are in have their numbers in `views.turns`: what a subagent did, and
+what is above the first prompt, has none.
 
 Invariants: an entry whose text matches is always found, however its line spells it; what cannot be
-read is reported, and hides nothing else; nothing is changed; what a subagent did, and what is above
-the first prompt, has no number here.
+read is reported, and hides nothing else; nothing is changed.
 """
 
 from __future__ import annotations

@@ -65,25 +65,18 @@ LONGEST_MATCH: Final = 200
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """Which entries count.
+    """Which entries count."""
 
-    Attributes:
-        roles: those of one of these roles, as stored or as people read it; all if empty. `tool`
-            is the role of results of tools, `prompt` that of what the user typed.
-        tool: the tool whose calls and results count; None for all text.
-        since: the time from which on entries count; None for all.
-        current: whether only entries on the path to the leaf count.
-        blobs: whether content in blobs counts too.
-        facts: whether hits say which tools, model and usage a message has, and if it is a prompt.
-        conversation: whether `custom` entries, which programs keep for themselves, do not count.
-    """
-
+    # Those of one of these roles, as stored or as people read it; all if empty. `tool` is the role
+    # of results of tools, `prompt` that of what the user typed.
     roles: frozenset[str] = frozenset()
-    tool: str | None = None
-    since: datetime | None = None
-    current: bool = False
-    blobs: bool = False
+    tool: str | None = None  # the tool whose calls and results count; None for all text
+    since: datetime | None = None  # the time from which on entries count; None for all
+    current: bool = False  # whether only entries on the path to the leaf count
+    blobs: bool = False  # whether content in blobs counts too
+    # Whether hits say which tools, model and usage a message has, and if it is a prompt.
     facts: bool = False
+    # Whether `custom` entries, which programs keep for themselves, do not count.
     conversation: bool = False
 
 

@@ -28,27 +28,19 @@ from sessiontree.views.costs import Prices, unreported, with_covered
 Name = str | None
 """The day, project, model or agent of a row; None for what has none."""
 
-
 CountedSession = tuple[SessionInfo, FileCounts | None]
 """A session with its counts, None if they are not known; see `library.counts`."""
 
 
 class SpendingSum(msgspec.Struct):
-    """The sums of some answers.
+    """The sums of some answers."""
 
-    Attributes:
-        sessions: the number of sessions that the answers are in.
-        answers: the number of answers, summaries and `usage` entries.
-        usage: the tokens, and the cost that the agents reported.
-        estimated: the cost in US dollars at list prices of the answers without a reported cost.
-        unpriced: the number of answers without a reported cost whose price is not known.
-    """
-
-    sessions: int = 0
-    answers: int = 0
-    usage: Usage = Usage()
+    sessions: int = 0  # the number of sessions that the answers are in
+    answers: int = 0  # the number of answers, summaries and `usage` entries
+    usage: Usage = Usage()  # the tokens, and the cost that the agents reported
+    # The cost in US dollars at list prices of the answers without a reported cost.
     estimated: float = 0.0
-    unpriced: int = 0
+    unpriced: int = 0  # the number of answers without a reported cost whose price is not known
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `stats --by --json` prints for a row."""
@@ -65,20 +57,14 @@ class SpendingSum(msgspec.Struct):
 
 
 class Spending(msgspec.Struct):
-    """What sessions cost.
+    """What sessions cost."""
 
-    Attributes:
-        rows: the sums by day (the earliest first), or by project, model or agent (the most
-            expensive first); None has what belongs to no day, project or model.
-        total: the sums of all.
-        unpriced: the number of answers without a known price, by model.
-        copies: the number of answers that stand in another session too, and count there.
-    """
-
+    # The sums by day (the earliest first), or by project, model or agent (the most expensive
+    # first); None has what belongs to no day, project or model.
     rows: dict[Name, SpendingSum]
-    total: SpendingSum
-    unpriced: Counter[Name]
-    copies: int = 0
+    total: SpendingSum  # the sums of all
+    unpriced: Counter[Name]  # the number of answers without a known price, by model
+    copies: int = 0  # the number of answers that stand in another session too, and count there
 
 
 class _CountedAnswer(msgspec.Struct, gc=False):
@@ -206,23 +192,14 @@ def _place(item: tuple[Name, SpendingSum]) -> tuple[float, int, bool, str]:
 
 
 class Totals(msgspec.Struct):
-    """The sums of some sessions.
+    """The sums of some sessions."""
 
-    Attributes:
-        sessions: the number of sessions.
-        turns: the number of prompts, in each session that has them.
-        bytes: the size of the session files.
-        usage: the tokens, and the cost that the agents reported, of each answer once.
-        not_counted: the number of sessions whose turns and tokens are not known.
-        copies: the number of answers that stand in another session too, and count there.
-    """
-
-    sessions: int = 0
-    turns: int = 0
-    bytes: int = 0
-    usage: Usage = Usage()
-    not_counted: int = 0
-    copies: int = 0
+    sessions: int = 0  # the number of sessions
+    turns: int = 0  # the number of prompts, in each session that has them
+    bytes: int = 0  # the size of the session files
+    usage: Usage = Usage()  # the tokens, and the cost that the agents reported, of each answer once
+    not_counted: int = 0  # the number of sessions whose turns and tokens are not known
+    copies: int = 0  # the number of answers that stand in another session too, and count there
 
     def add(self, one: SessionInfo, counts: FileCounts | None, copies: list[Spent]) -> None:
         """Add a session, without the answers that are copies."""

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from sessiontree.errors import StorageError, UsageError
-from sessiontree.library import file_edits
 from sessiontree.library.file_edits import MOST_NAMES, Target, known_file, read_text
 
 
@@ -72,7 +71,7 @@ def test_a_file_of_text_is_read_whatever_its_bytes(app: Path) -> None:
     assert read_text(str(file)) == "a\ufffd\r\n" + "x" * 7996 + "\0"
 
 
-def test_a_file_that_has_no_lines_is_refused(app: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_has_no_lines_is_refused(app: Path) -> None:
     file = app / "a.py"
     with pytest.raises(StorageError, match="there is no file") as missing:
         read_text(str(file))
@@ -82,9 +81,9 @@ def test_a_file_that_has_no_lines_is_refused(app: Path, monkeypatch: pytest.Monk
     file.write_bytes(b"x" * 7999 + b"\0")
     with pytest.raises(UsageError, match="is binary"):
         read_text(str(file))
-    monkeypatch.setattr(file_edits, "_LARGEST", 3)
-    file.write_bytes(b"abc")
-    assert read_text(str(file)) == "abc"
-    file.write_bytes(b"abcd")
+    os.truncate(file, 64 << 20)
+    with pytest.raises(UsageError, match="is binary"):
+        read_text(str(file))
+    os.truncate(file, (64 << 20) + 1)
     with pytest.raises(UsageError, match="has over 64 MiB"):
         read_text(str(file))
