@@ -34,7 +34,7 @@ from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, moves
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
 from sessiontree.storage.fs import DISK, Durability, FileSystem
-from sessiontree.storage.log import Log, MemoryLog, closed_on_failure
+from sessiontree.storage.log import Log, MemoryLog, closed_on_failure, planned_again
 from sessiontree.storage.places import check_durability, check_new_address, create_log, open_log
 
 if TYPE_CHECKING:
@@ -1431,11 +1431,7 @@ class Session:
         self.reader.ready()
         if dry_run:
             return repair.repair(self._file.original, dry_run=True)
-        with self.writer.holding(newest=True):
-            done = repair.repair(self.reader.log)
-            if done.evidence is not None:
-                self.reader.catch_up()
-        return done
+        return self.writer.rewrite(repair.repair)
 
     def gc(self, *, dry_run: bool = False, now: datetime | None = None) -> GcResult:
         """Remove scratch entries that were never kept, and blobs that no entry uses.
@@ -1459,11 +1455,7 @@ class Session:
         leaves = [self.leaf.uuid]
         if dry_run:
             return collect(self.reader.log, self.blobs, leaves, moment, dry_run=True)
-        with self.writer.holding(newest=True):
-            done = collect(self.reader.log, self.blobs, leaves, moment)
-            if done.entries:
-                self.reader.catch_up()
-        return done
+        return self.writer.rewrite(lambda log: collect(log, self.blobs, leaves, moment))
 
 
 _IN_MEMORY: Final = "(in memory)"
@@ -1484,10 +1476,8 @@ def repair_file(file: PathLike, *, fs: FileSystem = DISK) -> RepairResult:
     """
     from sessiontree.engine.repair import repair  # few sessions are ever repaired
 
-    with closing(open_log(fs, os.fspath(file))) as log, log.hold():
-        if log.was_replaced():
-            log.reopen()  # another program repaired it first
-        return repair(log)
+    with closing(open_log(fs, os.fspath(file))) as log:
+        return planned_again(log, lambda: repair(log))
 
 
 def _check_options(spill_over: object) -> None:

@@ -27,7 +27,7 @@ from sessiontree.errors import CorruptionError
 from sessiontree.storage.blobs import ASIDE, Blobs
 from sessiontree.storage.fs import os_errors
 from sessiontree.storage.lines import LARGEST_BLOCK
-from sessiontree.storage.log import Log, rewrite_held
+from sessiontree.storage.log import Log
 
 GRACE: Final = timedelta(days=7)
 KEPT: Final = timedelta(days=30)
@@ -109,7 +109,7 @@ def _collect(
         _archive(log, archive, gone)
         offsets = {entry.offset for entry in gone}
         lines = (line + b"\n" for offset, line in view.lines() if offset not in offsets)
-        rewrite_held(log, lines)
+        log.rewrite(lines)
     archives = _old_archives(log, now)
     garbage = _unnamed_blobs(log, blobs, now, archives)
     unfinished = [name for name in blobs.unfinished() if _is_older(blobs, name, now - GRACE)]

@@ -53,7 +53,7 @@ from sessiontree.storage.lines import (
     count_newlines,
     rest_of_line,
 )
-from sessiontree.storage.log import Log, MemoryLog, Moved
+from sessiontree.storage.log import Log, MemoryLog, Moved, planned_again
 
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
@@ -586,9 +586,8 @@ def migrate_file(log: Log, suffix: str) -> None:
         log: the file; it reads the new one afterwards.
         suffix: what the name of the original gets.
     """
-    with log.hold():
-        if log.was_replaced():
-            log.reopen()
+
+    def migrated() -> None:
         view = LogTree(log)
         if view.is_version_1:
             lines = (line for _, line in view.lines())
@@ -597,3 +596,5 @@ def migrate_file(log: Log, suffix: str) -> None:
             blocks = (line + b"\n" for line in migrate(lines, 1))
             log.rewrite(blocks, suffix)
             log.reopen()
+
+    planned_again(log, migrated)

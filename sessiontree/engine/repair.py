@@ -14,6 +14,7 @@ second repair changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -35,7 +36,7 @@ from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.opening import Headless, foreign_refusal, sniff_file
 from sessiontree.errors import BlobError, MigrationRefusedError, SpilledError, StorageError
 from sessiontree.storage.lines import rest_of_line, whole_lines
-from sessiontree.storage.log import Log, rewrite_held
+from sessiontree.storage.log import Log, Moved
 
 Progress = Callable[[int, int], None]
 """Called with the number of bytes done and the total number of bytes."""
@@ -192,7 +193,12 @@ def repair(log: Log, *, dry_run: bool = False) -> RepairResult:
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S.%fZ")
     suffix = f".damaged-{stamp}"
     lines = _repaired_lines(view, [])
-    evidence = rewrite_held(log, (line + b"\n" for line in lines), suffix)
+    try:
+        evidence = log.rewrite((line + b"\n" for line in lines), suffix)
+    except Moved:
+        with contextlib.suppress(FileNotFoundError):
+            log.parts.remove(suffix)
+        raise
     successor = log.successor()
     try:
         return RepairResult(mended, evidence, verify(successor))

@@ -22,7 +22,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from itertools import chain, takewhile
 from time import time_ns
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from msgspec import UNSET
 
@@ -69,6 +69,8 @@ _ATTEMPTS: Final = 200
 _AT_ONCE: Final = 3
 _LONGEST_PAUSE: Final = 0.02
 """Attempts without a pause between them, and the longest pause in seconds between the others."""
+
+T = TypeVar("T")
 
 Draft = tuple[str, Mapping[str, Any], str]
 """An entry to write: its type, its fields and its uuid."""
@@ -591,9 +593,23 @@ class EntryWriter:
         A log that is held moves where no lock keeps others out, as in a bucket, or the connection
         to the server that did was lost; and a file of version 1 moves when it is migrated now.
         """
+        return self._again(lambda: self.log.append(plan(), self.reader.view.size))
+
+    def rewrite(self, do: Callable[[Log], T]) -> T:
+        """Hold the log at its end and do what may rewrite it; planned again like an append.
+
+        Raises:
+            Moved, SessionBusyError: as for `commit`.
+        """
+        with self.holding(newest=True):
+            done = self._again(lambda: do(self.log))
+            self.reader.catch_up()
+        return done
+
+    def _again(self, write: Callable[[], T]) -> T:
         for attempt in range(_ATTEMPTS):
             try:
-                return self.log.append(plan(), self.reader.view.size)
+                return write()
             except Moved:
                 if self._is_locked:
                     raise

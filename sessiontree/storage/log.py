@@ -22,7 +22,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
 from weakref import ref
 
 from sessiontree.errors import (
@@ -56,6 +56,8 @@ if TYPE_CHECKING:
 POLL_MILLISECONDS: Final = 500
 """How often a follower looks for changes; not all file systems report them."""
 
+
+T = TypeVar("T")
 
 Find = Callable[[str, int], int]
 """Takes a uuid and an offset, gives that of the last line before it with this uuid, or -1.
@@ -249,20 +251,14 @@ class Log(Protocol):
         """What is kept beside the log."""
 
 
-def rewrite_held(log: Log, lines: Iterator[bytes], kept_as: str = "") -> str:
-    """Do what `Log.rewrite` does.
-
-    Raises:
-        StorageError: another writer appended, although the log was held: no lock keeps others out
-            of a bucket, or the connection to the server that did was lost. Nothing was changed.
-    """
-    try:
-        return log.rewrite(lines, kept_as)
-    except Moved:
-        raise StorageError(
-            f"{log.name}: another writer appended meanwhile; nothing was changed: try again",
-            log.name,
-        ) from None
+def planned_again(log: Log, do: Callable[[], T]) -> T:
+    """Hold a log and do what rewrites it, again each time that another program was faster."""
+    with log.hold():
+        while True:
+            if log.was_replaced():
+                log.reopen()
+            with contextlib.suppress(Moved):
+                return do()
 
 
 def closed_error(log: Log) -> ReadOnlyError:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from sessiontree import Session
 from sessiontree.errors import InvalidNameError, OvertakenError
+from sessiontree.session import repair_file
+from sessiontree.storage.log import Log
+from sessiontree.storage.places import place_of
 from tests.places.overtaking import Programs, programs
 from tests.support.conversation import assistant, user
 
@@ -111,11 +116,64 @@ def test_a_scratch_lane_is_kept_below_the_entry_that_came_between(two: Programs)
     assert len(texts(two.first)) == 3
 
 
-def test_gc_and_repair_do_not_replace_what_came_between(two: Programs) -> None:
+def test_gc_that_is_overtaken_collects_again_and_keeps_what_came_between(two: Programs) -> None:
+    later = datetime.now(UTC) + timedelta(days=8)
     with Session.open(f"{two.first}/{NAME}") as session, Session.open(f"{two.second}/{NAME}") as o:
         session.append_message(user("start"))
+        with session.lane("scratch/tried") as lane:
+            lane.append_message(user("garbage"))
+        with two.overtaking(lambda: o.append_message(user("theirs")), times=2):
+            collected = session.gc(now=later)
+        assert [entry["message"] for entry in collected.entries] == [user("garbage")]
+        session.append_message(user("mine"))
+    assert texts(two.second) == ["start", "theirs", "theirs", "mine"]
+
+
+def test_gc_in_a_locked_block_that_is_overtaken_changes_nothing_and_says_so(two: Programs) -> None:
+    later = datetime.now(UTC) + timedelta(days=8)
+    with Session.open(f"{two.first}/{NAME}") as session, Session.open(f"{two.second}/{NAME}") as o:
+        with session.lane("scratch/tried") as lane:
+            lane.append_message(user("garbage"))
+        with (
+            two.overtaking(lambda: o.append_message(user("theirs"))),
+            pytest.raises(OvertakenError, match="again"),
+            session.locked(),
+        ):
+            session.gc(now=later)
+    assert texts(two.second) == ["garbage", "theirs"]
+
+
+def _add_fragment(url: str) -> Log:
+    """Append a torn line; return the log, which is open to read."""
+    place, name = place_of(f"{url}/{NAME}")
+    with closing(place.log(name)) as log:
+        log.append(b'{"type":"mess\n', log.size())
+    return place.log(name, readonly=True)
+
+
+def test_a_repair_that_is_overtaken_repairs_again_and_keeps_one_original(two: Programs) -> None:
+    log = _add_fragment(two.first)
+    with Session.open(f"{two.first}/{NAME}") as session, Session.open(f"{two.second}/{NAME}") as o:
         with two.overtaking(lambda: o.append_message(user("theirs"))):
-            session.append_message(user("mine"))
-        session.gc()
-        assert session.repair().evidence is None
-    assert texts(two.second) == ["start", "theirs", "mine"]
+            repaired = session.repair()
+        assert (len(repaired.mended), repaired.remaining) == (1, [])
+        session.append_message(user("mine"))
+    assert texts(two.second) == ["theirs", "mine"]
+    (kept,) = log.parts.list()
+    assert repaired.evidence == log.parts.name(kept)
+    assert b"theirs" in b"".join(log.parts.read(kept))
+
+
+def test_a_repair_without_a_header_that_is_overtaken_repairs_again(two: Programs) -> None:
+    def remove_header(log: Log) -> None:
+        log.rewrite(iter([log.read(0, log.size()).partition(b"\n")[2]]))
+
+    with Session.open(f"{two.first}/{NAME}") as session:
+        session.append_message(user("start"))
+    place, name = place_of(f"{two.first}/{NAME}")
+    with closing(place.log(name)) as log, log.hold():
+        remove_header(log)
+    with two.overtaking(lambda: _add_fragment(two.second)):
+        repaired = repair_file(f"{two.first}/{NAME}")
+    assert len(repaired.mended) == 2
+    assert texts(two.second) == ["start"]

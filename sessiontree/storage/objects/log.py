@@ -47,7 +47,7 @@ from sessiontree.storage.log import (
     closed_error,
 )
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
-from sessiontree.storage.objects.generation import moment, since
+from sessiontree.storage.objects.generation import Generation, moment, since
 from sessiontree.storage.objects.head import head_key, stored
 from sessiontree.storage.objects.marks import Mark
 from sessiontree.storage.place import never_exclusive
@@ -298,24 +298,29 @@ class ObjectLog:
         session, old = self._session, self._generation
         self._place.check_server(session.name)
         end = self._look()
-        kept = self._keep_as(kept_as, end) if kept_as else ""
-        id = secrets.token_hex(8)
-        new = stored(self._bucket, session.name, id, lines)
-        surely(lambda: self._bucket.write(f"{session.name}/{id}/start", new))
-        current, head = session.current()
-        if current is not old or old.end != end:
-            session.seen = None
-            raise Moved
-        mark = Mark("barrier", id)
+        if kept_as:
+            keep(self.parts, kept_as, self.name, end, lambda: self._blocks(end))
         try:
-            session.put(old, end, mark.encoded())
-            old.ending = mark
-            self._lead_to(head.etag, id, new)
+            id = self._replace(old, end, lines)
         finally:
             session.seen = None
         with contextlib.suppress(StorageError):  # what is left is removed by a later rewrite
             self._place.clear(session.name, {old.id, id})
-        return kept
+        return self.parts.name(kept_as) if kept_as else ""
+
+    def _replace(self, old: Generation, end: int, lines: Iterator[bytes]) -> str:
+        """Put another generation in force, if the old one ends there; return its name."""
+        session, id = self._session, secrets.token_hex(8)
+        new = stored(self._bucket, session.name, id, lines)
+        surely(lambda: self._bucket.write(f"{session.name}/{id}/start", new))
+        current, head = session.current()
+        if current is not old or old.end != end:
+            raise Moved
+        mark = Mark("barrier", id)
+        session.put(old, end, mark.encoded())
+        old.ending = mark
+        self._lead_to(head.etag, id, new)
+        return id
 
     def _lead_to(self, etag: str, id: str, new: bytes) -> None:
         """Let the head name a new generation, to which the old one leads already.
@@ -328,11 +333,6 @@ class ObjectLog:
             return
         if self._session.current()[0].id != id:
             raise Moved
-
-    def _keep_as(self, suffix: str, end: int) -> str:
-        """Keep the content as a part, unless it is kept already."""
-        keep(self.parts, suffix, self.name, end, lambda: self._blocks(end))
-        return self.parts.name(suffix)
 
     def _blocks(self, end: int) -> Iterator[bytes]:
         at = 0

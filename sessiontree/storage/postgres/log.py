@@ -675,23 +675,14 @@ class PostgresLog:
         old = guard.held or self._state()
         if old is None:
             raise self._vanished()
-        is_made = kept_as != "" and self._keep_as(kept_as, old.size)
-        try:
-            made = self._swap(lines, old)
-        except BaseException:
-            if is_made:
-                self.parts.remove(kept_as)
-            raise
+        if kept_as:
+            self._keep_as(kept_as, old.size)
+        made = self._swap(lines, old)
         if guard.depth:
             guard.held = made
         return self.parts.name(kept_as) if kept_as else ""
 
-    def _keep_as(self, suffix: str, size: int) -> bool:
-        """Keep the content as a part; whether it was not there already.
-
-        Raises:
-            SessionExistsError: another part has this suffix.
-        """
+    def _keep_as(self, suffix: str, size: int) -> None:
         log = self.successor() if self.was_replaced() else self
         if log.size() != size:
             raise Moved
@@ -700,7 +691,7 @@ class PostgresLog:
             for start in range(0, size, _COMPARED):
                 yield log.read(start, min(_COMPARED, size - start))
 
-        return keep(self.parts, suffix, self.name, size, blocks)
+        keep(self.parts, suffix, self.name, size, blocks)
 
     def _swap(self, lines: Iterable[bytes], old: Held) -> Held:
         """Make another log and put it in force."""
@@ -711,7 +702,8 @@ class PostgresLog:
                 made = Held(*new_log(connection, tables.sql, self._number, lines))
                 self._replace(connection, old, made.log)
                 connection.execute(tables.sql(PURGE))
-        except refusals.UniqueViolation:
+        except (Moved, refusals.UniqueViolation):
+            self._hold_again()
             raise Moved from None
         except ConnectionLost as error:
             state = self._state()  # the number of a log is never given twice
