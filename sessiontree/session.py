@@ -33,8 +33,8 @@ from sessiontree.errors import EntryError, UsageError
 from sessiontree.operations import compact as compaction
 from sessiontree.operations import lanes, moves
 from sessiontree.operations.compact import RESERVE_TOKENS, CompactionPlan
-from sessiontree.storage.fs import DISK, Durability, FileSystem
-from sessiontree.storage.log import Log, MemoryLog, closed_on_failure, planned_again
+from sessiontree.storage.fs import CREATE, DISK, Durability, FileSystem
+from sessiontree.storage.log import FileLog, Log, closed_on_failure, planned_again
 from sessiontree.storage.places import check_durability, check_new_address, create_log, open_log
 
 if TYPE_CHECKING:
@@ -162,7 +162,11 @@ class Session:
         line = encode(_header(cwd, id, name, metadata)) + b"\n"
         log: Log
         if file is None:
-            log, fs, spill_over = MemoryLog(_IN_MEMORY, [line]), DISK, None
+            from sessiontree.storage.memory import MemoryFiles  # most sessions have a file
+
+            files, spill_over = MemoryFiles(), None
+            files.write(files.open(_IN_MEMORY, CREATE), line)
+            log, fs = FileLog(files, _IN_MEMORY, durability="os"), DISK
         else:
             check_new_address(os.fspath(file), exclusive=exclusive)
             create_log(fs, os.fspath(file), iter([line]))
@@ -319,7 +323,11 @@ class Session:
     def file(self) -> str | None:
         """The path of the file, as given, or the address; None for a session without one."""
         log = self.reader.log
-        return None if isinstance(log, MemoryLog) and log.name == _IN_MEMORY else log.name
+        if log.name != _IN_MEMORY:
+            return log.name
+        from sessiontree.storage.memory import MemoryFiles  # as above
+
+        return None if isinstance(log.blobs.fs, MemoryFiles) else log.name
 
     @property
     def header(self) -> Entry:

@@ -44,8 +44,6 @@ _PATIENCE: Final = 20.0
 class Logs(Protocol):
     """What `check_log` needs to know of a kind of log."""
 
-    is_shared: bool  # True if other processes can open its logs
-
     def make(self, content: bytes) -> Log:
         """Return a new log with this content, open to write."""
 
@@ -58,7 +56,6 @@ class PlaceLogs:
 
     def __init__(self, place: Place) -> None:
         self._place = place
-        self.is_shared = not place.url.startswith("memory:")
 
     def make(self, content: bytes) -> Log:
         name = f"project/{uuid4()}.jsonl"
@@ -288,11 +285,10 @@ def keep_keeps_others_out_until_the_log_is_closed_and_says_who_does(logs: Logs) 
         _append(log, _LINE, len(_HEADER))
         with log.hold():
             _append(log, _LINE, log.size())
-        if logs.is_shared:
-            with pytest.raises(SessionBusyError), other.hold():
-                pass
-            with pytest.raises(SessionBusyError):
-                _append(other, _OTHER, other.size())
+        with pytest.raises(SessionBusyError), other.hold():
+            pass
+        with pytest.raises(SessionBusyError):
+            _append(other, _OTHER, other.size())
         log.close()
         _add(other, _OTHER)
         assert _content(other) == _HEADER + _LINE + _LINE + _OTHER

@@ -53,7 +53,7 @@ from sessiontree.storage.lines import (
     count_newlines,
     rest_of_line,
 )
-from sessiontree.storage.log import Log, MemoryLog, Moved, planned_again
+from sessiontree.storage.log import BytesLog, Log, Moved, planned_again
 
 if TYPE_CHECKING:
     from sessiontree.agents.agent import Agent
@@ -422,11 +422,11 @@ class Headless:
         )
 
 
-class _Spliced(MemoryLog):
+class _Spliced(BytesLog):
     """An open file up to a size, with other bytes for those before an offset."""
 
     def __init__(self, original: Log, prefix: bytes, rest: int, end: int) -> None:
-        super().__init__(original.name, [prefix], readonly=True)
+        super().__init__(original.name, [prefix])
         self.blobs = original.blobs
         self._original = original
         self._prefix = prefix
@@ -463,7 +463,7 @@ class Migrated:
         self.size = original.size()
         self._offsets = array("q")
         view = LogTree(original)
-        self.log = MemoryLog(original.name, self._blocks(view), readonly=True)
+        self.log = BytesLog(original.name, self._blocks(view))
         self._damage = view.damage
 
     def _blocks(self, view: LogTree) -> Iterator[bytes]:

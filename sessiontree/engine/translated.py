@@ -28,7 +28,7 @@ from sessiontree.engine.logtree import HeaderLine
 from sessiontree.errors import SessionTreeError
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import MAGIC, Decompressed, Positioned, rest_of_line, whole_lines
-from sessiontree.storage.log import FileLog, Log, MemoryLog, closed_on_failure
+from sessiontree.storage.log import BytesLog, FileLog, Log, closed_on_failure
 from sessiontree.storage.names import (
     SUBAGENTS,
     Report,
@@ -62,7 +62,7 @@ class TranslatedFile:
         self._last_original: tuple[LinePlace, bytes] | None = (
             None  # many entries may be of one line
         )
-        self.log = MemoryLog(original.name, self._blocks(), readonly=True)
+        self.log = BytesLog(original.name, self._blocks())
         self.log.ended = (
             f"a file of {agent.program} is read in place and never written; import it to go on "
             "with it"

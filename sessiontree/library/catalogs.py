@@ -438,17 +438,15 @@ class Remote:
                 continue
             if not moving.is_before(trashed, before):
                 continue
-            contents = self._place.contents
-            keys = list(contents.keys(f"{found.name}."))
-            kept = filter(None, map(contents.look, keys))
-            size = found.size + sum(one.size for one in kept)
+            beside = dict(self._place.beside(found.name))
+            size = found.size + sum(beside.values())
             try:
                 if not dry_run:
                     self._place.remove(found.name)
             except SessionBusyError as error:
                 report(str(error))
                 continue
-            files = [file, *map(self._place.address, keys)]
+            files = [file, *map(self._place.address, beside)]
             yield moving.RemovedSession(file, trashed, files, size)
 
 

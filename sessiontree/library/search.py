@@ -125,7 +125,7 @@ def processes_for(files: Collection[str], wanted: int | None = None) -> int:
 
 
 def _forks(file: str) -> bool:
-    return not is_address(file) or place_of(file)[0].contents.forks
+    return not is_address(file) or place_of(file)[0].forks
 
 
 def _worth(files: Iterable[str]) -> int:
@@ -225,7 +225,7 @@ def has_blobs(files: Iterable[str]) -> bool:
             left -= 1
             place, name = place_of(file)
             with suppress(SessionTreeError):
-                if next(iter(place.contents.keys(f"{name}{BLOBS}/")), None) is not None:
+                if any(key.startswith(f"{name}{BLOBS}/") for key, _ in place.beside(name)):
                     return True
     return False
 

@@ -23,7 +23,6 @@ from sessiontree.storage.fs import (
     Descriptor,
     FileSystem,
     os_errors,
-    real_path,
     write_all,
 )
 from sessiontree.storage.lines import LARGEST_BLOCK
@@ -41,7 +40,7 @@ _WRITE: Final = 256 * 1024
 def check_free(fs: FileSystem, path: str) -> None:
     """Raise SessionExistsError if a path is taken, before work is done for it."""
     with os_errors(path, "make"), contextlib.suppress(FileNotFoundError):
-        fs.stat(real_path(path))
+        fs.stat(fs.real_path(path))
         raise FileExistsError(path)
 
 
@@ -71,7 +70,7 @@ def create_file(
 
     `check` is called with the path of the complete file before that gets its name, and may raise.
     """
-    target = real_path(path)
+    target = fs.real_path(path)
     make_file(fs, path, target, blocks, check)
     with os_errors(path, "sync the folder of"):
         fs.sync_folder(os.path.dirname(target))
@@ -119,7 +118,7 @@ def link(fs: FileSystem, source: str, target: str, others: Set[int] = frozenset(
 
 def swap_file(fs: FileSystem, path: str, blocks: Iterator[bytes]) -> None:
     """Put a new file in place of an old one, which is gone then, and stays on an error."""
-    target = os.path.realpath(path)
+    target = fs.real_path(path)
     beside = _write_beside(fs, path, target, blocks)
     _put_in_place(fs, path, beside, target)
 
@@ -130,7 +129,7 @@ def replace_file(fs: FileSystem, path: str, suffix: str, blocks: Iterator[bytes]
     The caller holds the writer's lock: so temporary files beside it are left by programs
     that died. Raises SessionExistsError if a file with other content has that name.
     """
-    target = os.path.realpath(path)
+    target = fs.real_path(path)
     kept = target + suffix
     for stray in strays(fs, target):
         with contextlib.suppress(OSError):
@@ -162,7 +161,7 @@ def unlinked_on_failure(fs: FileSystem, path: str) -> Iterator[None]:
 
 def _keep(fs: FileSystem, target: str, kept: str) -> None:
     """Give a file a second name, unless an earlier attempt did; without hard links, a copy."""
-    refuse_link(kept)
+    refuse_link(fs, kept)
     try:
         is_linked = link(fs, target, kept)
     except FileExistsError:
@@ -185,13 +184,13 @@ def blocks_of(fs: FileSystem, fd: int) -> Iterator[bytes]:
         offset += len(block)
 
 
-def refuse_link(path: str) -> None:
+def refuse_link(fs: FileSystem, path: str) -> None:
     """Refuse a link at the path of a sidecar: it may lead to any file.
 
     Raises:
         SessionExistsError: there is one.
     """
-    if os.path.islink(path):
+    if fs.is_link(path):
         raise SessionExistsError(
             f"{path} is a link, and a session writes no file of its own through a link; "
             "nothing was changed: remove it and try again",
@@ -235,7 +234,7 @@ def _gathered(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def strays(fs: FileSystem, path: str) -> list[str]:
     """The temporary files beside a file: their writer is at work, or was killed."""
-    folder, name = os.path.split(real_path(path))
+    folder, name = os.path.split(fs.real_path(path))
     beside = re.compile(re.escape(name) + r"\.[0-9]+-[0-9a-f]{8}" + re.escape(UNFINISHED))
     try:
         found = fs.list(folder)

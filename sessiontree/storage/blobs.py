@@ -79,7 +79,7 @@ class Blobs:
         folder: str | None = None,
     ) -> None:
         self.file = file
-        self.folder = os.path.realpath(file) + BLOBS if folder is None else folder
+        self.folder = fs.real_path(file) + BLOBS if folder is None else folder
         self._fs = fs
         self._syncs = durability == "fsync"
         self._is_made = False
@@ -120,7 +120,7 @@ class Blobs:
         Raises:
             StorageError: it is a link, which may lead to another session's blobs.
         """
-        if os.path.islink(self.folder):
+        if self._fs.is_link(self.folder):
             raise StorageError(
                 f"{self.folder} is a link, and no blob is written or removed through a link; "
                 "nothing was changed: put the folder itself there, or remove the link",
@@ -130,7 +130,7 @@ class Blobs:
     def blobs(self) -> Iterator[Blob]:
         """Each blob in the folder, with its size; none is read. A link is not a blob."""
         for name in filter(_NAME.fullmatch, self._names()):
-            found = None if os.path.islink(self._path(name)) else self.look(name)
+            found = None if self._fs.is_link(self._path(name)) else self.look(name)
             if found is not None and not (found.is_folder or found.is_stream):
                 yield Blob(name, found.size)
 

@@ -15,10 +15,10 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from stat import S_IFREG
-from typing import IO, Final
+from typing import IO, Final, Protocol
 
-from sessiontree.storage.fs import Stat, Times
-from sessiontree.storage.place import Contents, StoredContent
+from sessiontree.storage.fs import Stat, Times, Unlinked
+from sessiontree.storage.place import StoredContent
 from sessiontree.storage.sidecars import name_beside
 
 _IN_MEMORY: Final = 8 * 1024 * 1024
@@ -31,7 +31,36 @@ def _missing(path: str) -> FileNotFoundError:
     return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
 
 
-class ContentFiles:
+class Contents(Protocol):
+    """Runs of bytes by their keys, each written whole and in one step."""
+
+    def put(self, key: str, source: IO[bytes]) -> None:
+        """Make or replace a content with all that a file has from its position on.
+
+        It is durable when this returns.
+        """
+
+    def look(self, key: str) -> StoredContent | None:
+        """The size and the time of a content; None if there is none."""
+
+    def read(self, key: str, offset: int, size: int) -> bytes:
+        """Up to `size` bytes from `offset`, fewer only at the end.
+
+        Raises:
+            FileNotFoundError: there is no such content; also for `copy`.
+        """
+
+    def keys(self, prefix: str) -> Iterator[str]:
+        """The keys that begin with a text, sorted."""
+
+    def copy(self, source: str, target: str) -> None:
+        """Make or replace a content with the bytes of another."""
+
+    def remove(self, key: str) -> None:
+        """Remove a content, unless there is none."""
+
+
+class ContentFiles(Unlinked):
     """The contents of a place as a `FileSystem`, whose paths are `root` and a key.
 
     Args:
@@ -76,12 +105,6 @@ class ContentFiles:
         beside = self._beside[self._open[fd][0]]
         beside.seek(0, os.SEEK_END)
         return beside.write(block)
-
-    def sync(self, fd: int) -> None:
-        """Do nothing: what is in the place is durable, and what is not does not outlive this."""
-
-    def sync_folder(self, path: str) -> None:
-        """Do nothing, as for `sync`."""
 
     def size(self, fd: int) -> int:
         return self.stat(fd).size
@@ -208,19 +231,14 @@ class ContentParts:
         self._contents.remove(self._name + suffix)
 
 
+def beside(contents: Contents, name: str) -> Iterator[tuple[str, int]]:
+    """See `Place.beside`."""
+    for key in contents.keys(f"{name}."):
+        if (found := contents.look(key)) is not None:
+            yield key, found.size
+
+
 def remove_beside(contents: Contents, name: str) -> None:
     """Remove all that is kept beside a session."""
-    for key in _beside(contents, name):
+    for key in list(contents.keys(f"{name}.")):
         contents.remove(key)
-
-
-def move_beside(contents: Contents, source: str, target: str) -> None:
-    """Give another name to all that is kept beside a session; a second call goes on."""
-    for key in _beside(contents, source):
-        contents.copy(key, target + key[len(source) :])
-        contents.remove(key)
-
-
-def _beside(contents: Contents, name: str) -> list[str]:
-    """The keys of all that is kept beside a session: parts and blobs."""
-    return list(contents.keys(f"{name}."))

@@ -15,11 +15,11 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import itertools
 import os
 import sys
+import threading
 from collections.abc import Iterator
-from stat import S_IFREG, S_ISDIR, S_ISREG
+from stat import S_ISDIR, S_ISREG
 from typing import Final, Literal, NoReturn, Protocol
 
 import msgspec
@@ -42,6 +42,8 @@ FOLDER: Final = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0)
 READ_PLAIN: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 """To read a file at this very path: a link is refused, and a pipe or device does not wait."""
 
+POLL_MILLISECONDS: Final = 500
+"""How often a follower looks for changes; not all file systems report them."""
 
 Durability = Literal["fsync", "os"]
 """`fsync`: an acknowledged entry survives a power cut; `os`: the death of the process.
@@ -132,6 +134,38 @@ class FileSystem(Protocol):
 
     def unlock(self, fd: int) -> None: ...
 
+    def real_path(self, path: str) -> str:
+        """The path without links in it.
+
+        Raises:
+            SessionNotFoundError: no file can have this name.
+        """
+
+    def is_link(self, path: str) -> bool: ...
+
+    def watch(self, folder: str, stop: threading.Event) -> Iterator[object]:
+        """Yield when a file in a folder may have changed, and now and then, until `stop` is set."""
+
+
+class Unlinked:
+    """A base of file systems without links, whose bytes need no sync."""
+
+    def sync(self, fd: int) -> None:
+        pass
+
+    def sync_folder(self, path: str) -> None:
+        pass
+
+    def real_path(self, path: str) -> str:
+        return path
+
+    def is_link(self, path: str) -> bool:
+        return False
+
+    def watch(self, folder: str, stop: threading.Event) -> Iterator[object]:
+        while not stop.wait(POLL_MILLISECONDS / 1000):
+            yield None
+
 
 class Disk:
     """The real disk."""
@@ -205,6 +239,30 @@ class Disk:
 
     def unlock(self, fd: int) -> None:
         _unlock(fd)
+
+    def real_path(self, path: str) -> str:
+        return real_path(path)
+
+    def is_link(self, path: str) -> bool:
+        return os.path.islink(path)
+
+    def watch(self, folder: str, stop: threading.Event) -> Iterator[object]:
+        from watchfiles import watch  # heavy, and only followers need it
+
+        # If the system has no watches left, the loop below looks now and then.
+        with contextlib.suppress(OSError, RuntimeError):
+            yield from watch(
+                folder,
+                watch_filter=None,
+                stop_event=stop,
+                debounce=20,
+                step=5,
+                rust_timeout=POLL_MILLISECONDS,
+                yield_on_timeout=True,
+                recursive=False,
+            )
+        while not stop.wait(POLL_MILLISECONDS / 1000):
+            yield None
 
 
 def _lock(fd: int, *, blocking: bool) -> bool:
@@ -297,117 +355,6 @@ class LockDescriptor(Descriptor):
                 self._fs.unlock(self.number)
         self.is_locked = False
         super().close()
-
-
-class _File:
-    def __init__(self, identity: int) -> None:
-        self.identity = identity
-        self.content = bytearray()
-
-
-def _missing(file: int | str) -> FileNotFoundError:
-    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
-
-
-def _taken(path: str) -> FileExistsError:
-    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
-
-
-class Memory:
-    """Files in memory, by their paths, by the rules of the disk; implements `FileSystem`.
-
-    Bytes are only appended, a name is taken once, a descriptor outlives its name, and a
-    folder exists once it is made. Nothing is synced or locked: no other process reaches it.
-    """
-
-    def __init__(self) -> None:
-        self._names: dict[str, _File] = {}
-        self._folders: set[str] = set()
-        self._open: dict[int, _File] = {}
-        self._numbers = itertools.count(1)
-
-    def open(self, path: str, flags: int) -> int:
-        file = self._names.get(path)
-        if file is None:
-            if not flags & os.O_CREAT:
-                raise _missing(path)
-            file = self._names[path] = _File(next(self._numbers))
-        elif flags & os.O_EXCL:
-            raise _taken(path)
-        if flags & os.O_TRUNC:
-            file.content.clear()
-        fd = next(self._numbers)
-        self._open[fd] = file
-        return fd
-
-    def close(self, fd: int) -> None:
-        del self._open[fd]
-
-    def read(self, fd: int, size: int, offset: int) -> bytes:
-        return bytes(self._open[fd].content[offset : offset + size])
-
-    def write(self, fd: int, block: bytes) -> int:
-        self._open[fd].content += block
-        return len(block)
-
-    def sync(self, fd: int) -> None:
-        pass
-
-    def sync_folder(self, path: str) -> None:
-        pass
-
-    def size(self, fd: int) -> int:
-        return len(self._open[fd].content)
-
-    def stat(self, file: int | str) -> Stat:
-        found = self._open.get(file) if isinstance(file, int) else self._names.get(file)
-        if found is None:
-            raise _missing(file)
-        return Stat(len(found.content), (0, found.identity), S_IFREG | 0o600)
-
-    def times(self, fd: int) -> Times:
-        return self.stat(fd).times
-
-    def replace(self, source: str, target: str) -> None:
-        self._names[target] = self._named(source)
-        del self._names[source]
-
-    def link(self, source: str, target: str) -> None:
-        if target in self._names:
-            raise _taken(target)
-        self._names[target] = self._named(source)
-
-    def unlink(self, path: str) -> None:
-        self._named(path)
-        del self._names[path]
-
-    def _named(self, path: str) -> _File:
-        if path not in self._names:
-            raise _missing(path)
-        return self._names[path]
-
-    def make_folder(self, path: str) -> None:
-        if path in self._folders or path in self._names:
-            raise _taken(path)
-        self._folders.add(path)
-
-    def remove_folder(self, path: str) -> None:
-        if path not in self._folders:
-            raise _missing(path)
-        if self.list(path):
-            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
-        self._folders.remove(path)
-
-    def list(self, path: str) -> list[str]:
-        if path not in self._folders:
-            raise _missing(path)
-        return [name[len(path) + 1 :] for name in self._names if os.path.dirname(name) == path]
-
-    def lock(self, fd: int) -> bool:
-        return True
-
-    def unlock(self, fd: int) -> None:
-        pass
 
 
 _STEPS: Final = {

@@ -2,8 +2,8 @@
 
 The engine knows `Log` and nothing below it: no path, no descriptor, no lock file. Appending
 at an offset is the compare-and-swap that keeps writers apart: it fails with `Moved` if the
-log does not end at that offset any more. `FileLog` is a file under its writer's lock,
-`MemoryLog` is bytes in memory.
+log does not end at that offset any more. `FileLog` is a file under its writer's lock, on the
+disk or in memory (`storage.memory`).
 
 Invariants: written bytes are never changed or cut off; a block is written whole and starts a
 line; `append` returns after the sync that the durability asks for; after a failed write or
@@ -16,19 +16,17 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
+import itertools
 import os
 import threading
-import time
 from collections.abc import Callable, Generator, Iterable, Iterator
-from itertools import count
 from time import monotonic
-from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, TypeVar
-from weakref import ref
+from typing import TYPE_CHECKING, Final, NamedTuple, NoReturn, Protocol, Self, TypeVar
 
 from sessiontree.errors import (
     NotASessionError,
     ReadOnlyError,
-    SessionBusyError,
     SessionNotFoundError,
     StorageError,
     WriteFailedError,
@@ -40,21 +38,16 @@ from sessiontree.storage.fs import (
     Descriptor,
     Durability,
     FileSystem,
-    Memory,
     Stat,
     os_errors,
-    real_path,
     write_all,
 )
 from sessiontree.storage.lock import TRUSTED_SECONDS, ThreadLock, WriterLock
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
-    from sessiontree.storage.sidecars import FileParts, MemoryParts, Parts
+    from sessiontree.storage.sidecars import FileParts, Parts
     from sessiontree.text.pattern import Sought
-
-POLL_MILLISECONDS: Final = 500
-"""How often a follower looks for changes; not all file systems report them."""
 
 
 T = TypeVar("T")
@@ -327,7 +320,7 @@ class FileLog:
         self.blobs = BlobPlace(fs, path, durability)
         self.readonly = readonly
         self.durability = durability
-        self.lock = lock or WriterLock(fs, real_path(path) + ".lock")
+        self.lock = lock or WriterLock(fs, fs.real_path(path) + ".lock")
         self._real_path = self.lock.file
         self.alone = self.lock.alone
         self._owns_lock = True
@@ -550,30 +543,14 @@ class FileLog:
         return FileLog(self.fs, self.path, readonly=True)
 
     def changes(self, stop: threading.Event) -> Iterator[object]:
-        from watchfiles import watch  # heavy, and only followers need it
-
-        folder = os.path.dirname(os.path.realpath(self.path))
-        # If the system has no watches left, the loop below looks now and then.
-        with contextlib.suppress(OSError, RuntimeError):
-            yield from watch(
-                folder,
-                watch_filter=None,
-                stop_event=stop,
-                debounce=20,
-                step=5,
-                rust_timeout=POLL_MILLISECONDS,
-                yield_on_timeout=True,
-                recursive=False,
-            )
-        while not stop.wait(POLL_MILLISECONDS / 1000):
-            yield None
+        return self.fs.watch(os.path.dirname(self._real_path), stop)
 
     def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
         if not kept_as:
             swap_file(self.fs, self.path, lines)
             return ""
         replace_file(self.fs, self.path, kept_as, lines)
-        return (os.path.realpath(self.path) if os.path.islink(self.path) else self.path) + kept_as
+        return (self._real_path if self.fs.is_link(self.path) else self.path) + kept_as
 
     @property
     def parts(self) -> FileParts:
@@ -582,219 +559,101 @@ class FileLog:
         return FileParts(self.fs, self._real_path)
 
 
+class BytesLog:
+    """Ready bytes, open to read: a file of another format, translated; see `Log`."""
+
+    find: Final = None
+    lines_with: Final = None
+    keeps_out: Final = True
+    written: Final = 0
+
+    def __init__(self, name: str, blocks: Iterable[bytes] = ()) -> None:
+        self.name = name
+        self.readonly = True
+        self.ended = ""
+        self.closed = False
+        self.identity = -2, next(_NUMBERS)
+        self._content = bytearray()
+        for block in blocks:  # one by one: they may be as much as the memory has room for
+            self._content += block
+
+    @functools.cached_property
+    def blobs(self) -> BlobPlace:
+        from sessiontree.storage.memory import MemoryFiles  # few translated files are asked for one
+
+        return BlobPlace(MemoryFiles(), self.name, "os")
+
+    def read(self, offset: int, size: int) -> bytes:
+        if self.closed:
+            raise closed_error(self)
+        return bytes(self._content[offset : offset + size])
+
+    def size(self) -> int:
+        if self.closed:
+            raise closed_error(self)
+        return len(self._content)
+
+    def check_writable(self) -> None:
+        check_allowed(self)
+
+    def _refuse(self) -> NoReturn:
+        check_allowed(self)
+        raise AssertionError("it is open to read")
+
+    def append(self, block: bytes, at: int) -> int:
+        self._refuse()
+
+    def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
+        self._refuse()
+
+    def keep(self) -> None:
+        self._refuse()
+
+    def hold(self) -> contextlib.AbstractContextManager[None]:
+        self._refuse()
+
+    def alone(self) -> contextlib.AbstractContextManager[object]:
+        return contextlib.nullcontext()
+
+    def ends_at(self, size: int) -> bool:
+        return self.size() == size
+
+    still_ends_at = ends_at
+
+    def was_replaced(self) -> bool:
+        return False
+
+    def reopen(self) -> None:
+        self.closed = False
+
+    def successor(self) -> Self:
+        log = copy.copy(self)
+        log.closed = False
+        return log
+
+    beside = to_read = successor
+
+    def close(self) -> None:
+        self.closed = True
+
+    release = close
+
+    def changes(self, stop: threading.Event) -> Iterator[object]:
+        return self.blobs.fs.watch("", stop)
+
+    @property
+    def parts(self) -> FileParts:
+        from sessiontree.storage.sidecars import FileParts  # few sessions have parts
+
+        return FileParts(self.blobs.fs, self.name)
+
+
+_NUMBERS: Final = itertools.count()
+
+
 class Sharing:
     """What the logs of one opened session share, and those of another session do not."""
 
     def __init__(self, name: str) -> None:
         self.threads = ThreadLock(name)  # keeps the threads apart that use them
         self.written = 0  # where their last write ended
-
-
-class _Bytes:
-    """The content of a log in memory, shared by all logs that have it open.
-
-    Attributes:
-        content: the bytes of each state of the log, by its number; the last is current.
-        parts: the parts kept beside it, by suffix.
-        threads: keeps out threads that write by other logs.
-        keeper: gives what the logs share that keep it until they close; None if none do.
-        modified: when it was last written, by the clock of the machine.
-        gone: what became of the session in its place: `moved` or `removed`; empty if it is there.
-    """
-
-    def __init__(self, content: bytearray) -> None:
-        self.number = next(_NUMBERS)
-        self.content = [content]
-        self.parts: dict[str, bytes] = {}
-        self.threads = ThreadLock("a session in memory")
-        self.keeper: Callable[[], Sharing | None] = lambda: None
-        self.modified = time.time()
-        self.gone = ""
-        self.changed = threading.Condition()
-
-
-_NUMBERS: Final = count()
-
-
-class MemoryLog:
-    """Bytes in the memory of this process; see `Log`."""
-
-    find: Final = None
-    lines_with: Final = None
-    keeps_out: Final = True
-
-    def __init__(self, name: str, blocks: Iterable[bytes] = (), *, readonly: bool = False) -> None:
-        self.name = name
-        self.readonly = readonly
-        self.ended = ""
-        self.blobs = BlobPlace(Memory(), name, "os")
-        content = bytearray()
-        for block in blocks:  # one by one: they may be as much as the memory has room for
-            content += block
-        self._shared = _Bytes(content)
-        self._sharing = Sharing("a session in memory")
-        self._owns = True
-        self._state = 0
-        self._is_open = True
-
-    @property
-    def _content(self) -> bytearray:
-        if not self._is_open:
-            raise closed_error(self)
-        return self._shared.content[self._state]
-
-    @property
-    def written(self) -> int:
-        return self._sharing.written
-
-    @property
-    def identity(self) -> tuple[int, int]:
-        return -2 - self._shared.number, self._state
-
-    @property
-    def closed(self) -> bool:
-        return not self._is_open
-
-    def read(self, offset: int, size: int) -> bytes:
-        # not by a memoryview: no thread can append while one is there
-        return bytes(self._content[offset : offset + size])
-
-    def size(self) -> int:
-        return len(self._content)
-
-    def append(self, block: bytes, at: int) -> int:
-        self.check_writable()
-        with self._writing():
-            content = self._content
-            if not self.ends_at(at):
-                raise Moved
-            if content and content[-1:] != b"\n":
-                content += b"\n"
-            start = len(content)
-            content += block
-            self._sharing.written = len(content)
-            self._shared.modified = time.time()
-        with self._shared.changed:
-            self._shared.changed.notify_all()
-        return start
-
-    def alone(self) -> contextlib.AbstractContextManager[object]:
-        return self._sharing.threads.alone()
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Keep out threads that write by another log of these bytes; they read meanwhile."""
-        with self._shared.threads.alone():
-            if self._shared.keeper() not in (None, self._sharing):
-                raise SessionBusyError(
-                    f"{self.name} is held by an exclusive session; close that session; reading is "
-                    "possible meanwhile",
-                    self.name,
-                )
-            yield
-
-    @contextlib.contextmanager
-    def hold(self) -> Iterator[None]:
-        self.check_writable()
-        shared = self._shared.threads
-        with self.alone(), self._writing(), self._sharing.threads.inside(), shared.inside():
-            self.check_writable()
-            yield
-
-    def keep(self) -> None:
-        self.check_writable()
-        with self.alone(), self._writing():
-            self._shared.keeper = ref(self._sharing)  # none, where it is dropped without `close`
-
-    def ends_at(self, size: int) -> bool:
-        return not self.was_replaced() and len(self._content) == size
-
-    still_ends_at = ends_at
-
-    def check_writable(self) -> None:
-        check_allowed(self)
-
-    def was_replaced(self) -> bool:
-        if self._shared.gone:
-            written = "" if self.readonly else "; nothing was written. Export it to a new place"
-            raise SessionNotFoundError(
-                f"{self.name} was {self._shared.gone} while it was open{written}", self.name
-            )
-        return self._state != len(self._shared.content) - 1
-
-    @property
-    def modified(self) -> float:
-        """When it was last written."""
-        return self._shared.modified
-
-    def end(self, gone: str) -> MemoryLog:
-        """End the log for all that have it open; return one with a copy of its bytes.
-
-        The thread holds the log. `gone` says what became of the session: `moved` or `removed`.
-        """
-        moved = copy.copy(self)
-        moved._shared = _Bytes(bytearray(self._content))
-        moved._shared.parts, moved._state = self._shared.parts, 0
-        moved._shared.modified = self._shared.modified
-        moved._sharing = Sharing("a session in memory")
-        self._shared.gone = gone
-        return moved
-
-    def reopen(self) -> None:
-        self._state = len(self._shared.content) - 1
-        self._is_open = True
-
-    def successor(self) -> MemoryLog:
-        log = copy.copy(self)
-        log.reopen()
-        return log
-
-    def beside(self) -> MemoryLog:
-        log = self.successor()
-        log._owns = False
-        log.ended = ""
-        return log
-
-    def opened(self, *, readonly: bool) -> MemoryLog:
-        """The same bytes for a session that shares nothing else with this log."""
-        log = self.beside()
-        log._sharing = Sharing("a session in memory")
-        log._owns, log.readonly = True, readonly
-        return log
-
-    def to_read(self) -> MemoryLog:
-        log = self.beside()
-        log.readonly = True
-        return log
-
-    def release(self) -> None:
-        self._is_open = False
-
-    def close(self) -> None:
-        with self.alone():
-            if self._owns and self._shared.keeper() is self._sharing:
-                self._shared.keeper = lambda: None
-            self.release()
-
-    def changes(self, stop: threading.Event) -> Iterator[object]:
-        while not stop.is_set():
-            with self._shared.changed:
-                self._shared.changed.wait(POLL_MILLISECONDS / 1000)
-            yield None
-
-    def rewrite(self, lines: Iterator[bytes], kept_as: str = "") -> str:
-        content = b"".join(lines)
-        if kept_as:
-            from sessiontree.storage.sidecars import keep  # few sessions have parts
-
-            old = bytes(self._content)
-            keep(self.parts, kept_as, self.name, len(old), lambda: iter([old]))
-        self._shared.content.append(bytearray(content))
-        self._shared.modified = time.time()
-        return self.parts.name(kept_as) if kept_as else ""
-
-    @property
-    def parts(self) -> MemoryParts:
-        from sessiontree.storage.sidecars import MemoryParts  # few sessions have parts
-
-        return MemoryParts(self.name, self._shared.parts)

@@ -1,168 +1,154 @@
-"""Sessions in the memory of this process, by the name in their address: `memory://NAME/…`.
+"""Files in the memory of this process.
 
-They last as long as the process, and no other process reaches them: for tests, and for agents whose
-sessions are not kept.
+A session without a file is a `FileLog` on `MemoryFiles`, and so is one at `memory://NAME/…`.
 """
 
 from __future__ import annotations
 
+import errno
+import itertools
+import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from typing import IO, Final
+from collections.abc import Iterator, Sequence
+from stat import S_IFREG
 
-from sessiontree.errors import SessionExistsError, SessionNotFoundError
-from sessiontree.storage.contents import ContentFiles, move_beside, remove_beside
-from sessiontree.storage.fs import Durability
-from sessiontree.storage.log import BlobPlace, MemoryLog
-from sessiontree.storage.names import BLOBS
-from sessiontree.storage.place import (
-    Address,
-    Ends,
-    StoredContent,
-    StoredSession,
-    address_of,
-    check_name,
-    name_in,
-    no_session,
-)
+from sessiontree.storage.fs import POLL_MILLISECONDS, Stat, Times, Unlinked
 
 
-class MemoryContents:
-    """Contents in memory; see `Contents`."""
+class _File:
+    __slots__ = ("content", "identity", "modified")
 
-    forks: Final = True
+    def __init__(self, identity: int) -> None:
+        self.identity = identity
+        self.content = bytearray()
+        self.modified = time.time()
+
+
+def _missing(file: int | str) -> FileNotFoundError:
+    return FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), file)
+
+
+def _taken(path: str) -> FileExistsError:
+    return FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+
+
+class MemoryFiles(Unlinked):
+    """Files in memory, by their paths, by the rules of the disk; implements `FileSystem`.
+
+    Bytes are only appended, a name is taken once, a descriptor outlives its name, and a folder
+    exists if it was made or has a file. Threads may use it: each step is one of the interpreter's.
+    """
 
     def __init__(self) -> None:
-        self._contents: dict[str, tuple[bytes, float]] = {}
+        self._names: dict[str, _File] = {}
+        self._folders: set[str] = set()
+        self._open: dict[int, _File] = {}
+        self._locked: dict[int, int] = {}  # the descriptor that has the lock, by identity
+        self._numbers = itertools.count(1)
+        self._followers = 0
+        self._written = threading.Condition()
 
-    def put(self, key: str, source: IO[bytes]) -> None:
-        self._contents[key] = source.read(), time.time()
+    def open(self, path: str, flags: int) -> int:
+        file = self._names.get(path)
+        if file is None:
+            if not flags & os.O_CREAT:
+                raise _missing(path)
+            made = _File(next(self._numbers))
+            file = self._names.setdefault(path, made)
+            if file is not made and flags & os.O_EXCL:
+                raise _taken(path)
+        elif flags & os.O_EXCL:
+            raise _taken(path)
+        if flags & os.O_TRUNC:
+            file.content.clear()
+        fd = next(self._numbers)
+        self._open[fd] = file
+        return fd
 
-    def look(self, key: str) -> StoredContent | None:
-        found = self._contents.get(key)
-        return None if found is None else StoredContent(len(found[0]), found[1])
+    def close(self, fd: int) -> None:
+        self.unlock(fd)
+        del self._open[fd]
 
-    def read(self, key: str, offset: int, size: int) -> bytes:
-        return self._content(key)[offset : offset + size]
+    def read(self, fd: int, size: int, offset: int) -> bytes:
+        # not by a memoryview: no thread can append while one is there
+        return bytes(self._open[fd].content[offset : offset + size])
 
-    def keys(self, prefix: str) -> Iterator[str]:
-        yield from sorted(key for key in list(self._contents) if key.startswith(prefix))
+    def write(self, fd: int, block: bytes) -> int:
+        file = self._open[fd]
+        file.content += block
+        file.modified = time.time()
+        if self._followers:
+            with self._written:
+                self._written.notify_all()
+        return len(block)
 
-    def copy(self, source: str, target: str) -> None:
-        self._contents[target] = self._content(source), time.time()
+    def size(self, fd: int) -> int:
+        return len(self._open[fd].content)
 
-    def remove(self, key: str) -> None:
-        self._contents.pop(key, None)
-
-    def _content(self, key: str) -> bytes:
-        found = self._contents.get(key)
+    def stat(self, file: int | str) -> Stat:
+        found = self._open.get(file) if isinstance(file, int) else self._names.get(file)
         if found is None:
-            raise FileNotFoundError(key)
-        return found[0]
+            raise _missing(file)
+        size = len(found.content)
+        return Stat(size, (0, found.identity), S_IFREG | 0o600, found.modified)
 
+    def times(self, fd: int) -> Times:
+        return self.stat(fd).times
 
-class _Memory:
-    """What is in memory under a name, which all places with this name share."""
+    def replace(self, source: str, target: str) -> None:
+        self._names[target] = self._named(source)
+        del self._names[source]
 
-    def __init__(self) -> None:
-        self.contents = MemoryContents()
-        self.logs: dict[str, MemoryLog] = {}
-        self.lock = threading.RLock()
+    def link(self, source: str, target: str) -> None:
+        file = self._named(source)
+        if target in self._names or self._names.setdefault(target, file) is not file:
+            raise _taken(target)
 
+    def unlink(self, path: str) -> None:
+        if self._names.pop(path, None) is None:
+            raise _missing(path)
 
-_memories: Final[dict[str, _Memory]] = {}
+    def _named(self, path: str) -> _File:
+        file = self._names.get(path)
+        if file is None:
+            raise _missing(path)
+        return file
 
+    def make_folder(self, path: str) -> None:
+        if path in self._folders or path in self._names:
+            raise _taken(path)
+        self._folders.add(path)
 
-class MemoryPlace:
-    """Sessions in memory; see `Place`."""
+    def remove_folder(self, path: str) -> None:
+        if self.list(path):
+            raise OSError(errno.ENOTEMPTY, os.strerror(errno.ENOTEMPTY), path)
+        self._folders.discard(path)
 
-    likely: Final = None
+    def list(self, path: str) -> list[str]:
+        found = [os.path.basename(name) for name in self.paths() if os.path.dirname(name) == path]
+        if not found and path not in self._folders:
+            raise _missing(path)
+        return found
 
-    def __init__(self, opened: Address) -> None:
-        self.url = opened.shown
-        memory = _memories.setdefault(self.url, _Memory())
-        self.contents = memory.contents
-        self._options = opened.shown_options
-        self._files = ContentFiles(self.contents, f"{self.url}/")
-        self._logs = memory.logs
-        self._lock = memory.lock
+    def paths(self, start: str = "") -> Sequence[str]:
+        """The paths of all files that begin with a text."""
+        return [path for path in list(self._names) if path.startswith(start)]
 
-    def address(self, name: str) -> str:
-        return address_of(self.url, name, self._options)
+    def lock(self, fd: int) -> bool:
+        return self._locked.setdefault(self._open[fd].identity, fd) == fd
 
-    def name(self, address: str) -> str:
-        return name_in(address)
+    def unlock(self, fd: int) -> None:
+        identity = self._open[fd].identity
+        if self._locked.get(identity) == fd:
+            del self._locked[identity]
 
-    def log(
-        self, name: str, *, readonly: bool = False, durability: Durability = "fsync"
-    ) -> MemoryLog:
-        opened = self._log(name).opened(readonly=readonly)
-        opened.name = self.address(name)
-        opened.blobs = self.blobs(name)
-        return opened
-
-    def _log(self, name: str) -> MemoryLog:
-        with self._lock:
-            log = self._logs.get(name)
-            if log is None:
-                raise SessionNotFoundError(no_session(name, self.url), self.address(name))
-            if log.was_replaced():
-                log.reopen()
-            return log
-
-    def blobs(self, name: str) -> BlobPlace:
-        return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
-
-    def create(self, name: str, blocks: Iterable[bytes]) -> None:
-        path = self.address(check_name(name, self.url))
-        with self._lock:
-            if name in self._logs:
-                raise SessionExistsError(f"{path} is there already; choose another name", path)
-            log = MemoryLog(path, blocks)
-            log.blobs = self.blobs(name)
-            self._logs[name] = log
-
-    def find(self, name: str) -> StoredSession | None:
-        with self._lock:
-            return self._found(name) if name in self._logs else None
-
-    def _found(self, name: str) -> StoredSession:
-        log = self._log(name)
-        return StoredSession(name, log.size(), log.modified)
-
-    def list(self, prefix: str = "") -> Iterator[StoredSession]:
-        with self._lock:
-            names = [name for name in self._logs if name.startswith(prefix)]
-            found = [self._found(name) for name in names]
-        yield from found
-
-    def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:
-        for found in self.list(prefix):
-            log = self._log(found.name)
-            start = max(0, found.size - tail)
-            yield Ends(found, log.read(0, head), log.read(start, found.size - start))
-
-    def move(self, source: str, target: str) -> None:
-        log = self._log(source)
-        with log.hold(), self._lock:
-            if target in self._logs:
-                path = self.address(target)
-                raise SessionExistsError(f"{path} is there already; choose another name", path)
-            check_name(target, self.url)
-            moved = log.end("moved")
-            moved.name = self.address(target)
-            moved.blobs = self.blobs(target)
-            move_beside(self.contents, source, target)
-            self._logs[target] = moved
-            del self._logs[source]
-
-    def remove(self, name: str) -> None:
-        log = self._log(name)
-        with log.hold(), self._lock:
-            log.end("removed")
-            del self._logs[name]
-            remove_beside(self.contents, name)
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""
+    def watch(self, folder: str, stop: threading.Event) -> Iterator[object]:
+        self._followers += 1
+        try:
+            while not stop.is_set():
+                with self._written:
+                    self._written.wait(POLL_MILLISECONDS / 1000)
+                yield None
+        finally:
+            self._followers -= 1

@@ -16,7 +16,7 @@ import contextlib
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import IO, TYPE_CHECKING, Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.storage.names import SUFFIX, TRASH
@@ -88,54 +88,18 @@ class StoredContent(NamedTuple):
     modified: float
 
 
-class Contents(Protocol):
-    """Runs of bytes by their keys, each written whole and in one step.
-
-    Attributes:
-        forks: whether a forked process can use them, and the place that they are of.
-    """
-
-    @property
-    def forks(self) -> bool: ...
-
-    def put(self, key: str, source: IO[bytes]) -> None:
-        """Make or replace a content with all that a file has from its position on.
-
-        It is durable when this returns.
-        """
-
-    def look(self, key: str) -> StoredContent | None:
-        """The size and the time of a content; None if there is none."""
-
-    def read(self, key: str, offset: int, size: int) -> bytes:
-        """Up to `size` bytes from `offset`, fewer only at the end.
-
-        Raises:
-            FileNotFoundError: there is no such content; also for `copy`.
-        """
-
-    def keys(self, prefix: str) -> Iterator[str]:
-        """The keys that begin with a text, sorted."""
-
-    def copy(self, source: str, target: str) -> None:
-        """Make or replace a content with the bytes of another."""
-
-    def remove(self, key: str) -> None:
-        """Remove a content, unless there is none."""
-
-
 class Place(Protocol):
     """Where sessions are kept. All methods raise a `StorageError` where the place cannot be used.
 
     Attributes:
         url: its address, without a password.
-        contents: what is kept beside the logs.
+        forks: whether a forked process can use it.
     """
 
     @property
     def url(self) -> str: ...
     @property
-    def contents(self) -> Contents: ...
+    def forks(self) -> bool: ...
 
     def address(self, name: str) -> str:
         """The address of a session, without a password, also the name of its log."""
@@ -152,6 +116,9 @@ class Place(Protocol):
 
     def blobs(self, name: str) -> BlobPlace:
         """Where the blobs of a session are kept, which need not be there."""
+
+    def beside(self, name: str) -> Iterator[tuple[str, int]]:
+        """The names of all that is kept beside a session, blobs included, each with its bytes."""
 
     def create(self, name: str, blocks: Iterable[bytes]) -> None:
         """Make a session with this content, in one step.

@@ -70,9 +70,9 @@ def shown(file: str) -> str:
 def _opener(scheme: str) -> Callable[[Address], Place]:
     """The function that opens the places of a scheme."""
     if scheme == "memory":
-        from sessiontree.storage import memory
+        from sessiontree.storage import folder
 
-        return memory.MemoryPlace
+        return folder.MemoryPlace
     if scheme == "postgresql":
         from sessiontree.storage.postgres import place as postgres
 

@@ -6,8 +6,8 @@ results.
 
 The parts beside a log: the original of a version 1 file, the archives of `gc`. A part is a run of
 bytes with a suffix, which is written in one step and read from its start. `FileParts` are the files
-beside a session file, `MemoryParts` those of a log in memory; where a log stands at an address,
-they are contents of its place (`storage.contents.ContentParts`).
+beside a session file; those of a session in a database or a bucket are contents of its place
+(`storage.contents.ContentParts`).
 
 Invariants: nothing is overwritten. At every moment, and after a power cut, the session is whole in
 one of the two places, or its file is in the first, to be moved again. With hard links it is then in
@@ -148,16 +148,16 @@ class FileParts:
     def size(self, suffix: str) -> int:
         path = self.name(suffix)
         found = self._fs.stat(path)
-        return -1 if found.is_folder or found.is_stream or os.path.islink(path) else found.size
+        return -1 if found.is_folder or found.is_stream or self._fs.is_link(path) else found.size
 
     def read(self, suffix: str) -> Iterator[bytes]:
-        refuse_link(self.name(suffix))
+        refuse_link(self._fs, self.name(suffix))
         with Descriptor(self._fs, self._fs.open(self.name(suffix), READ_PLAIN)) as fd:
             yield from blocks_of(self._fs, fd)
 
     def write(self, suffix: str, blocks: Iterator[bytes]) -> None:
         path = self.name(suffix)
-        refuse_link(path)
+        refuse_link(self._fs, path)
         try:
             self._fs.stat(path)
         except FileNotFoundError:
@@ -173,44 +173,6 @@ def name_beside(log: str, suffix: str) -> str:
     """The name of a part beside a log; in an address, the suffix is before the options."""
     path, mark, options = log.partition("?") if "://" in log else (log, "", "")
     return f"{path}{suffix}{mark}{options}"
-
-
-class MemoryParts:
-    """The parts of a log in memory; see `Parts`.
-
-    Args:
-        name: the name of the log.
-        contents: the bytes of each part, by suffix; those who share the log share them.
-    """
-
-    def __init__(self, name: str, contents: dict[str, bytes]) -> None:
-        self._name = name
-        self._contents = contents
-
-    def list(self) -> list[str]:
-        return sorted(self._contents)
-
-    def name(self, suffix: str) -> str:
-        return name_beside(self._name, suffix)
-
-    def size(self, suffix: str) -> int:
-        return len(self._content(suffix))
-
-    def read(self, suffix: str) -> Iterator[bytes]:
-        yield self._content(suffix)
-
-    def write(self, suffix: str, blocks: Iterator[bytes]) -> None:
-        self._contents[suffix] = b"".join(blocks)
-
-    def remove(self, suffix: str) -> None:
-        self._content(suffix)
-        del self._contents[suffix]
-
-    def _content(self, suffix: str) -> bytes:
-        try:
-            return self._contents[suffix]
-        except KeyError as error:
-            raise FileNotFoundError(errno.ENOENT, "no such part", self.name(suffix)) from error
 
 
 MOVING: Final = ".moving.lock"
@@ -245,7 +207,7 @@ def move_session(
         SessionNotFoundError: the file is gone.
         StorageError: the system refused; moving again continues where this ended.
     """
-    if os.path.islink(file):
+    if fs.is_link(file):
         raise StorageError(f"{file} is a link; move the file that it leads to", file)
     target = os.path.join(folder, os.path.basename(file))
     with _move_errors(file, folder):
@@ -437,7 +399,7 @@ def _check_free(fs: FileSystem, source: str, target: str) -> None:
 
 def _link(fs: FileSystem, source: str, target: str) -> bool:
     """Give a file its name in the new folder as well; whether it can have both."""
-    if os.path.islink(source) or fs.stat(source).is_folder:
+    if fs.is_link(source) or fs.stat(source).is_folder:
         return False
     try:
         return link(fs, source, target)

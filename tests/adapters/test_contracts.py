@@ -16,7 +16,9 @@ import pytest
 
 from sessiontree import Session, SessionTreeError, UsageError
 from sessiontree.adapters.base import SessionFiles, UnknownSdkError
-from sessiontree.storage.log import MemoryLog
+from sessiontree.storage.fs import CREATE
+from sessiontree.storage.log import FileLog
+from sessiontree.storage.memory import MemoryFiles
 from tests.contracts import check_cuts, check_log, check_session
 
 T = TypeVar("T")
@@ -345,17 +347,17 @@ def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
     assert "run: pip install 'sessiontree[" in told
 
 
-class Careless(MemoryLog):
+class Careless(FileLog):
     """A log that appends wherever it ends."""
 
     def append(self, block: bytes, at: int) -> int:
         return super().append(block, self.size())
 
 
-class Forgetful(MemoryLog):
+class Forgetful(FileLog):
     """A log that writes where it is open to read."""
 
-    def to_read(self) -> MemoryLog:
+    def to_read(self) -> FileLog:
         return self.beside()
 
 
@@ -363,15 +365,15 @@ class Forgetful(MemoryLog):
     ("kind", "rule"),
     [(Careless, "append_off_the_end"), (Forgetful, "a_log_opened_to_read_refuses_to_write")],
 )
-def test_a_log_that_breaks_a_rule_is_found(kind: type[MemoryLog], rule: str) -> None:
+def test_a_log_that_breaks_a_rule_is_found(kind: type[FileLog], rule: str) -> None:
     class Logs:
-        is_shared = False
-
-        def make(self, content: bytes) -> MemoryLog:
-            return kind("broken", [content])
+        def make(self, content: bytes) -> FileLog:
+            files = MemoryFiles()
+            files.write(files.open("broken", CREATE), content)
+            return kind(files, "broken")
 
         def again(self, log: Any) -> Any:
-            return log.beside()
+            return kind(log.fs, log.name)
 
     with pytest.raises((AssertionError, pytest.fail.Exception)) as found:
         check_log(Logs())

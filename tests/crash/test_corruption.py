@@ -21,7 +21,7 @@ from sessiontree.core.codec import CRC_LENGTH, encode
 from sessiontree.core.damage import Damage
 from sessiontree.core.migrate import uuid_of_line
 from sessiontree.errors import NotASessionError
-from sessiontree.storage.fs import Memory
+from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import FILE, Found, Record, content_of, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
@@ -305,7 +305,7 @@ def test_repair_carries_every_sound_line_over_byte_for_byte(case: Case) -> None:
     assert [line for line in before if line in sound] == [line for line in after if line in sound]
 
 
-def _opened(content: bytes, *, readonly: bool = False) -> tuple[Memory, Session]:
+def _opened(content: bytes, *, readonly: bool = False) -> tuple[MemoryFiles, Session]:
     disk = in_memory(content)
     return disk, Session.open(FILE, fs=disk, readonly=readonly)
 

@@ -21,8 +21,9 @@ from sessiontree.errors import (
     SessionBusyError,
 )
 from sessiontree.session import repair_file
-from sessiontree.storage.fs import DISK, Memory
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
+from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import FILE, VERSION_1, content_of, file_of, in_memory, uuids
 
@@ -255,7 +256,7 @@ texts = st.text(st.characters(codec="utf-8"), max_size=12)
 steps = st.lists(st.tuples(st.sampled_from(["say", "branch", "label", "compact", "note"]), texts))
 
 
-def played(disk: Memory, moves: list[tuple[str, str]]) -> None:
+def played(disk: MemoryFiles, moves: list[tuple[str, str]]) -> None:
     with Session.create(FILE, cwd="/p", fs=disk, durability="os") as session:
         session.append_message(user("first"))
         for kind, text in moves:
@@ -351,7 +352,7 @@ _OF_THE_TREE = {"missing parent", "late parent", "duplicate", "cycle", "second h
 def test_repair_loses_no_entry_and_changes_no_sound_line(
     moves: list[tuple[str, str]], wounds: list[tuple[Harm, int, int]]
 ) -> None:
-    disk = Memory()
+    disk = MemoryFiles()
     played(disk, moves)
     check_repair(harmed(content_of(disk), wounds))
 

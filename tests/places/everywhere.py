@@ -37,7 +37,7 @@ from sessiontree.storage.log import FileLog
 from sessiontree.storage.names import SUFFIX
 from sessiontree.storage.place import Address, Place, StoredSession
 from tests.places import looks
-from tests.places.kinds import opened
+from tests.places.kinds import opened, put_blob
 from tests.places.looks import Looks, is_foreign
 
 T = TypeVar("T")
@@ -403,7 +403,7 @@ class Moved:
         blobs = f"{path}.blobs"
         for each in sorted(os.listdir(blobs)) if os.path.isdir(blobs) else ():
             with open(os.path.join(blobs, each), "rb") as file:
-                self.place.contents.put(f"{name}.blobs/{each}", file)
+                put_blob(self.place, name, each, file.read())
 
 
 def pytest_configure(config: pytest.Config) -> None:

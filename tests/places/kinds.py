@@ -14,8 +14,12 @@ from unittest.mock import patch
 
 import pytest
 
+from sessiontree.storage.contents import Contents
+from sessiontree.storage.fs import CREATE
+from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import Address, Place
 from sessiontree.storage.places import place_of
+from sessiontree.storage.postgres.place import PostgresPlace
 from tests.places import servers
 from tests.places.server import server
 
@@ -112,3 +116,16 @@ def in_store(root: str, name: str) -> str:
     """The path or the address of a session in a store, whose address may have options."""
     base, mark, options = root.partition("?")
     return f"{base}/{name}{mark}{options}"
+
+
+def put_blob(place: Place, name: str, blob: str, content: bytes) -> None:
+    """Put a file in the folder of a session's blobs, whatever is in it."""
+    fs, path = place.blobs(name).fs, f"{place.blobs(name).open().folder}/{blob}"
+    fs.write(fs.open(f"{path}.tmp", CREATE), content)
+    fs.replace(f"{path}.tmp", path)
+
+
+def contents_of(place: Place) -> Contents:
+    """The contents of a place that keeps its blobs in a database or a bucket."""
+    assert isinstance(place, (PostgresPlace, ObjectPlace))
+    return place.contents

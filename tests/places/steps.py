@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from sessiontree.storage.log import MemoryLog
+from sessiontree.storage.folder import MemoryPlace
+from sessiontree.storage.memory import MemoryFiles
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.place import Place
 from sessiontree.storage.postgres.log import PostgresLog
+from sessiontree.storage.postgres.place import PostgresPlace
 
 
 class Killed(BaseException):
@@ -62,13 +64,17 @@ def stepped(place: Place, monkeypatch: pytest.MonkeyPatch) -> Steps:
             lambda call, all: [call(one) for one in all],
         )
         return steps
+    if isinstance(place, MemoryPlace):
+        for name in ("open", "write", "replace", "link", "unlink"):
+            monkeypatch.setattr(MemoryFiles, name, steps.around(getattr(MemoryFiles, name)))
+        return steps
+    assert isinstance(place, PostgresPlace)
     for name in ("put", "copy", "remove"):
         write = getattr(place.contents, name)
         monkeypatch.setattr(place.contents, name, steps.around(write))
     for name in ("move", "create"):
         monkeypatch.setattr(place, name, steps.around(getattr(place, name)))
-    for log in (MemoryLog, PostgresLog):
-        monkeypatch.setattr(log, "append", steps.around(log.append))
+    monkeypatch.setattr(PostgresLog, "append", steps.around(PostgresLog.append))
     return steps
 
 

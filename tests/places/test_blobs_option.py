@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import pytest
@@ -13,8 +12,7 @@ from sessiontree import Session, Store
 from sessiontree.cli import main
 from sessiontree.errors import BlobMissingError, UsageError
 from sessiontree.storage.place import without_secret
-from sessiontree.storage.places import place_of
-from tests.places.kinds import opened
+from tests.places.kinds import opened, put_blob
 from tests.support.conversation import user
 
 LONG = "a text too large for a line " * 40
@@ -53,9 +51,8 @@ def test_a_session_with_blobs_at_another_address_is_read_and_names_them(
             session.append_message(user(LONG))
             session.append_message(user("short"))
             [blob] = session.blobs.blobs()
-        contents = place_of(url)[0].contents
-        contents.remove(f"p/s.jsonl.blobs/{blob.sha256}")
-        contents.put(f"p/s.jsonl.blobs/at-{'a' * 32}-{'b' * 8}", io.BytesIO(b"s3://bucket/x"))
+        place.blobs("p/s.jsonl").open().remove(blob.sha256)
+        put_blob(place, "p/s.jsonl", f"at-{'a' * 32}-{'b' * 8}", b"s3://bucket/x")
         with Session.open(file, readonly=True) as session:
             assert len(list(session.entries())) == 3
             assert len(session.context().warnings) == 1

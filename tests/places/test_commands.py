@@ -354,14 +354,14 @@ def test_every_command_of_a_session_takes_a_store(url: str) -> None:
 
 
 def test_a_command_that_is_named_in_a_message_is_quoted_once(url: str) -> None:
-    for option, quote in (("", ""), ("?x=1", "'")):
-        store = f"{quote}{url}{option}{quote}"
-        outer = "" if quote else "'"
+    Store(f"{url}~").create(cwd="/p", id="aaaa2222").close()
+    for named, store in ((url, url), (f"{url}~", f"'{url}~'")):
+        outer = "'" if named == store else ""
         for words in (("trash", "nosuch"), ("restore", "nosuch"), ("trash", "aaaa")):
-            done = CliRunner().invoke(main, (*words, "--store", url + option))
-            named = "ls" if done.exit_code and words[0] == "trash" else "restore --store"
-            assert f"{outer}sessiontree {named} {store}{outer} lists" in done.output
-        run("restore", "latest", "--store", url)
+            done = CliRunner().invoke(main, (*words, "--store", named))
+            command = "ls" if done.exit_code and words[0] == "trash" else "restore --store"
+            assert f"{outer}sessiontree {command} {store}{outer} lists" in done.output
+        run("restore", "latest", "--store", named)
 
 
 def test_a_sync_with_nothing_names_the_command_that_makes_a_copy(url: str) -> None:

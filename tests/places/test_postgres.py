@@ -33,6 +33,7 @@ from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections as postgres_connections
 from sessiontree.storage.postgres.connections import ServerConnection
 from sessiontree.storage.postgres.log import PAGE
+from tests.places.kinds import contents_of
 from tests.places.proxy import Proxy, proxy
 from tests.places.server import Server, server
 from tests.support.children import forked
@@ -270,7 +271,7 @@ def test_what_is_kept_beside_a_session_is_named_by_an_address(running: Server, b
     assert options == "schema=rep"
     assert path.startswith(f"{running.address(base)}/p/a.jsonl.damaged-")
     assert place_of(kept)[0] is place
-    assert place.contents.look(place_of(kept)[1]) is not None
+    assert contents_of(place).look(place_of(kept)[1]) is not None
     place.close()
 
 
@@ -493,8 +494,8 @@ def test_nothing_that_reads_makes_a_table(place: Place, running: Server, base: s
     assert place.find("p/a.jsonl") is None
     assert list(place.list()) == []
     assert list(place.ends("", 1, 1)) == []
-    assert place.contents.look("x") is None
-    assert list(place.contents.keys("")) == []
+    assert contents_of(place).look("x") is None
+    assert list(contents_of(place).keys("")) == []
     with pytest.raises(SessionNotFoundError):
         place.log("p/a.jsonl")
     assert running.execute("SELECT to_regnamespace('sessiontree')", base) == [(None,)]
@@ -710,7 +711,7 @@ def test_no_entry_with_a_blob_goes_to_a_session_that_was_moved(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An entry may be in the moved session, but its blob would be under the old name."""
-    put = place.contents.put
+    put = contents_of(place).put
 
     def put_and_move(key: str, source: IO[bytes]) -> None:
         place.move("p/a.jsonl", "p/b.jsonl")
@@ -718,7 +719,7 @@ def test_no_entry_with_a_blob_goes_to_a_session_that_was_moved(
 
     with Session.create(place.address("p/a.jsonl"), cwd="/p", spill_over=100) as session:
         session.append_message(user("a"))
-        monkeypatch.setattr(place.contents, "put", put_and_move)
+        monkeypatch.setattr(contents_of(place), "put", put_and_move)
         with pytest.raises(SessionNotFoundError):
             session.attach(io.BytesIO(b"z" * 1000), media_type="text/plain")
     with Session.open(place.address("p/b.jsonl"), readonly=True) as moved:

@@ -87,8 +87,6 @@ def place(pooler: int) -> Iterator[Place]:
 
 
 class _Logs:
-    is_shared = True
-
     def __init__(self, place: Place) -> None:
         self._place = place
         self._number = 0

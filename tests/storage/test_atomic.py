@@ -12,7 +12,8 @@ import pytest
 
 from sessiontree.errors import StorageError
 from sessiontree.storage.atomic import create_file, replace_file, swap_file
-from sessiontree.storage.fs import DISK, READ, Memory
+from sessiontree.storage.fs import DISK, READ
+from sessiontree.storage.memory import MemoryFiles
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 
 CHANGES = ("write", "sync", "sync_folder", "replace", "link", "unlink")
@@ -56,7 +57,7 @@ STEPS: dict[str, tuple[Callable[..., None], type[FaultyDisk], list[str], list[st
 """An operation and its disk, the files that are there, and the calls that change the disk."""
 
 
-class Writes(Memory):
+class Writes(MemoryFiles):
     """Keeps the size of each write."""
 
     def __init__(self) -> None:

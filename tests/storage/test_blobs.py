@@ -24,7 +24,8 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.storage.blobs import BLOCK, Blobs
-from sessiontree.storage.fs import DISK, FileSystem, Memory
+from sessiontree.storage.fs import DISK, FileSystem
+from sessiontree.storage.memory import MemoryFiles
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 
 CONTENT = b"a screenshot" * 1000
@@ -51,7 +52,7 @@ def blobs(tmp_path: Path) -> Blobs:
     return blobs
 
 
-@pytest.mark.parametrize("make", [lambda: DISK, Memory])
+@pytest.mark.parametrize("make", [lambda: DISK, MemoryFiles])
 def test_a_blob_is_read_as_it_was_put(tmp_path: Path, make: Callable[[], FileSystem]) -> None:
     blobs = blobs_in(tmp_path, fs=make())
     for content in (b"", b"x", CONTENT, LARGE):
@@ -68,7 +69,7 @@ def test_a_blob_is_read_as_it_was_put(tmp_path: Path, make: Callable[[], FileSys
 @given(st.lists(st.binary(max_size=50), max_size=8))
 @settings(deadline=None, max_examples=60)
 def test_however_content_is_cut_it_is_the_same_blob(blocks: list[bytes]) -> None:
-    blobs = Blobs(Memory(), "/model/chat.jsonl")
+    blobs = Blobs(MemoryFiles(), "/model/chat.jsonl")
     whole = b"".join(blocks)
     assert blobs.put(blocks) == blobs.put(whole)
     assert blobs.read(*blobs.put(whole)) == whole
@@ -408,10 +409,10 @@ def test_without_links_damage_is_kept_aside_as_a_copy(tmp_path: Path, blobs: Blo
 
 
 def test_from_memory_to_the_disk_and_back(tmp_path: Path) -> None:
-    memory, disk = blobs_in(tmp_path, fs=Memory()), blobs_in(tmp_path)
+    memory, disk = blobs_in(tmp_path, fs=MemoryFiles()), blobs_in(tmp_path)
     memory.put(CONTENT)
     assert disk.link_from(memory, [BLOB]) == []
-    again = Blobs(Memory(), "(in memory)")
+    again = Blobs(MemoryFiles(), "(in memory)")
     assert again.link_from(disk, [BLOB]) == []
     assert disk.read(*BLOB) == again.read(*BLOB) == CONTENT
 

@@ -1,10 +1,9 @@
 """What the engine may rely on in every log, whatever keeps its bytes.
 
 Each log is one entry of `LOGS`, which makes logs and opens one again as another
-program would, and says what others can reach it. A further backend adds its entry and
+program would. A further backend adds its entry and
 passes the same tests; what only a file can suffer (a call that fails, a power cut) is
-tested on `FileLog` at the end. `MemoryLog` cannot lose power: it ends with its process,
-so the crash states are those of `FileLog` alone.
+tested on the disk at the end. Memory cannot lose power: it ends with its process.
 """
 
 from __future__ import annotations
@@ -33,8 +32,9 @@ from hypothesis.stateful import (
 )
 
 from sessiontree.errors import ReadOnlyError, SessionBusyError, StorageError, WriteFailedError
-from sessiontree.storage.fs import DISK, Disk
-from sessiontree.storage.log import FileLog, Log, MemoryLog, Moved
+from sessiontree.storage.fs import CREATE, DISK, Disk
+from sessiontree.storage.log import FileLog, Log, Moved
+from sessiontree.storage.memory import MemoryFiles
 from sessiontree.storage.objects.bucket import Bucket
 from sessiontree.storage.objects.place import ObjectPlace
 from sessiontree.storage.places import place_of
@@ -58,8 +58,6 @@ PATIENCE: Final = 20
 
 
 class Files:
-    is_shared = True
-
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._numbers = itertools.count()
@@ -74,16 +72,17 @@ class Files:
 
 
 class InMemory:
-    is_shared = False
-
     def __init__(self, folder: Path) -> None:
-        pass
+        self._files = MemoryFiles()
+        self._numbers = itertools.count()
 
     def make(self, content: bytes) -> Log:
-        return MemoryLog("memory", [content])
+        name = f"{next(self._numbers)}.jsonl"
+        self._files.write(self._files.open(name, CREATE), content)
+        return FileLog(self._files, name)
 
     def again(self, log: Log) -> Log:
-        return log.beside()
+        return FileLog(self._files, log.name)
 
 
 def in_postgres(folder: Path) -> Logs:

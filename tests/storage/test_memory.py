@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.storage.fs import APPEND, CREATE, OVERWRITE, READ, Disk, FileSystem, Memory
+from sessiontree.storage.fs import APPEND, CREATE, OVERWRITE, READ, Disk, FileSystem
+from sessiontree.storage.memory import MemoryFiles
 
 STEPS: list[tuple[Any, ...]] = [
     *(("open", "a", READ), ("stat", "a"), ("unlink", "a"), ("replace", "a", "b")),
@@ -50,11 +51,11 @@ def results(fs: FileSystem, folder: str) -> list[Any]:
 
 
 def test_files_in_memory_follow_the_rules_of_the_disk(tmp_path: Path) -> None:
-    assert results(Memory(), str(tmp_path)) == results(Disk(), str(tmp_path))
+    assert results(MemoryFiles(), str(tmp_path)) == results(Disk(), str(tmp_path))
 
 
 def test_a_file_in_memory_is_itself_under_each_name(tmp_path: Path) -> None:
-    memory = Memory()
+    memory = MemoryFiles()
     memory.open("a", CREATE)
     memory.open("c", CREATE)
     memory.link("a", "b")
@@ -63,7 +64,7 @@ def test_a_file_in_memory_is_itself_under_each_name(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("kind", ["read", "size", "close"])
 def test_a_closed_file_in_memory_is_gone(kind: str) -> None:
-    memory = Memory()
+    memory = MemoryFiles()
     fd = memory.open("a", CREATE)
     memory.close(fd)
     with pytest.raises(KeyError):

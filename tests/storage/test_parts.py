@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from sessiontree.errors import SessionExistsError
 from sessiontree.storage import sidecars
 from sessiontree.storage.fs import DISK
-from sessiontree.storage.sidecars import FileParts, MemoryParts, Parts, begin_alike, keep
+from sessiontree.storage.memory import MemoryFiles
+from sessiontree.storage.sidecars import FileParts, Parts, begin_alike, keep
 
 BLOCKS = st.lists(st.sampled_from([b"", b"a", b"ab", b"aaaa", b"b"]), max_size=6)
 
@@ -30,7 +31,7 @@ def test_two_contents_begin_alike_if_their_first_bytes_are_the_same(
 @pytest.fixture(params=["file", "memory"])
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Parts:
     if request.param == "memory":
-        return MemoryParts("a.jsonl", {})
+        return FileParts(MemoryFiles(), "a.jsonl")
     return FileParts(DISK, str(tmp_path / "a.jsonl"))
 
 

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from stat import S_IFDIR, S_IFREG
 from typing import NamedTuple
 
-from sessiontree.storage.fs import Stat, Times
+from sessiontree.storage.fs import Stat, Times, Unlinked
 
 Names = dict[str, int]
 NameChange = Callable[[Names], object]
@@ -45,7 +45,7 @@ class Snapshot(NamedTuple):
     folders: frozenset[str] = frozenset()
 
 
-class CrashDisk:
+class CrashDisk(Unlinked):
     """Implements `FileSystem`; `snapshots` has one for each call that changed something."""
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:

@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from sessiontree import Damage, Session
-from sessiontree.storage.fs import CREATE, READ, Disk, Memory
+from sessiontree.storage.fs import CREATE, READ, Disk
+from sessiontree.storage.memory import MemoryFiles
 
 FILE: Final = "/chat.jsonl"
 HELLO: Final[dict[str, Any]] = {"role": "user", "content": "hello"}
@@ -46,14 +47,14 @@ def uuids_at(path: Path | str) -> list[str]:
         return uuids(session)
 
 
-def in_memory(content: bytes, path: str = FILE) -> Memory:
+def in_memory(content: bytes, path: str = FILE) -> MemoryFiles:
     """A file system that holds one file."""
-    disk = Memory()
+    disk = MemoryFiles()
     disk.write(disk.open(path, CREATE), content)
     return disk
 
 
-def content_of(disk: Memory, path: str = FILE) -> bytes:
+def content_of(disk: MemoryFiles, path: str = FILE) -> bytes:
     return disk.read(disk.open(path, READ), disk.stat(path).size, 0)
 
 

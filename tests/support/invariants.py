@@ -21,7 +21,7 @@ import warnings
 
 from sessiontree import Session, SessionTreeError, SessionTreeWarning
 from sessiontree.core.index import NO_ROW, TreeIndex
-from sessiontree.storage.fs import Memory
+from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import in_memory
 
@@ -36,7 +36,7 @@ def check(content: bytes) -> None:
     check_writing(content[:LARGEST])
 
 
-def files(memory: Memory) -> dict[str, bytes]:
+def files(memory: MemoryFiles) -> dict[str, bytes]:
     return {path: bytes(file.content) for path, file in memory._names.items()}
 
 

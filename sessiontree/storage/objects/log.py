@@ -38,14 +38,8 @@ from typing import TYPE_CHECKING, Final
 
 from sessiontree.errors import SessionNotFoundError, StorageError, WriteFailedError
 from sessiontree.storage.contents import ContentParts
-from sessiontree.storage.log import (
-    POLL_MILLISECONDS,
-    BlobPlace,
-    Moved,
-    Sharing,
-    check_allowed,
-    closed_error,
-)
+from sessiontree.storage.fs import POLL_MILLISECONDS
+from sessiontree.storage.log import BlobPlace, Moved, Sharing, check_allowed, closed_error
 from sessiontree.storage.objects.bucket import Taken, Unsure, surely
 from sessiontree.storage.objects.generation import Generation, moment, since
 from sessiontree.storage.objects.head import head_key, stored

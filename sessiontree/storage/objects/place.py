@@ -32,7 +32,7 @@ from typing import IO, Final
 from weakref import WeakValueDictionary
 
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError, warn
-from sessiontree.storage.contents import ContentFiles, remove_beside
+from sessiontree.storage.contents import ContentFiles, beside, remove_beside
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace, Moved
 from sessiontree.storage.names import BLOBS
@@ -86,8 +86,6 @@ def open_place(address: Address) -> ObjectPlace:
 class ObjectContents:
     """Contents as objects, whose keys are theirs; see `Contents`."""
 
-    forks: Final = False
-
     def __init__(self, bucket: Bucket) -> None:
         self._bucket = bucket
 
@@ -122,6 +120,7 @@ class ObjectContents:
 class ObjectPlace:
     """Sessions in a bucket; see `Place`."""
 
+    forks: Final = False
     likely: Final = None
 
     def __init__(self, bucket: Bucket, options: tuple[tuple[str, str], ...] = ()) -> None:
@@ -160,6 +159,9 @@ class ObjectPlace:
 
     def blobs(self, name: str) -> BlobPlace:
         return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
+
+    def beside(self, name: str) -> Iterator[tuple[str, int]]:
+        return beside(self.contents, name)
 
     def check_server(self, name: str) -> None:
         """Check, once, that the server keeps writers apart.

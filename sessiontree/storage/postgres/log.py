@@ -37,11 +37,11 @@ from sessiontree.errors import (
     StorageError,
     WriteFailedError,
 )
-from sessiontree.storage.contents import ContentParts
-from sessiontree.storage.fs import Durability
+from sessiontree.storage.contents import ContentParts, Contents
+from sessiontree.storage.fs import POLL_MILLISECONDS, Durability
 from sessiontree.storage.lines import Read
-from sessiontree.storage.log import POLL_MILLISECONDS, BlobPlace, Moved, check_allowed, closed_error
-from sessiontree.storage.place import Contents, missing_library, no_session
+from sessiontree.storage.log import BlobPlace, Moved, check_allowed, closed_error
+from sessiontree.storage.place import missing_library, no_session
 from sessiontree.storage.postgres import schema
 from sessiontree.storage.postgres.connections import ConnectionLost, NoTables, pauses
 from sessiontree.storage.postgres.lock import Guard, Held

@@ -16,7 +16,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import IO, TYPE_CHECKING, Any, Final
 
 from sessiontree.errors import SessionExistsError, SessionNotFoundError, StorageError
-from sessiontree.storage.contents import ContentFiles
+from sessiontree.storage.contents import ContentFiles, beside
 from sessiontree.storage.fs import Durability
 from sessiontree.storage.log import BlobPlace
 from sessiontree.storage.names import BLOBS
@@ -88,8 +88,6 @@ class PostgresContents:
         tables: the tables.
         make: makes the tables.
     """
-
-    forks: Final = True
 
     def __init__(self, tables: Tables, make: Callable[[], None]) -> None:
         self._tables = tables
@@ -241,6 +239,8 @@ _PAGE: Final = 100
 class PostgresPlace:
     """Sessions in a schema of a database; see `Place`."""
 
+    forks: Final = True
+
     def __init__(self, address: Address) -> None:
         settings = settings_of(address)
         self.url = settings.url
@@ -279,6 +279,9 @@ class PostgresPlace:
 
     def blobs(self, name: str) -> BlobPlace:
         return BlobPlace(self._files, self.address(name), "os", f"{self.url}/{name}{BLOBS}")
+
+    def beside(self, name: str) -> Iterator[tuple[str, int]]:
+        return beside(self.contents, name)
 
     def create(self, name: str, blocks: Iterable[bytes]) -> None:
         if not _is_text(check_name(name, self.url)):
