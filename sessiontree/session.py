@@ -534,7 +534,7 @@ class Session:
         With `width`, the content of each entry is cut to leave room for its uuid and its names in
         so many characters, and not to 60 characters.
         """
-        from sessiontree.views.tree import draw  # few programs draw the tree
+        from sessiontree.views.layout import draw  # few programs draw the tree
 
         return draw(self.cursor, all=all, width=width)
 

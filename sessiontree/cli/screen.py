@@ -21,7 +21,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from sessiontree.cli.terminal import is_terminal, write
-from sessiontree.text.columns import CODES, cut_start
+from sessiontree.text.columns import CODES, Line, cut_start
 
 PLAIN_WIDTH: Final = 100
 """Columns where the output is not a terminal and `COLUMNS` is not set."""
@@ -40,9 +40,14 @@ class Screen(NamedTuple):
 
     def styled(self, text: str, role: str) -> str:
         """A text in the colour of its role."""
-        if not self.colour or not text:
+        if not (self.colour and role and text):
             return text
         return f"\x1b[{CODES[role]}m{text}\x1b[0m"
+
+    def drawn(self, lines: Iterable[Line]) -> Iterator[str]:
+        """Lines in the colours of their roles, without spaces at their ends."""
+        for line in lines:
+            yield "".join(self.styled(span.text, span.role) for span in line).rstrip()
 
 
 def now() -> datetime:

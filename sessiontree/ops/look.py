@@ -21,8 +21,7 @@ from sessiontree.ops.operation import SESSION, TREE
 from sessiontree.ops.params import Call, NoPager, OfSession, PagedOfSession
 from sessiontree.ops.rows import WIDTH, TurnRow, Width, turn_rows
 from sessiontree.session import Session
-from sessiontree.text.preview import is_unclear, speaker
-from sessiontree.views.tree import draw
+from sessiontree.text.preview import speaker
 
 if TYPE_CHECKING:
     from sessiontree.views.turns import SessionOutline, Turn
@@ -272,15 +271,12 @@ def turn(call: Call, given: OneTurn) -> TurnRead:
 def _entries(
     call: Call, session: Session, turns: Sequence[Turn]
 ) -> Iterator[tuple[Entry, Message | None]]:
-    """The entries of turns that say something, with the messages behind their handles."""
-    from sessiontree.views.messages import is_typed, with_messages  # as above
+    from sessiontree.views.rows import said_in  # as above
 
     for each in turns:
-        entries = session.turn(each)
-        for entry, message in with_messages(entries, session.cursor.messages, is_wanted=is_unclear):
+        for said in said_in(session.cursor, each):
             call.check()
-            if entry.is_content or is_typed(entry):
-                yield entry, message
+            yield said
 
 
 def _said(call: Call, entry: Entry, message: Message | None, longest: int) -> Said:
@@ -333,6 +329,8 @@ def render(call: Call, given: Render) -> TreeDrawn:
     For what was said, use session.outline. Long runs between branches are folded, but for the
     40 recent rows at the leaf; `all` draws every entry.
     """
+    from sessiontree.views.layout import draw  # as above
+
     session = call.open(given.session)
     lines = draw(session.cursor, all=given.all, width=call.width, recent=_RECENT)
     return TreeDrawn(session, lines)

@@ -48,8 +48,8 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.sidecars import make_folders
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
 from sessiontree.views.costs import load
-from sessiontree.views.layout import layout
-from sessiontree.views.turns import SessionOutline, Turn, TurnTree, outline
+from sessiontree.views.layout import TurnTree, layout
+from sessiontree.views.turns import SessionOutline, Turn, outline
 from sessiontree.views.words import work_parts
 
 if TYPE_CHECKING:

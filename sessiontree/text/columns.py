@@ -1,15 +1,12 @@
-"""Text cut or filled to the columns of a terminal, and its colours.
-
-Text in columns of a terminal: cut to a width, or filled to it.
-
-The roles of texts on a terminal, and the codes of their colours.
+"""Text cut or filled to the columns of a terminal; lines of texts in roles, and their colours.
 
 Invariants: no text is wider than asked for, whatever characters it has.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from rich.cells import cell_len, set_cell_size
 
@@ -45,6 +42,57 @@ def filled(text: str, width: int) -> str:
 
 def columns_of(text: str) -> int:
     return len(text) if text.isascii() else cell_len(text)
+
+
+class Span(NamedTuple):
+    """A text in a role of `CODES`."""
+
+    text: str
+    role: str = ""
+    weight: int = 9
+    """The spans of the least weight are left out first."""
+
+
+Line = Sequence[Span]
+
+_LONGEST: Final = 4  # characters for each column: combining ones need no column
+
+
+def line_text(line: Line) -> str:
+    return "".join(span.text for span in line)
+
+
+def fitted(line: Line, width: int) -> list[Span]:
+    """The spans that have room in so many columns, each made safe for the terminal."""
+    found: list[Span] = []
+    for span in line:
+        if width <= 0:
+            break
+        start = span.text[: _LONGEST * width + 1].replace("\n", "↵").replace("\t", " ")
+        shown = cut(start, width)
+        width -= columns_of(shown)
+        if shown:
+            found.append(Span(shown, span.role))
+    return found
+
+
+def beside(left: Line, right: Line, width: int) -> list[Span]:
+    """A line whose right part ends at the width; the left part gets what that leaves."""
+    ends = fitted(right, width)
+    room = width - columns_of(line_text(ends)) - (2 if ends else 0)
+    starts = fitted(left, room)
+    gap = width - columns_of(line_text(starts)) - columns_of(line_text(ends))
+    return [*starts, Span(" " * max(0, gap)), *ends]
+
+
+def dotted(line: Line, width: int) -> list[Span]:
+    """Spans with dots between them, dim unless they have a role; one alone is cut to the width."""
+    if len(line) == 1:
+        line = [line[0]._replace(text=cut(line[0].text, width))]
+    found: list[Span] = []
+    for span in line:
+        found += [Span(" · ", "dim"), Span(span.text, span.role or "dim")]
+    return found[1:]
 
 
 CODES: Final = {

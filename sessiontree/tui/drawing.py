@@ -10,9 +10,9 @@ read for a list.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
-from typing import Final, Literal, NamedTuple
+from typing import Final
 
 from sessiontree.agents import command_of
 from sessiontree.core.display import one_line
@@ -22,60 +22,31 @@ from sessiontree.library.lookup import agent_of, model_of, note_of, short_id, ti
 from sessiontree.library.one import opened_by_ends
 from sessiontree.session import Session
 from sessiontree.text.amounts import ago, briefly_ago, counted, dollars
-from sessiontree.text.columns import CODES, columns_of, cut, filled, wrapped
+from sessiontree.text.columns import (
+    CODES,
+    Line,
+    Span,
+    beside,
+    columns_of,
+    dotted,
+    filled,
+    fitted,
+    line_text,
+    wrapped,
+)
 from sessiontree.text.preview import size_in_short
 from sessiontree.tui.frame import write
-from sessiontree.views.layout import Run, inside, layout
-from sessiontree.views.turns import SessionOutline, Subagent, Turn, TurnTree, latest
+from sessiontree.views.layout import OutlineRow, Run, TurnTree, outline_rows
+from sessiontree.views.turns import SessionOutline, Subagent, Turn, latest
 from sessiontree.views.words import (
-    EVENTS,
-    asked_in,
     clock_in,
     event_in,
     outcome_parts,
+    reply_in,
     told_in,
+    words_of,
     work_in,
 )
-
-_MOST: Final = 4  # characters for each column: combining ones need no column
-
-
-class Span(NamedTuple):
-    """A text in a role."""
-
-    text: str
-    role: str = ""
-
-
-Line = Sequence[Span]
-
-
-def fitted(line: Line, width: int) -> list[Span]:
-    """The pieces that have room in so many columns, each made safe for the terminal."""
-    found: list[Span] = []
-    for text, role in line:
-        if width <= 0:
-            break
-        start = text[: _MOST * width + 1].replace("\n", "↵").replace("\t", " ")
-        shown = cut(start, width)
-        width -= columns_of(shown)
-        if shown:
-            found.append(Span(shown, role))
-    return found
-
-
-def text_of(line: Line) -> str:
-    return "".join(piece.text for piece in line)
-
-
-def beside(left: Line, right: Line, width: int) -> list[Span]:
-    """A line whose right part ends at the width; the left part gets what that leaves."""
-    ends = fitted(right, width)
-    room = width - columns_of(text_of(ends)) - (2 if ends else 0)
-    starts = fitted(left, room)
-    gap = width - columns_of(text_of(starts)) - columns_of(text_of(ends))
-    return [*starts, Span(" " * max(0, gap)), *ends]
-
 
 _LONGEST: Final = 400
 
@@ -141,76 +112,28 @@ def title_lines(count: int, among: int, words: str, order: str) -> tuple[Line, L
 _MOST_INDENTED: Final = 8
 
 
-class OutlineRow(NamedTuple):
-    """A row of the outline."""
-
-    kind: Literal["turn", "event", "subagent"]
-    turn: int
-    level: int = 0
-    """How many branches and subagents it is inside of."""
-
-    key: str | None = None
-    """What folds here."""
-
-    inside: int = 0
-    """The number of turns that are folded here."""
-
-    item: int = 0
-    """The place of the event or the subagent in its turn."""
-
-    @property
-    def starts(self) -> bool:
-        """True if a branch begins here."""
-        return self.kind == "turn" and self.key is not None
-
-
 def rows_of(
     outline: SessionOutline, folded: Collection[str], opened: Collection[str]
 ) -> list[OutlineRow]:
-    """The rows; branches are open but those `folded`, subagents closed but those `opened`.
-
-    A key is the uuid of the first entry of a branch, or the lane of a subagent.
-    """
-    turns, shape = outline.turns, TurnTree(outline.turns)
+    """The rows; branches are open but those `folded`, subagents closed but those `opened`."""
+    turns = outline.turns
 
     def is_folded(run: Run) -> bool:
         return bool(run.joint) and turns[run.nodes[0]].uuid in folded
 
-    rows: list[OutlineRow] = []
-    for run in layout(shape, deepest=_MOST_INDENTED, folded=is_folded):
-        key = turns[run.nodes[0]].uuid if run.joint else None
-        if run.is_folded:
-            first = run.nodes[0]
-            rows.append(OutlineRow("turn", first, run.level, key, len(inside(shape, first))))
-            continue
-        for place in run.nodes:
-            rows.append(OutlineRow("turn", place, run.level, key))
-            rows += _rows_below(turns[place], rows[-1], opened)
-            key = None
-    return rows
-
-
-def _rows_below(turn: Turn, row: OutlineRow, opened: Collection[str]) -> Iterator[OutlineRow]:
-    for item, event in enumerate(turn.events):
-        if event.kind in EVENTS:
-            yield OutlineRow("event", row.turn, row.level, item=item)
-    for item, agent in enumerate(turn.subagents):
-        if agent.own:
-            continue
-        key = agent.lane if agent.turns else None
-        count = 0 if key in opened else len(agent.turns)
-        yield OutlineRow("subagent", row.turn, row.level + 1, key, count, item)
-        if key in opened:
-            yield from (OutlineRow("turn", at, row.level + 2) for at in agent.turns)
+    rows = outline_rows(TurnTree(turns), deepest=_MOST_INDENTED, folded=is_folded, opened=opened)
+    return [row for row in rows if row.kind != "end"]
 
 
 def row_line(outline: SessionOutline, row: OutlineRow, width: int) -> Line:
     """A row of the outline on the screen."""
-    turn = outline.turns[row.turn]
+    turn = outline.turns[row.place]
     indent = Span("│ " * min(row.level, _MOST_INDENTED), "dim")
     if row.kind == "event":
-        said = event_in(turn.events[row.item])
-        return [indent, Span("      "), Span(said.text, said.role)]
+        return [indent, Span("      "), event_in(turn.events[row.item])]
+    if row.kind == "reply":
+        room = width - columns_of(indent.text) - 6
+        return [indent, Span("      "), *reply_in(turn.events[row.item], room)]
     if row.kind == "subagent":
         return beside([indent, *_subagent(turn.subagents[row.item], row)], (), width)
     return _turn(outline, turn, row, indent, width)
@@ -223,25 +146,25 @@ def last_line(turn: Turn, width: int) -> Line:
 
 
 def _turn(outline: SessionOutline, turn: Turn, row: OutlineRow, indent: Span, width: int) -> Line:
-    is_here = outline.here is not None and outline.turns[outline.here] is turn
-    mark = "●" if turn.current else "○"
     number = "↳" if turn.subagent else turn.name if turn.number or outline.id else "…"
-    left = [indent, Span(mark + " ", "here" if turn.current else "dim")]
-    left.append(Span(f"{number:<3} ", "number"))
+    left = [
+        indent,
+        Span("● ", "here") if turn.current else Span("○ ", "dim"),
+        Span(f"{number:<3} ", "number"),
+    ]
     if row.inside:
-        left.append(Span(f"▸ {counted(row.inside, 'turn')} ", "branch"))
-    left += [Span(f"({name}) ", "branch") for name in turn.names]
-    left += [Span(f"[{label}] ", "label") for _, label in turn.labels]
-    if is_here:
+        left.append(Span(f"▸ {counted(len(row.inside), 'turn')} ", "branch"))
+    *names, asked = words_of(turn)
+    left += names
+    if row.place == outline.here:
         left.append(Span("◀ ", "here"))
-    left.append(Span(asked_in(turn), "prompt" if turn.current else ""))
+    left.append(asked)
     if turn.answer and turn.prompt is not None:
         left.append(Span(f"  → {told_in(turn)}", "dim"))
-    right = []
-    for part in work_in(turn.work, max(24, width // 3), outcome_parts(turn)):
-        right += [Span(" · ", "dim"), Span(part.text, part.role or "dim")]
+    room = max(24, width // 3)
+    right = dotted(work_in(turn.work, room, outcome_parts(turn)), room)
     clock = clock_in(turn)
-    return beside(left, [*right[1:], Span(f"  {clock}" if clock else "", "dim")], width)
+    return beside(left, [*right, Span(f"  {clock}" if clock else "", "dim")], width)
 
 
 def _subagent(agent: Subagent, row: OutlineRow) -> list[Span]:
@@ -266,7 +189,7 @@ def draw_list(sessions: Sequence[SessionInfo], order: str) -> None:
 
 def filled_to(line: Line, width: int) -> str:
     """The text of a line, as wide as the screen."""
-    text = text_of(fitted(line, width))
+    text = line_text(fitted(line, width))
     return text + " " * max(0, width - len(text))
 
 

@@ -18,8 +18,7 @@ from textual.screen import ModalScreen
 from textual.strip import Strip
 from textual.widget import Widget
 
-from sessiontree.text.columns import CODES
-from sessiontree.tui.drawing import Line, Span, fitted
+from sessiontree.text.columns import CODES, Line, Span, fitted
 
 Draw = Callable[[int, int], Line]
 """Gives the line of a number in so many columns."""
@@ -43,7 +42,7 @@ _CURSOR = Style(reverse=True)
 
 def strip_of(line: Line, width: int, *, is_chosen: bool = False) -> Strip:
     """A line on the screen; the chosen one is reversed, which needs no colour."""
-    segments = [Segment(text, STYLES[role]) for text, role in fitted(line, width)]
+    segments = [Segment(span.text, STYLES[span.role]) for span in fitted(line, width)]
     if is_chosen:
         segments = [Segment(text, _CURSOR) for text, _, _ in segments]
     return Strip(segments).adjust_cell_length(width, _CURSOR if is_chosen else Style())

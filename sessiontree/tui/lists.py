@@ -22,9 +22,8 @@ from sessiontree.library.spending import (
     spendings_of,
 )
 from sessiontree.text.amounts import counted, dollars, in_short
-from sessiontree.text.columns import cut, filled
+from sessiontree.text.columns import Line, Span, cut, filled
 from sessiontree.text.pattern import query
-from sessiontree.tui.drawing import Line, Span
 from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key, listing
 from sessiontree.views.costs import HOW_TO_GET, Prices, TurnCost, costs_of_turns, load

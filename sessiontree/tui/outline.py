@@ -14,12 +14,14 @@ from typing import Any, ClassVar
 from sessiontree.core.damage import Damage
 from sessiontree.library.one import opened_by_ends, with_agent
 from sessiontree.session import Session
+from sessiontree.text.columns import Line, Span
 from sessiontree.tui import reader
-from sessiontree.tui.drawing import Line, OutlineRow, Span, last_line, row_line, rows_of
+from sessiontree.tui.drawing import last_line, row_line, rows_of
 from sessiontree.tui.leaving import Viewing, ask_to_resume
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+from sessiontree.views.layout import OutlineRow
 from sessiontree.views.rows import read_turn
 from sessiontree.views.turns import (
     SessionOutline,
@@ -161,7 +163,7 @@ class OutlineView(View, inherit_bindings=False):
         assert self.outline is not None
         turns = self.outline.turns
         self._rows = rows_of(self.outline, self._folded, self._opened)
-        at = next((n for n, row in enumerate(self._rows) if turns[row.turn].uuid == uuid), 0)
+        at = next((n for n, row in enumerate(self._rows) if turns[row.place].uuid == uuid), 0)
         self.lines.fill(len(self._rows), self._line, at)
 
     @property
@@ -170,7 +172,7 @@ class OutlineView(View, inherit_bindings=False):
         at = self.lines.at
         if self.outline is None:
             return self._last[at] if self._last else None
-        return self.outline.turns[self._rows[at].turn] if self._rows else None
+        return self.outline.turns[self._rows[at].place] if self._rows else None
 
     def title_line(self) -> tuple[Line, Line]:
         found = self.outline
@@ -199,7 +201,7 @@ class OutlineView(View, inherit_bindings=False):
                     self.tell("the transcript of the subagent is missing", "failure")
                     return
                 turn = self.outline.turns[agent.turns[0]]
-            elif row.kind == "event":
+            elif row.kind != "turn":
                 uuid = turn.events[row.item].uuid
         self._open(turn, uuid)
 
@@ -243,7 +245,7 @@ class OutlineView(View, inherit_bindings=False):
             return
         turn = self.turn
         turns = self.outline.turns
-        starts = {turns[row.turn].uuid for row in self._rows if row.starts}
+        starts = {turns[row.place].uuid for row in self._rows if row.starts}
         self._folded = set() if self._folded else starts
         self._refill(None if turn is None else turn.uuid)
 

@@ -15,8 +15,9 @@ from textual.binding import Binding
 from sessiontree.library.counts import all_counted
 from sessiontree.library.listing import SessionInfo
 from sessiontree.library.places import ORDERS, in_order
+from sessiontree.text.columns import Line, Span
 from sessiontree.tui import reader
-from sessiontree.tui.drawing import Line, Span, matching, preview_lines, session_line, title_lines
+from sessiontree.tui.drawing import matching, preview_lines, session_line, title_lines
 from sessiontree.tui.leaving import Resume, Viewing, ask_to_resume
 from sessiontree.tui.lines import Bar, Lines, PreviewLines
 from sessiontree.tui.outline import OutlineView

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import Any, ClassVar, Final, NamedTuple
 
 from sessiontree.core.entry import moment_of
-from sessiontree.text.columns import wrapped
+from sessiontree.text.columns import Line, Span, beside, line_text, wrapped
 from sessiontree.tui import reader as actions
-from sessiontree.tui.drawing import Line, Span, beside, text_of
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import FileReader
 from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
@@ -214,7 +213,7 @@ class ReadingView(View, inherit_bindings=False):
             [
                 n
                 for n, line in enumerate(self._shown)
-                if self._words in text_of(line.line).casefold()
+                if self._words in line_text(line.line).casefold()
             ]
             if self._words
             else []

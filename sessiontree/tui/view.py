@@ -12,8 +12,7 @@ from textual.screen import Screen
 
 from sessiontree.core.display import one_line
 from sessiontree.errors import SessionTreeError, Step, fault
-from sessiontree.text.columns import filled, wrapped
-from sessiontree.tui.drawing import Line, Span, beside
+from sessiontree.text.columns import Line, Span, beside, filled, wrapped
 from sessiontree.tui.lines import Ask, Bar, Lines, PreviewLines
 from sessiontree.tui.reader import Ended
 

@@ -146,13 +146,18 @@ class ReadEntry(msgspec.Struct, frozen=True):
     parts: list[Part]
 
 
-def read_turn(cursor: Cursor, turn: Turn) -> Iterator[ReadEntry]:
-    """The entries of a turn that have content, in order; settings and annotations are left out."""
-    labels = dict(turn.labels)
+def said_in(cursor: Cursor, turn: Turn) -> Iterator[tuple[Entry, Message | None]]:
+    """Yield the entries of a turn that say something, each with the message behind its handle."""
     entries = entries_of(cursor, turn)
     for entry, message in with_messages(entries, cursor.messages, is_wanted=is_unclear):
-        if entry.type not in CONTENT and not is_typed(entry):
-            continue
+        if entry.type in CONTENT or is_typed(entry):
+            yield entry, message
+
+
+def read_turn(cursor: Cursor, turn: Turn) -> Iterator[ReadEntry]:
+    """The entries of a turn that say something, in order."""
+    labels = dict(turn.labels)
+    for entry, message in said_in(cursor, turn):
         yield ReadEntry(
             uuid=entry.uuid,
             type=entry.type,

@@ -6,17 +6,16 @@ read one at a time as they are shown; nothing recurses, so a chain of any depth 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import takewhile
-from operator import or_
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from sessiontree.core.codec import decoder
 from sessiontree.core.damage import ignore
-from sessiontree.core.display import WIDTH, one_line
+from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.garbage import is_scratch
 from sessiontree.core.index import NO_ROW, Branch, Branching, TreeIndex
@@ -24,17 +23,9 @@ from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.logtree import LogTree
 from sessiontree.engine.names import Names
 from sessiontree.engine.reader import TreeReader
-from sessiontree.text.preview import preview, role, speaker
-
-if TYPE_CHECKING:
-    from sessiontree.views.layout import Run
+from sessiontree.text.preview import preview, role
 
 _SUBAGENTS: Final = ("agent-", "sidechain-")
-FOLD_LONGER_THAN: Final = 8  # rows
-FOLD_SHOWS: Final = 2  # rows shown at either end of a folded run
-_LEAST: Final = 8  # characters of an entry's content
-_HERE: Final = "← you are here"
-_DEEPEST: Final = 24  # columns of side branches drawn; deeper ones are drawn in the last
 
 
 class EntryTree(NamedTuple):
@@ -80,35 +71,11 @@ def branches(cursor: Cursor, below: Entry | None) -> list[Branch]:
             for row in sorted([*branching.tips(), *empty])
             if (within is None or row in within) and branching.lane_of(row) not in subagents
         ]
-        callers = _Callers(outline)
+        callers = Callers(outline)
         return [
             callers.joined(_branch(outline, branching, row, names.get(row), current=row == current))
             for row in ends
         ]
-
-
-def draw(
-    cursor: Cursor, *, all: bool = False, width: int | None = None, recent: int = FOLD_SHOWS
-) -> Iterator[str]:
-    """The tree as lines of text, each drawn when it is asked for, under the thread lock.
-
-    `recent` is how many rows a folded run shows at its end if it has the leaf.
-    """
-    with cursor.alone():
-        outline = EntryTree.of(cursor)
-
-    def locked() -> Iterator[str]:
-        with cursor.alone():
-            picture = _Picture(outline, all=all, width=width, recent=recent)
-            lines = picture.lines()
-        while True:
-            with cursor.alone():
-                line = next(lines, None)
-            if line is None:
-                return
-            yield line
-
-    return locked()
 
 
 def count_branches(reader: TreeReader) -> int:
@@ -220,7 +187,7 @@ def _branch(
     )
 
 
-class _Callers:
+class Callers:
     """The calls that started subagents, whose lanes begin at the header: they see nothing else."""
 
     def __init__(self, outline: EntryTree) -> None:
@@ -267,146 +234,6 @@ class _Callers:
         if caller is None or branch.fork != self._header:
             return branch
         return replace(branch, fork=caller)
-
-
-class _Picture:
-    """The tree with box characters, a line for each message; the shape that is laid out."""
-
-    def __init__(self, outline: EntryTree, *, all: bool, width: int | None, recent: int) -> None:
-        self._width = width
-        self._recent = recent
-        self._outline = outline
-        self._all = all
-        tree = self._tree = outline.tree
-        self._callers = _Callers(outline)
-        self._content = tree.content_rows()
-        for uuid in outline.names.labels:
-            if (row := tree.row(uuid)) != NO_ROW:
-                self._content[row] = 1  # a labelled entry of any type is shown
-        above_content = tree.rows_above_content(self._content)
-        self._leads_on = bytes(map(or_, self._content, above_content))
-        self._on_path = path_rows(tree, outline.leaf)
-        self._current = outline.current(self._content)
-        self._names_above: dict[int, tuple[str, ...]] = {}
-        self._branch_names = {
-            row: name for name, rows in outline.names.branch_rows(tree).items() for row in rows
-        }
-
-    def lines(self) -> Iterator[str]:
-        from sessiontree.views.layout import Run, layout  # few commands draw
-
-        yield self._heading()
-        roots = [Run((root,)) for root in self._tree.roots()]
-        for run in layout(self, roots, deepest=_DEEPEST):
-            first = run.nodes[0]
-            if first and self._tree.parents[first] == NO_ROW and self._leads_on[first]:
-                parent = self._outline.entry(first).parent_uuid
-                yield f"orphan: its parent {one_line(str(parent))} is not in the file"
-            yield from self._run(run)
-
-    def _heading(self) -> str:
-        header = self._outline.entry(0)
-        facts = [f"session {header.get('id', '')}", self._outline.names.name, header.get("cwd")]
-        heading = " · ".join(one_line(fact) for fact in facts if isinstance(fact, str) and fact)
-        is_above_all = self._current == NO_ROW and any(self._content)
-        return heading + (f"  {_HERE}" if is_above_all else "")
-
-    def straight(self, node: int) -> Sequence[int]:
-        rows = [node]
-        children = [node]
-        while len(children) == 1:
-            rows += takewhile(self._leads_to_shown, self._only_children(children[0]))
-            children = self._shown_children(rows[-1])
-            rows += children if len(children) == 1 else ()
-        return rows
-
-    def below(self, node: int | None) -> Sequence[int]:
-        """The first shown rows of the branches; names that begin above them are noted."""
-        forks = dict(self._shown_branches(self._shown_children(node or 0)))
-        self._names_above |= forks
-        return list(forks)
-
-    def is_current(self, node: int) -> bool:
-        return bool(self._on_path[node])
-
-    def is_side(self, node: int) -> bool:
-        return False
-
-    def _only_children(self, row: int) -> list[int]:
-        """The rows below one, each the only one below the row before it, up to a call."""
-        callers = self._callers.below
-        if row in callers:
-            return []
-        chain = self._tree.only_children(row)
-        if not callers:
-            return chain
-        end = next((at + 1 for at, below in enumerate(chain) if below in callers), len(chain))
-        return chain[:end]
-
-    def _leads_to_shown(self, row: int) -> bool:
-        """Whether a row is shown, or is above one that is."""
-        return row < len(self._leads_on) and bool(self._leads_on[row])  # others came since
-
-    def _shown_children(self, row: int) -> list[int]:
-        children = [*self._callers.below.get(row, ()), *self._tree.children(row)]
-        if row == 0:
-            children = [child for child in children if child not in self._callers.moved]
-        return list(filter(self._leads_to_shown, children))
-
-    def _shown_branches(self, rows: list[int]) -> Iterator[tuple[int, tuple[str, ...]]]:
-        """The branches; where one forks before a row of it is shown, the branches from there."""
-        waiting: list[tuple[int, tuple[str, ...]]] = [(row, ()) for row in rows]
-        while waiting:
-            row, names = waiting.pop()
-            below = [row]
-            while len(below) == 1 and not self._content[row := below[0]]:
-                names += tuple(filter(None, (self._branch_names.get(row),)))
-                below = self._shown_children(row)
-            if len(below) == 1:
-                yield row, names
-            else:
-                waiting += [(child, names) for child in below]
-
-    def _run(self, run: Run) -> Iterator[str]:
-        rows = run.nodes
-        shown = [row for row in rows if self._content[row]]
-        names = [*self._names_above.get(rows[0], ())]
-        names += [self._branch_names[row] for row in rows if row in self._branch_names]
-        columns = run.columns + run.joint
-        unfolded = self._unfolded(shown)
-        folded = 0
-        for row in shown:
-            if row not in unfolded:
-                folded += 1
-                continue
-            if folded:
-                yield f"{columns}⋮ {folded} more"
-                columns, folded = run.below, 0
-            yield self._row(row, columns, names)
-            columns, names = run.below, []
-
-    def _unfolded(self, shown: list[int]) -> set[int]:
-        if self._all or len(shown) <= FOLD_LONGER_THAN:
-            return set(shown)
-        labels, uuids = self._outline.names.labels, self._tree.uuids
-        last = self._recent if self._current in shown else FOLD_SHOWS
-        ends = {*shown[:FOLD_SHOWS], *shown[-last:]}
-        return ends | {row for row in shown if uuids[row] in labels or row == self._current}
-
-    def _row(self, row: int, columns: str, names: list[str]) -> str:
-        entry = self._outline.entry(row)
-        mark = "●" if self._on_path[row] else "○"
-        who = one_line(speaker(entry) or entry.type)
-        parts = [f"{columns}{mark} {who}", "", one_line(entry.uuid[:8])]
-        label = self._outline.names.labels.get(entry.uuid)
-        parts += [f"[{one_line(label)}]"] if label else []
-        parts += [f"({one_line(name)})" for name in names]
-        parts += [f"lane {one_line(entry.lane)}"] if entry.lane else []
-        parts += [_HERE] if row == self._current else []
-        taken = len("  ".join(parts))
-        room = WIDTH if self._width is None else max(_LEAST, self._width - taken)
-        parts[1] = preview(entry, width=room)
-        return "  ".join(parts)
 
 
 class Label(msgspec.Struct, frozen=True):

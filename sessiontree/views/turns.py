@@ -231,32 +231,6 @@ class SessionOutline(msgspec.Struct, frozen=True):
         return with_step(RefError(f"there is no turn {number}: {has}", number), "see turns")
 
 
-class TurnTree:
-    """The turns of a session as a tree, which `views.layout` lays out."""
-
-    def __init__(self, turns: Sequence[Turn], *, with_subagents: bool = False) -> None:
-        self._turns = turns
-        self._below: dict[int | None, list[int]] = {}
-        for place, turn in enumerate(turns):
-            if with_subagents or not turn.subagent:
-                self._below.setdefault(turn.above, []).append(place)
-
-    def straight(self, node: int) -> Sequence[int]:
-        found = [node]
-        while len(below := self.below(found[-1])) == 1 and not self.is_side(below[0]):
-            found += below
-        return found
-
-    def below(self, node: int | None) -> Sequence[int]:
-        return self._below.get(node, ())
-
-    def is_current(self, node: int) -> bool:
-        return self._turns[node].current
-
-    def is_side(self, node: int) -> bool:
-        return self._turns[node].subagent
-
-
 def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:
     """The messages of a path by turns: each a prompt and what follows it."""
     messages = ResolvedMessages(resolve)

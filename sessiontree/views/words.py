@@ -15,17 +15,9 @@ from typing import Final, NamedTuple
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import moment_of
 from sessiontree.text.amounts import counted, dollars, in_short, lasting
-from sessiontree.text.columns import columns_of, cut_start
+from sessiontree.text.columns import Line, Span, columns_of, cut, cut_start
 from sessiontree.views.turns import Subagent, Turn
 from sessiontree.views.work import Outcome, TurnEvent, Work
-
-
-class Phrase(NamedTuple):
-    """A part of what is said about some work."""
-
-    text: str
-    role: str = ""
-    weight: int = 9  # the parts of the least weight are left out first
 
 
 class _Ending(NamedTuple):
@@ -51,6 +43,8 @@ _OUTCOMES: Final[dict[Outcome | None, _Ending]] = {
     ),
     "steered": _Ending("steered", "the user typed the next prompt while the agent worked", role=""),
 }
+
+HERE: Final = "← you are here"
 
 EVENTS: Final = {
     "compaction": ("⇣ compacted", "compaction"),
@@ -79,35 +73,36 @@ _PASTED: Final = re.compile(
     r"""(['"])(/[^'"↵]*/[^'"↵]*)\1|((?:/(?:\\.|[^/\s↵\\])+){3,})(?=\s|↵|$)"""
 )
 
+_MOST_LABELS: Final = 4
 _NAME: Final = 16  # columns of the name of a pasted path
 
 
 def work_parts(
     work: Work, *, tools: int = 0, files: int = 0, words: bool = True, cost: bool = True
-) -> list[Phrase]:
+) -> list[Span]:
     """What was done, in parts.
 
     At most so many tools and changed files are named; with `words`, units are written out.
     """
-    parts: list[Phrase] = []
+    parts: list[Span] = []
     if often := work.interruptions - work.stopped:
-        parts.append(Phrase(_went_on(often, words=words), weight=4))
+        parts.append(Span(_went_on(often, words=words), weight=4))
     if count := sum(work.calls.values()):
-        parts.append(Phrase(counted(count, "call") + _tools(work, tools)))
+        parts.append(Span(counted(count, "call") + _tools(work, tools)))
     if work.failed:
-        parts.append(Phrase(f"{work.failed:,} failed", "failure", 8))
+        parts.append(Span(f"{work.failed:,} failed", "failure", 8))
     if work.refused:
-        parts.append(Phrase(f"{work.refused:,} refused", "failure", 7))
+        parts.append(Span(f"{work.refused:,} refused", "failure", 7))
     if work.unanswered and words:
-        parts.append(Phrase(f"{work.unanswered:,} without a result", weight=2))
+        parts.append(Span(f"{work.unanswered:,} without a result", weight=2))
     if work.files:
-        parts.append(Phrase(_files(work, files, words=words), weight=4))
+        parts.append(Span(_files(work, files, words=words), weight=4))
     if work.tokens:
-        parts.append(Phrase(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
+        parts.append(Span(in_short(work.tokens) + (" tokens" if words else " tok"), weight=1))
     if cost and work.usage.cost:
-        parts.append(Phrase(dollars(work.usage.cost), weight=2))
+        parts.append(Span(dollars(work.usage.cost), weight=2))
     if (seconds := work.seconds) is not None and seconds >= 1:
-        parts.append(Phrase(lasting(seconds), weight=3))
+        parts.append(Span(lasting(seconds), weight=3))
     return parts
 
 
@@ -117,11 +112,11 @@ def _went_on(often: int, *, words: bool) -> str:
     return f"interrupted{times}, went on"
 
 
-def outcome_parts(turn: Turn) -> list[Phrase]:
+def outcome_parts(turn: Turn) -> list[Span]:
     """How a turn ended, where that is not by an answer; a failed answer has a row of its own."""
     if turn.subagent or turn.outcome is None or turn.outcome not in _OUTCOMES:
         return []
-    return [Phrase(turn.outcome, _OUTCOMES[turn.outcome].role)]
+    return [Span(turn.outcome, _OUTCOMES[turn.outcome].role)]
 
 
 def outcome_in(turn: Turn) -> str:
@@ -130,17 +125,17 @@ def outcome_in(turn: Turn) -> str:
     return "" if ending is None else f"{turn.outcome}: {ending.meaning}"
 
 
-def prompts_in(turns: Sequence[Turn]) -> list[Phrase]:
+def prompts_in(turns: Sequence[Turn]) -> list[Span]:
     """How many prompts turns have, and how many turns ended without an answer."""
     prompts = sum(turn.prompt is not None for turn in turns)
-    return [Phrase(counted(prompts, "prompt")), *outcomes_in(turns)]
+    return [Span(counted(prompts, "prompt")), *outcomes_in(turns)]
 
 
-def outcomes_in(turns: Iterable[Turn]) -> list[Phrase]:
+def outcomes_in(turns: Iterable[Turn]) -> list[Span]:
     """How many turns ended without an answer, and how."""
     counts = Counter(turn.outcome for turn in turns if not turn.subagent)
     return [
-        Phrase(f"{counts[outcome]:,} {ending.of_many}", ending.role, ending.weight)
+        Span(f"{counts[outcome]:,} {ending.of_many}", ending.role, ending.weight)
         for outcome, ending in _OUTCOMES.items()
         if counts[outcome]
     ]
@@ -167,9 +162,9 @@ def _files(work: Work, most: int, *, words: bool) -> str:
     return "changed " + ", ".join(names[:most]) + more
 
 
-def work_in(work: Work, width: int, first: Sequence[Phrase] = ()) -> list[Phrase]:
+def work_in(work: Work, width: int, first: Sequence[Span] = ()) -> list[Span]:
     """What was done, in as many parts as fit in so many columns; the first ones at least."""
-    parts: list[Phrase] = []
+    parts: list[Span] = []
     for place, detail in enumerate(_DETAIL):
         parts = [*first, *work_parts(work, **detail)]  # type: ignore[arg-type]
         if columns_of_parts(parts) <= width:
@@ -183,23 +178,32 @@ def work_in(work: Work, width: int, first: Sequence[Phrase] = ()) -> list[Phrase
     return parts
 
 
-def columns_of_parts(parts: Sequence[Phrase]) -> int:
+def columns_of_parts(parts: Sequence[Span]) -> int:
     """The columns of parts with dots between them."""
     return sum(columns_of(part.text) for part in parts) + 3 * max(0, len(parts) - 1)
 
 
-def work_of_subagent(agent: Subagent, width: int) -> list[Phrase]:
+def work_of_subagent(agent: Subagent, width: int) -> list[Span]:
     """What a subagent did, in as many parts as fit in so many columns."""
     if agent.missing:
-        return [Phrase("its transcript is missing", "failure")]
+        return [Span("its transcript is missing", "failure")]
     return work_in(agent.work, width)
 
 
-def event_in(event: TurnEvent) -> Phrase:
+def event_in(event: TurnEvent) -> Span:
     """What happened in a turn, of the kinds of `EVENTS`."""
     sign, role = EVENTS[event.kind]
     at = f" at {in_short(event.tokens)} tokens" if event.tokens else ""
-    return Phrase(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)
+    return Span(f"{sign}{at}: {event.text}" if event.text else f"{sign}{at}", role)
+
+
+def reply_in(event: TurnEvent, width: int) -> Line:
+    """A question of a tool and what the user replied; a long question leaves room for the reply."""
+    question = f"? {event.question} — "
+    least = max(width // 2, width - columns_of(event.text))
+    question = question if columns_of(question) <= least else cut(question[:-3], least - 3) + " — "
+    reply = cut(event.text, max(8, width - columns_of(question)))
+    return [Span(question, "dim"), Span(reply, "prompt")]
 
 
 def local_time(turn: Turn) -> datetime | None:
@@ -228,6 +232,26 @@ def asked_in(turn: Turn) -> str:
     else:
         what = "(before the first prompt) "
     return f"{what}{turn.answer}".rstrip() or "(no prompt)"
+
+
+def words_of(turn: Turn, agent: str = "") -> list[Span]:
+    """The names, the labels and the prompt of a turn; one of a subagent has the `agent`'s name."""
+    words: list[Span] = []
+    if turn.subagent and agent:
+        words.append(Span(f"{agent}: ", "agent"))
+    elif not turn.subagent and turn.lane is not None:
+        words.append(Span(f"lane {one_line(turn.lane, 40)}: ", "agent"))
+    words += [Span(f"({one_line(name, 40)}) ", "branch") for name in turn.names]
+    words += [Span(f"[{one_line(label, 40)}] ", "label") for _, label in turn.labels[:_MOST_LABELS]]
+    if (more := len(turn.labels) - _MOST_LABELS) > 0:
+        words.append(Span(f"[+{more:,}] ", "label"))
+    return [*words, Span(asked_in(turn), _role_of(turn))]
+
+
+def _role_of(turn: Turn) -> str:
+    if turn.prompt is None:
+        return "dim"
+    return "prompt" if turn.current else ""
 
 
 def told_in(turn: Turn) -> str:

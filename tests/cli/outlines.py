@@ -72,7 +72,8 @@ def pictures() -> str:
         outline, before = session.outline(), [""]
         for width, heights in HEIGHTS.items():
             for height in heights:
-                lines = list(Picture(outline, Screen(width, False, NOW, height)).lines())
+                screen = Screen(width, False, NOW, height)
+                lines = list(screen.drawn(Picture(outline, screen).lines()))
                 drawn += [f"--- {width}x{height}", *(lines if lines != before else ["the same"])]
                 before = lines
     return "\n".join(drawn) + "\n"

@@ -39,7 +39,7 @@ def file(tmp_path: Path) -> Path:
 
 def drawn(session: Session, width: int = 80, height: int | None = 23) -> list[str]:
     screen = Screen(width, False, NOW, height)
-    return list(Picture(session.outline(), screen).lines())
+    return list(screen.drawn(Picture(session.outline(), screen).lines()))
 
 
 DONE = "I did it as you asked, and all of the tests pass"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -13,8 +14,10 @@ from msgspec.structs import replace
 from rich.cells import cell_len
 
 from sessiontree.library.listing import SessionInfo
-from sessiontree.text.columns import CODES, wrapped
-from sessiontree.tui.drawing import Span, beside, fitted, row, session_line, text_of
+from sessiontree.text.columns import CODES, Span, beside, fitted, line_text, wrapped
+from sessiontree.tui.drawing import row, row_line, rows_of, session_line
+from tests.cli.test_long_outlines import asked_and_replied, turns
+from tests.support.conversation import message, opened
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
@@ -25,7 +28,7 @@ def test_a_fitted_line_is_never_wider_and_its_pieces_keep_their_roles(
     line: list[Span], width: int
 ) -> None:
     found = fitted(line, width)
-    assert cell_len(text_of(found)) <= max(0, width)
+    assert cell_len(line_text(found)) <= max(0, width)
     assert all(piece.text and piece.text.isprintable() for piece in found)
     roles = iter(piece.role for piece in line)
     assert all(piece.role in roles for piece in found)
@@ -68,7 +71,7 @@ def test_pieces_are_shown_as_far_as_there_is_room(width: int, shown: list[str]) 
 def test_the_right_part_ends_at_the_width_and_the_left_one_gets_the_rest(
     left: str, right: str, width: int, shown: str
 ) -> None:
-    assert text_of(beside([Span(left)], [Span(right)], width)) == shown
+    assert line_text(beside([Span(left)], [Span(right)], width)) == shown
 
 
 @pytest.mark.parametrize(
@@ -125,17 +128,28 @@ def test_a_session_in_a_list_is_a_line_of_its_facts() -> None:
         turns=1234,
         cost=1.5,
     )
-    wide = text_of(session_line(one, 110, now))
+    wide = line_text(session_line(one, 110, now))
     assert wide.split() == [
         *("2h", "claude", "A", "name", "app", "1,234", "t", "$1.50", "35", "KB"),
     ]
     assert len(wide) == 110
-    narrow = text_of(session_line(one, 99, now))
+    narrow = line_text(session_line(one, 99, now))
     assert narrow.split() == ["2h", "claude", "A", "name", "$1.50", "35", "KB"]
     plain = replace(one, turns=None, cost=None, made_by=None)
-    assert text_of(session_line(plain, 110, now)).split() == [
+    assert line_text(session_line(plain, 110, now)).split() == [
         *("2h", "sessiontree", "A", "name", "app", "35", "KB"),
     ]
+
+
+def test_the_outline_names_lanes_and_shows_what_the_user_replied(tmp_path: Path) -> None:
+    asked = asked_and_replied("r", "a2")
+    tried = {**message("t", "a1", "try another way"), "lane": "reviewer"}
+    with opened(tmp_path / "session.jsonl", *turns(2), *asked, tried) as session:
+        outline = session.outline()
+    rows = [line_text(row_line(outline, row, 80)) for row in rows_of(outline, (), ())]
+    assert [row for row in rows if "lane reviewer: try another way" in row]
+    assert [row for row in rows if row.startswith("      ? Which of") and "the small one" in row]
+    assert max(map(cell_len, rows)) <= 80
 
 
 def test_the_first_screen_is_drawn_without_the_slow_package() -> None:
