@@ -21,6 +21,8 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 import msgspec
 import orjson
 
+from sessiontree.core import budget
+from sessiontree.core.budget import SHORT_BYTES, Budget
 from sessiontree.core.codec import FORMAT, VERSION, encode, raw_json
 from sessiontree.core.damage import UNKNOWN_TYPE
 from sessiontree.core.entry import AGENT_LANE, HEADER, decode_leniently
@@ -29,7 +31,7 @@ from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import text_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_line, uuid_of_name
 from sessiontree.core.usage import Tally
-from sessiontree.errors import EntryError, TooMuchError
+from sessiontree.errors import EntryError
 
 _NOTHING: Final[Mapping[str, Any]] = {}
 
@@ -41,13 +43,6 @@ class LinePlace(NamedTuple):
     number: int  # the line's number, from 1
     offset: int  # the byte offset of its first byte
 
-
-SHORT: Final = 100
-"""Bytes; a shorter line or message has no place for an id, a time and content."""
-
-MOST_SHORT: Final = 20_000
-_BYTES_FOR_EACH_SHORT: Final = 250
-"""How many may be so short; in a file of more bytes one for each of so many bytes."""
 
 START: Final = LinePlace(0, 1, 0)
 
@@ -368,26 +363,6 @@ def json_of(value: Any) -> bytes:
         return b"null"
 
 
-class ShortTexts:
-    """Counts the short lines, messages and calls of a file: each costs as much as a long one."""
-
-    def __init__(self, source: AgentSource, what: Literal["lines", "messages or calls"]) -> None:
-        self._name = source.name
-        self._what = what
-        self._most = self._left = max(MOST_SHORT, source.size // _BYTES_FOR_EACH_SHORT)
-
-    def take(self, text: bytes, parts: int = 1) -> None:
-        """Count a text of some parts; TooMuchError if too many are short."""
-        if len(text) >= SHORT * parts:
-            return
-        self._left -= parts
-        if self._left < 0:
-            raise TooMuchError(
-                f"{self._name} has more than {self._most:,} {self._what} of less than {SHORT} "
-                "bytes, and no agent writes so many; remove them from a copy, and open the copy"
-            )
-
-
 def numbered(source: AgentSource, number: int = 0) -> Iterator[SourceLine]:
     """The lines of the file with this `LinePlace.source`.
 
@@ -395,11 +370,12 @@ def numbered(source: AgentSource, number: int = 0) -> Iterator[SourceLine]:
         TooMuchError: too many of them are short.
     """
     previous: SourceLine | None = None
-    short = ShortTexts(source, "lines")
+    short = Budget(budget.SHORT_TEXTS, source.size, name=source.name, what="lines")
     for line_number, (offset, text) in enumerate(source.lines(), 1):
         if not text:
             continue
-        short.take(text)
+        if len(text) < SHORT_BYTES:
+            short.take()
         if previous is not None:
             yield previous
         previous = SourceLine(LinePlace(number, line_number, offset), text)

@@ -35,12 +35,13 @@ from sessiontree.context.providers.reading import Media, SentCall, stand_in
 from sessiontree.context.providers.values import RequestNotes, clean_value, object_in
 from sessiontree.context.settings import may_make_system
 from sessiontree.core.blocks import message_uuid
+from sessiontree.core.budget import Budget
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, decode_object, seconds_of
 from sessiontree.core.index import NO_ROW, TreeIndex
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import Message, most_blocks, result_ids
-from sessiontree.errors import EntryError, NothingToDoError, TooMuchError
+from sessiontree.core.message import Message, result_ids
+from sessiontree.errors import EntryError, NothingToDoError
 
 PIECES: Final = frozenset({"block", "message_end"})
 CHANGES_ABOVE: Final = PIECES | {"compaction", "context_edit", "merge"}
@@ -146,27 +147,6 @@ class Losses(RequestNotes):
 _TOGETHER: Final = 100
 """The rows of which the handles are resolved together."""
 
-_READ_AGAIN: Final = 40_000
-"""The entries that the conversion of a small session may read again."""
-
-_SIZE_OF_EACH: Final = 32
-"""Bytes of a session for each further entry that its conversion may read again."""
-
-_LINES_AGAIN: Final = 1_000_000
-"""The lines that the files of the lanes of a small session may have."""
-
-_SIZE_OF_EACH_LINE: Final = 5
-"""Bytes of a session for each line that the files of its lanes may have."""
-
-_MOST_LANES: Final = 4_000
-"""The lanes that may become files of their own."""
-
-_BYTES_AGAIN: Final = 128 << 20
-"""The bytes of lines that a conversion may repeat."""
-
-_TIMES: Final = 100
-"""How often a conversion may repeat each byte, beyond those."""
-
 
 class SessionSource(Protocol):
     """The session to convert, as a writer reads it. A row is a position in `tree`."""
@@ -181,9 +161,9 @@ class SessionSource(Protocol):
     tree: TreeIndex  # the index of the whole session
     leaf: int  # the row of the current leaf
     losses: Losses  # collects the losses
-    room: Room  # limits the entries that are read again
-    lines: Room  # limits the lines of lanes
-    repeated: Room  # limits the bytes of lines that repeat others
+    room: Budget  # limits the entries that are read again
+    lines: Budget  # limits the lines of lanes
+    repeated: Budget  # limits the bytes of lines that repeat others
 
     def model_id(self) -> str | None:
         """The model at the leaf."""
@@ -313,62 +293,6 @@ def block_list(content: Any) -> list[Any]:
 def milliseconds(timestamp: str | None) -> int:
     """An RFC 3339 time as milliseconds since 1970; 0 for None."""
     return round((seconds_of(timestamp) or 0) * 1000)
-
-
-class Room:
-    """Limits what a conversion does again and again.
-
-    A lane repeats what is above it, a compaction what it keeps, a merge what it takes in. A file
-    may be made so that this grows with the square of its size.
-    """
-
-    def __init__(self, most: int, error: str) -> None:
-        self._left = most
-        self._error = f"{error}; fork the path that you need, and convert the copy"
-
-    @classmethod
-    def of_entries(cls, title: str, entries: int, size: int) -> Room:
-        """Room to read entries again, in a session of so many entries and bytes."""
-        most = entries + _READ_AGAIN + size // _SIZE_OF_EACH
-        facts = f"{title} has {entries:,} entries, and its lanes, compactions and merges"
-        return cls(most, f"{facts} repeat them more than {most:,} times")
-
-    @classmethod
-    def of_lanes(cls, title: str) -> Room:
-        """Room for lanes that become files."""
-        return cls(_MOST_LANES, f"{title} has more than {_MOST_LANES:,} lanes, a file each")
-
-    @classmethod
-    def of_lines(cls, title: str, size: int) -> Room:
-        """Room for the lines of lanes, in a session of so many bytes."""
-        most = max(_LINES_AGAIN, size // _SIZE_OF_EACH_LINE)
-        return cls(most, f"the lanes of {title}, with what is above them, have over {most:,} lines")
-
-    @classmethod
-    def of_blocks(cls, title: str, size: int) -> Room:
-        """Room for the content blocks and calls of messages, in a session of so many bytes."""
-        most = most_blocks(size)
-        return cls(most, f"{title} has more than {most:,} content blocks and calls")
-
-    @classmethod
-    def of_bytes(cls, title: str) -> Room:
-        """Room for bytes that repeat others."""
-        error = f"the lanes and compactions of {title} repeat each byte more than {_TIMES} times"
-        return cls(_BYTES_AGAIN, error)
-
-    def take(self, count: int = 1) -> None:
-        """Note what is done again.
-
-        Raises:
-            TooMuchError: it is more than the limit.
-        """
-        self._left -= count
-        if self._left < 0:
-            raise TooMuchError(self._error)
-
-    def widen(self, size: int) -> None:
-        """Note bytes that repeat no others; they may be repeated later."""
-        self._left += _TIMES * size
 
 
 def has_context(source: SessionSource) -> bool:

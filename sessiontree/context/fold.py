@@ -19,11 +19,12 @@ from msgspec import UNSET
 from sessiontree.context.compaction import Slice
 from sessiontree.context.pairing import Joined, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
+from sessiontree.core import budget
 from sessiontree.core.blocks import Blocks, EntryContents, Resolve
+from sessiontree.core.budget import Budget
 from sessiontree.core.codec import Chain
 from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
-from sessiontree.errors import TooMuchError
 
 
 def replaced(message: Message, replacement: Any) -> Message | None:
@@ -63,9 +64,6 @@ def custom_message(entry: Entry) -> dict[str, Any]:
 # Takes `baseUuid` and `mergedUuid`, gives the path below the first down to the second. It begins
 # with the header if the first is not above the second.
 Segment = Callable[[str, str], Sequence[Entry]]
-MOST_MERGED_AGAIN: Final = 200_000
-"""How many entries the merges of one context may read again."""
-
 _REBUILD: Final = frozenset({"compaction", "context_edit", "merge", "block", "message_end"})
 
 
@@ -414,7 +412,7 @@ class _Merged:
         self.own = own  # the uuids of the entries on the path itself, which no merge adds again
         self._finished: set[tuple[Any, Any]] = set()
         self._read: dict[tuple[str, int], Entry] = {}
-        self._again = 0
+        self._again = Budget(budget.MERGED_AGAIN)
 
     def is_finished(self, merge: Entry) -> bool:
         """True if another merge took in the same path, and is done."""
@@ -432,13 +430,7 @@ class _Merged:
         """
         known = len(self._read)
         found = [self._read.setdefault((entry.uuid, entry.offset), entry) for entry in segment]
-        self._again += len(segment) - (len(self._read) - known)
-        if self._again > MOST_MERGED_AGAIN:
-            raise TooMuchError(
-                f"the merges up to {merge.uuid} take in each other, and would read entries again "
-                f"more than {MOST_MERGED_AGAIN:,} times; go on from an entry above them, or merge "
-                "with a summary"
-            )
+        self._again.take(len(segment) - (len(self._read) - known), uuid=merge.uuid)
         return found
 
 

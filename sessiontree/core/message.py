@@ -157,20 +157,6 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
             yield {"type": "text", "text": block}
 
 
-MOST_BLOCKS: Final = 200_000
-"""The content blocks and calls of a message."""
-
-BYTES_FOR_EACH_BLOCK: Final = 100
-
-
-def most_blocks(size: int) -> int:
-    """The content blocks and calls of a page, a transcript or a conversion of a session.
-
-    A session of more bytes may have one for each of so many bytes.
-    """
-    return max(MOST_BLOCKS, size // BYTES_FOR_EACH_BLOCK)
-
-
 def count_of_blocks(message: Message) -> int:
     """How many content blocks and calls a message has, found without a look at each."""
     parts = (message.get("content"), message.get("tool_calls"))

@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from sessiontree.core.steps import Steps
+from sessiontree.core.budget import SHOWN_EDIT_STEPS, Budget
 from sessiontree.edits.tools import Edit, after, characters_of
 from sessiontree.errors import TooMuchError
 
@@ -295,7 +295,7 @@ def _made(edit: Edit) -> str | None:
     if edit.before is None:
         return None
     try:
-        return after(edit, edit.before, Steps.of_edit(characters_of(edit)))
+        return after(edit, edit.before, Budget(SHOWN_EDIT_STEPS, characters_of(edit) + 1_000))
     except TooMuchError:
         return None
 

@@ -18,7 +18,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from sessiontree.core.steps import LINE, Steps
+from sessiontree.core.budget import LINE, Budget, take_search
 
 Lines = tuple[str, ...]
 
@@ -203,7 +203,7 @@ def _first(start: int, count: int) -> int:
     return max(start, 1) if count else start + 1
 
 
-def applied(hunks: Sequence[Hunk], lines: Sequence[str], steps: Steps) -> list[str] | None:
+def applied(hunks: Sequence[Hunk], lines: Sequence[str], steps: Budget) -> list[str] | None:
     """Lines after hunks, in order; None if a hunk does not fit.
 
     A hunk without a number is looked for below the one before it: first with the same lines, then
@@ -295,7 +295,7 @@ def _is_like(one: str, other: str) -> bool:
 class _Searched:
     """Lines in which others are looked for, from the first to the last."""
 
-    def __init__(self, lines: Sequence[str], steps: Steps) -> None:
+    def __init__(self, lines: Sequence[str], steps: Budget) -> None:
         self.lines = lines
         self._steps = steps
         self._forms: dict[Callable[[str], str], _LooseText] = {}
@@ -320,7 +320,7 @@ class _Searched:
 class _LooseText:
     """Lines without some of their spaces, as one text."""
 
-    def __init__(self, form: Callable[[str], str], lines: Sequence[str], steps: Steps) -> None:
+    def __init__(self, form: Callable[[str], str], lines: Sequence[str], steps: Budget) -> None:
         steps.take((LINE // 2 if form is str else 2 * LINE) * len(lines))
         self._form = form
         self._steps = steps
@@ -334,7 +334,7 @@ class _LooseText:
             passed = self._lines[self._line : least]
             self._offset += sum(map(len, passed)) + len(passed)
             self._line = least
-        self._steps.take_search(self._text, "\n", self._offset)
+        take_search(self._steps, self._text, "\n", self._offset)
         at = self._text.find(_between_ends(list(map(self._form, block))), self._offset)
         if at < 0:
             return None
@@ -348,7 +348,7 @@ def _between_ends(lines: Sequence[str]) -> str:
     return "\n".join(["", *lines, ""])
 
 
-def _applied_at_numbers(hunks: Sequence[Hunk], made: list[str], steps: Steps) -> list[str] | None:
+def _applied_at_numbers(hunks: Sequence[Hunk], made: list[str], steps: Budget) -> list[str] | None:
     least = shift = 0
     for hunk in hunks:
         at = _place_at_number(hunk, made, least, shift, steps)
@@ -364,7 +364,7 @@ def _applied_at_numbers(hunks: Sequence[Hunk], made: list[str], steps: Steps) ->
 
 
 def _place_at_number(
-    hunk: Hunk, lines: Sequence[str], least: int, shift: int, steps: Steps
+    hunk: Hunk, lines: Sequence[str], least: int, shift: int, steps: Budget
 ) -> int | None:
     """The index at which a hunk with a number fits; a hunk that only adds is below `least`."""
     told = (hunk.start or 1) - 1 + shift
@@ -375,11 +375,11 @@ def _place_at_number(
     return _nearest(hunk.before, lines, told, steps)
 
 
-def _nearest(block: Lines, lines: Sequence[str], told: int, steps: Steps) -> int | None:
+def _nearest(block: Lines, lines: Sequence[str], told: int, steps: Budget) -> int | None:
     """The index of lines that is nearest to a number; the first one of two."""
     steps.take(2 * LINE * len(lines))
     text, wanted = _between_ends(lines), _between_ends(block)
-    steps.take_search(text, "\n")
+    take_search(steps, text, "\n")
     steps.take(len(text))
     at = max(told, 0)
     middle = len(_between_ends(lines[:at])) - 1

@@ -17,9 +17,9 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from sessiontree.core.budget import LINE, Budget, find, take_search
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import ToolCall
-from sessiontree.core.steps import LINE, Steps, find
 from sessiontree.edits.patch import (
     FilePatch,
     Hunk,
@@ -458,7 +458,7 @@ def _shown_by_id(holder: Any) -> dict[str, Mapping[str, Any]]:
     return found
 
 
-def after(edit: Edit, text: str | None, steps: Steps) -> str | None:
+def after(edit: Edit, text: str | None, steps: Budget) -> str | None:
     """The content of a file after an edit of `text`; None where that is not known.
 
     Line ends of the file are kept: agents edit a file with CRLF as if it had LF.
@@ -481,7 +481,7 @@ def after(edit: Edit, text: str | None, steps: Steps) -> str | None:
         return _inserted(text, edit.line, edit.content or "", steps)
     made = _swapped(text, edit.swaps, steps) if edit.swaps else None
     if made is None and edit.hunks:
-        steps.take_search(text, "\n")
+        take_search(steps, text, "\n")
         lines = applied(edit.hunks, text.split("\n"), steps)
         made = None if lines is None else "\n".join(lines)
     if made is None and edit.kind == "move" and not edit.hunks:
@@ -507,7 +507,7 @@ def _wanted(edit: Edit) -> str:
     return "".join(swap.old for swap in edit.swaps)
 
 
-def _inserted(text: str, line: int, content: str, steps: Steps) -> str | None:
+def _inserted(text: str, line: int, content: str, steps: Budget) -> str | None:
     steps.take(len(text) + LINE * text.count("\n"))
     lines = text.split("\n")
     if not 0 <= line <= len(lines):
@@ -515,7 +515,7 @@ def _inserted(text: str, line: int, content: str, steps: Steps) -> str | None:
     return "\n".join([*lines[:line], *content.removesuffix("\n").split("\n"), *lines[line:]])
 
 
-def _swapped(text: str, swaps: Sequence[Swap], steps: Steps) -> str | None:
+def _swapped(text: str, swaps: Sequence[Swap], steps: Budget) -> str | None:
     for swap in swaps:
         made = _every(text, swap, steps) if swap.every else _only(text, swap, steps)
         if made is None:
@@ -524,7 +524,7 @@ def _swapped(text: str, swaps: Sequence[Swap], steps: Steps) -> str | None:
     return text
 
 
-def _only(text: str, swap: Swap, steps: Steps) -> str | None:
+def _only(text: str, swap: Swap, steps: Budget) -> str | None:
     """A text with another one in the place of the only one; None if there is none or more."""
     size = len(swap.old)
     at = find(text, swap.old, 0, steps)
@@ -533,7 +533,7 @@ def _only(text: str, swap: Swap, steps: Steps) -> str | None:
     return text[:at] + swap.new + text[at + size :]
 
 
-def _every(text: str, swap: Swap, steps: Steps) -> str | None:
+def _every(text: str, swap: Swap, steps: Budget) -> str | None:
     if find(text, swap.old, 0, steps) < 0:
         return None
     count = text.count(swap.old)

@@ -30,7 +30,7 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from sessiontree.core.steps import CHANGED_LINE, LINE, Steps, find
+from sessiontree.core.budget import CHANGED_LINE, LINE, Budget, find
 from sessiontree.edits.diff import Run, lines_of, pairs, runs
 from sessiontree.edits.patch import Hunk, are_applied
 from sessiontree.edits.tools import Edit, SeenLines, after, characters_of, undone
@@ -148,7 +148,7 @@ class Replay:
         undone: the numbers of edits after which the file had the content before them again.
     """
 
-    def __init__(self, steps: Steps) -> None:
+    def __init__(self, steps: Budget) -> None:
         self._steps = steps
         self._state: _FileState | None = None
         self._aside: list[_FileState] = []  # states that were left, the latest last
@@ -463,7 +463,7 @@ def _gaps(same: Sequence[Run], before: int, behind: int) -> Iterator[tuple[range
 
 
 def _in_other_form(
-    state: _FileState, lines: Sequence[str], same: Sequence[Run], steps: Steps
+    state: _FileState, lines: Sequence[str], same: Sequence[Run], steps: Budget
 ) -> Iterator[tuple[int, LineWriter | None]]:
     """The lines that a state has in another form, with their writers."""
     for old, new in _gaps(same, len(state.lines), len(lines)):
@@ -471,7 +471,7 @@ def _in_other_form(
 
 
 def _reformed(
-    state: _FileState, old: range, lines: Sequence[str], new: range, steps: Steps
+    state: _FileState, old: range, lines: Sequence[str], new: range, steps: Budget
 ) -> Iterator[tuple[int, LineWriter | None]]:
     """The lines of a gap that are lines of the old gap in another form."""
     if not old or not new or len(old) * len(new) > _GAP:
@@ -515,7 +515,7 @@ def _normal(line: str) -> str:
 
 
 def _joined(
-    before: Sequence[str], old: range, behind: Sequence[str], new: range, steps: Steps
+    before: Sequence[str], old: range, behind: Sequence[str], new: range, steps: Budget
 ) -> Iterator[tuple[range, range]]:
     """Runs of lines that have the same text, broken into lines elsewhere."""
     if not old or not new:
@@ -546,7 +546,7 @@ def _same_text(
     behind: Sequence[str],
     other: int,
     end: int,
-    steps: Steps,
+    steps: Budget,
 ) -> tuple[int, int] | None:
     """Where runs that begin at two lines have the same text; None if nowhere."""
     first, second = before[one], behind[other]
@@ -605,7 +605,7 @@ def _is_known_by_itself(lines: Sequence[str]) -> bool:
 
 
 def _parts_in(
-    run: range, lines: Sequence[str], floating: _Floating, steps: Steps
+    run: range, lines: Sequence[str], floating: _Floating, steps: Budget
 ) -> Iterator[range]:
     """The parts of a run that are runs of an edit's own lines, long enough to be known."""
     own = floating.own
@@ -695,7 +695,7 @@ class KnownContent(msgspec.Struct):
             return len(lines_of(self.text))
         return sum(line is not None for line in self.lines)
 
-    def take(self, event: Edit | SeenLines, steps: Steps) -> None:
+    def take(self, event: Edit | SeenLines, steps: Budget) -> None:
         """Go on with the next event.
 
         Raises:
@@ -724,7 +724,7 @@ class KnownContent(msgspec.Struct):
         elif not self._swap(event, steps):
             self._forget()
 
-    def _edited(self, edit: Edit, steps: Steps) -> str | None:
+    def _edited(self, edit: Edit, steps: Budget) -> str | None:
         """The content after an edit of lines that are all known, but for the end of the last."""
         lines = [line for line in self.lines if line is not None]
         is_known = self.text is None and self.is_there and self.is_end_known
@@ -751,7 +751,7 @@ class KnownContent(msgspec.Struct):
         self._replace(_whole(text))
         self.contradicted = contradicted
 
-    def _see(self, seen: SeenLines, steps: Steps) -> None:
+    def _see(self, seen: SeenLines, steps: Budget) -> None:
         if seen.is_whole:
             self._is_whole(seen.text)
             return
@@ -780,7 +780,7 @@ class KnownContent(msgspec.Struct):
             self.is_end_known = True
             del self.lines[high:]
 
-    def _patch(self, hunks: Sequence[Hunk], steps: Steps) -> None:
+    def _patch(self, hunks: Sequence[Hunk], steps: Budget) -> None:
         """Replace lines at numbers that are told."""
         if any((hunk.start or 0) > _MOST_LINES for hunk in hunks):
             self._forget()
@@ -804,7 +804,7 @@ class KnownContent(msgspec.Struct):
         is_end_known = self.is_end_known and self.text is None
         self._replace(KnownContent(None, made, is_end_known))
 
-    def _swap(self, edit: Edit, steps: Steps) -> bool:
+    def _swap(self, edit: Edit, steps: Budget) -> bool:
         """Replace texts that stand in lines that are known; whether all do, once."""
         if self.text is not None or not edit.swaps or not self.is_there:
             return False
@@ -824,7 +824,7 @@ class KnownContent(msgspec.Struct):
         return True
 
 
-def _place_of(old: str, lines: Sequence[str | None], steps: Steps) -> tuple[int, int, str] | None:
+def _place_of(old: str, lines: Sequence[str | None], steps: Budget) -> tuple[int, int, str] | None:
     """The run of known lines that has a text once, and no other run has; with its text."""
     found: list[tuple[int, int, str]] = []
     first = 0

@@ -27,10 +27,10 @@ from typing import Final
 import msgspec
 
 from sessiontree.core.activity import as_typed
+from sessiontree.core.budget import EDIT_STEPS, Budget
 from sessiontree.core.display import before_cut
 from sessiontree.core.entry import Entry, is_of_subagent, seconds_of
 from sessiontree.core.message import Message, kind_of, role_of, text_of
-from sessiontree.core.steps import Steps
 from sessiontree.engine.cursor import Cursor
 from sessiontree.engine.translated import agent_files, history_files
 from sessiontree.errors import (
@@ -339,11 +339,11 @@ def _all_names(target: Target, files: Sequence[str], edits: Iterable[SessionEdit
     return target.names
 
 
-def steps_for(edits: Iterable[SessionEdit], way_out: str) -> Steps:
+def steps_for(edits: Iterable[SessionEdit], way_out: str) -> Budget:
     """The steps of a command that plays edits back, which follow the size of their sessions."""
     sizes = {edit.file: edit.size for edit in edits}
     error = f"the file is too large for the number of its edits; {way_out}"
-    return Steps.of_command(sum(sizes.values()), error)
+    return Budget(EDIT_STEPS, sum(sizes.values()), error=error)
 
 
 def _is_about(target: Target, event: FileEvent) -> bool:

@@ -27,8 +27,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from sessiontree.core.budget import Budget
 from sessiontree.core.entry import moment_given
-from sessiontree.core.steps import Steps
 from sessiontree.edits.diff import DiffCounts, counted_diff_of, lines_of
 from sessiontree.edits.tools import Edit, SeenLines, after
 from sessiontree.errors import RefError, TooMuchError, UsageError, with_step
@@ -469,7 +469,7 @@ def _needs_base(done: Sequence[SessionEdit]) -> bool:
     )
 
 
-def _base(edit: Edit, versions: Sequence[Version], seconds: float, steps: Steps) -> Version | None:
+def _base(edit: Edit, versions: Sequence[Version], seconds: float, steps: Budget) -> Version | None:
     """The last version before an edit, if what the edit replaces is in it."""
     if edit.kind == "write" or edit.before is not None:
         return None

@@ -21,9 +21,11 @@ from typing import Any, Final
 import msgspec
 
 from sessiontree.agents import TARGETS, named
-from sessiontree.agents.writing import PIECES, Loss, Losses, Room, SideFile, Writer
+from sessiontree.agents.writing import PIECES, Loss, Losses, SideFile, Writer
 from sessiontree.context.fold import Fold
+from sessiontree.core import budget
 from sessiontree.core.blocks import EntryContents, Resolution, message_uuid
+from sessiontree.core.budget import Budget
 from sessiontree.core.entry import Entry, stored
 from sessiontree.core.header import derived_uuid
 from sessiontree.core.index import NO_ROW
@@ -146,10 +148,12 @@ class ConvertedSession:
         self.opened: str | None = None
         self.losses = Losses()
         size = reader.view.size
-        self.room = Room.of_entries(self.title, len(self.tree), size)
-        self.lines = Room.of_lines(self.title, size)
-        self.repeated = Room.of_bytes(self.title)
-        self._blocks = Room.of_blocks(self.title, size)
+        title, count = self.title, len(self.tree)
+        more = count + size // budget.BYTES_FOR_EACH_READ
+        self.room = Budget(budget.READ_AGAIN, more=more, title=title, entries=count)
+        self.lines = Budget(budget.LANE_LINES, size, title=title)
+        self.repeated = Budget(budget.REPEATED_BYTES, title=title)
+        self._blocks = Budget(budget.CONVERTED_BLOCKS, size, title=title)
         self._counted = bytearray(len(self.tree))  # the rows whose blocks are in `_blocks`
         self._warnings: dict[str, None] = {}
         self._stored: dict[int, Entry] = {}

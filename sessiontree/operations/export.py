@@ -31,7 +31,9 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import stringzilla  # type: ignore[import-not-found, unused-ignore]
 
 from sessiontree.context.resolved import is_shown
+from sessiontree.core import budget
 from sessiontree.core.blocks import EntryContents
+from sessiontree.core.budget import Budget
 from sessiontree.core.codec import FORMAT, VERSION, check_seal, decode, encode, head, seal
 from sessiontree.core.damage import ignore
 from sessiontree.core.entry import HEADER, Entry, decode_object
@@ -52,7 +54,6 @@ from sessiontree.errors import (
     EntryError,
     HandleError,
     SessionTreeError,
-    TooMuchError,
     UsageError,
     warn,
 )
@@ -66,9 +67,6 @@ if TYPE_CHECKING:
     from sessiontree.handles.resolve import HandleScope
     from sessiontree.redact.redaction import Redaction
     from sessiontree.storage.fs import FileSystem
-
-_MOST_STEPS: Final = 20_000_000
-"""How many entries the merges of a copy may take in, each as often as they do."""
 
 SPILL_OVER: Final = 32 * 1024  # bytes of a string that stay in a line that is written anew
 HEADER_ROW: Final = 0
@@ -304,7 +302,8 @@ def _add_merged(original: Original, rows: bytearray) -> None:
     tree = original.reader.index()
     merges = set(tree.rows_of_type("merge"))
     waiting = [row for row in merges if rows[row]]
-    steps = _MOST_STEPS + 10 * len(tree)
+    name = original.file or "the session"
+    added = Budget(budget.MERGED_INTO_COPY, more=10 * len(tree), name=name)
     done: set[tuple[int, str | None]] = set()
     bases: dict[str | None, int] = {}
     passed = array("i", bytes(4 * len(tree)))  # the base up to which a row was passed last
@@ -320,12 +319,7 @@ def _add_merged(original: Original, rows: bytearray) -> None:
             if tree.uuids[row] == base or passed[row] == number:
                 break
             passed[row] = number
-            steps -= 1
-            if not steps:
-                raise TooMuchError(
-                    f"{original.file or 'the session'} has merges that take in each other, more "
-                    f"than {_MOST_STEPS:,} entries together; copy the path to an entry above them"
-                )
+            added.take()
             if row in merges and not rows[row]:
                 waiting.append(row)
             rows[row] = 1

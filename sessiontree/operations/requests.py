@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from sessiontree.agents.claude_code import requests as recorded
 from sessiontree.context.providers.values import Request
+from sessiontree.core.budget import REQUEST_BYTES, Budget
 from sessiontree.core.display import one_line
 from sessiontree.core.entry import Entry, decode_leniently
 from sessiontree.engine.cursor import Cursor
@@ -24,8 +25,6 @@ _KEYS: Final = {_RECORD: "id", _BLOB: "hash", _SHAPE: "shapeHash"}
 _NEEDLE: Final = f'"{_RECORD}'.encode()
 
 _SHORTEST_PREFIX: Final = 4
-_MOST_BYTES: Final = 128 << 20
-"""The bytes of the messages of a request; providers refuse requests of a quarter of that."""
 
 
 def sent_request(
@@ -198,7 +197,7 @@ class _Records:
         if others:
             found.update(recorded.messages_of_runs(self._said(), others))
         sizes: dict[str, int] = {}
-        size = 0
+        size = Budget(REQUEST_BYTES, file=self._file)
         for hash in hashes:
             if hash in rows and hash not in found:
                 found[hash] = self._reader.entry_at(rows[hash])["data"].get("message")
@@ -210,12 +209,7 @@ class _Records:
                 sizes[hash] = len(text)
                 if hashlib.sha256(text).hexdigest() != hash:
                     warnings.append(f"a message was changed: its hash is not {hash}")
-            size += sizes[hash]
-            if size > _MOST_BYTES:
-                raise TooMuchError(
-                    f"the request has more than {_MOST_BYTES >> 20} MiB of messages, more than "
-                    f"any model takes: {self._file} names the same messages many times"
-                )
+            size.take(sizes[hash])
         return [found[hash] for hash in hashes]
 
     def _said(self) -> Iterator[dict[str, Any]]:

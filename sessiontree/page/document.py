@@ -185,7 +185,7 @@ class Document:
         turn = None if place == ABOVE else self._outline.turns[place]
         first, first_entry = self._rows.rows, self._rows.entries
         end = self._reader.header.uuid if turn is None else turn.leaf
-        self._maker.check_rows(first + len(made.rows), end)
+        self._maker.rows.check(first + len(made.rows), uuid=end)
         before = 1 if turn is not None else 0  # the head of the turn comes first
         self._rows.take_entries(made, first + before)
         self._costs.take(place, made.spent)

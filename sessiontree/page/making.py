@@ -16,15 +16,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from sessiontree.core import budget
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
+from sessiontree.core.budget import Budget
 from sessiontree.core.entry import HEADER, PIECES, Entry, decode_object
 from sessiontree.core.handle import Handle, blob_of
 from sessiontree.core.index import NO_ROW
 from sessiontree.core.media import base_type, left_out
-from sessiontree.core.message import Message, count_of_blocks, most_blocks, result_ids
+from sessiontree.core.message import Message, count_of_blocks, result_ids
 from sessiontree.edits.tools import SideFacts
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import HandleError, TooMuchError
+from sessiontree.errors import HandleError
 from sessiontree.operations.workers import Crew, available
 from sessiontree.page import rows
 from sessiontree.page.markup import MOST_COLOURED, Colours
@@ -108,20 +110,15 @@ class Maker:
         self.contents = EntryContents(self._resolve, False, self.warnings)
         self.cwd = None if found.cwd is None else self.text(found.cwd)
         self.tree = cursor.reader.index()
-        self._most_rows = most_blocks(cursor.reader.view.size)
+        advice = "; fork the path to an entry above it, and export the fork"
+        size = cursor.reader.view.size
+        self.rows = Budget(
+            budget.SHOWN_BLOCKS, size, what="the session", next=", as many as a page shows" + advice
+        )
         self.owned = _rows_by_turn(self.tree, found)
         self._line = b""
         self._told = SideFacts({})
         self._told_of: Entry | None = None
-
-    def check_rows(self, count: int, uuid: str) -> None:
-        """Check how many rows there are up to an entry, or will be; else a TooMuchError."""
-        if count > self._most_rows:
-            raise TooMuchError(
-                f"the session has more than {self._most_rows:,} content blocks and calls up to "
-                f"entry {uuid}, as many as a page shows; fork the path to an entry above it, and "
-                "export the fork"
-            )
 
     def masked(self, value: Any, uuid: str | None) -> Any:
         """A value of an entry without secrets."""
@@ -295,7 +292,7 @@ class _Making:
         message = fields.get("message")
         if entry.type == "message" and isinstance(message, dict):
             self._blocks += count_of_blocks(message)
-            maker.check_rows(self._blocks, entry.uuid)
+            maker.rows.check(self._blocks, uuid=entry.uuid)
             stray = self._stray(message)
             noted.tokens = self._rules.take_message(message, number, is_stray=stray)
             fields = maker.masked(fields, entry.uuid)

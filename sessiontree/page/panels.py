@@ -22,9 +22,9 @@ import msgspec
 from sessiontree.context.compaction import estimate_tokens
 from sessiontree.context.fold import custom_message, replaced, summary_message
 from sessiontree.core.blocks import message_uuid
+from sessiontree.core.budget import EDIT_STEPS, Budget
 from sessiontree.core.entry import PIECES, SUMMARIES, Entry
 from sessiontree.core.message import Message, calls_of, is_prompt, result_ids
-from sessiontree.core.steps import Steps
 from sessiontree.core.usage import Spent, Sums, spent_by
 from sessiontree.edits.diff import DiffCounts, diff_of
 from sessiontree.edits.tools import Edit, after
@@ -65,7 +65,9 @@ class Changes:
 
     def __init__(self, cwd: str | None, size: int) -> None:
         self._cwd = cwd
-        self._steps = Steps.of_command(size, "the files are too large for the number of edits")
+        self._steps = Budget(
+            EDIT_STEPS, size, error="the files are too large for the number of edits"
+        )
         self.files: dict[str, ChangedFile] = {}
 
     def take(self, edit: Edit, counts: DiffCounts, row: int) -> None:

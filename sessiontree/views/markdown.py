@@ -29,7 +29,9 @@ from urllib.parse import quote as quoted_path
 
 from sessiontree.context.resolved import fenced
 from sessiontree.context.settings import header_settings, settings_of
+from sessiontree.core import budget
 from sessiontree.core.blocks import EntryContents, folded_message, is_handle_of_message
+from sessiontree.core.budget import Budget
 from sessiontree.core.display import printable
 from sessiontree.core.entry import HEADER, MARKERS, PIECES, Entry
 from sessiontree.core.handle import Handle, blob_of
@@ -42,14 +44,13 @@ from sessiontree.core.message import (
     indented_text,
     is_generated,
     is_typed_command,
-    most_blocks,
     result_ids,
     role_of,
     text_of,
     typed_text,
 )
 from sessiontree.engine.cursor import Cursor
-from sessiontree.errors import SessionTreeError, TooMuchError
+from sessiontree.errors import SessionTreeError
 from sessiontree.storage.place import is_address
 from sessiontree.text.amounts import counted
 from sessiontree.text.preview import size_in_short
@@ -415,8 +416,8 @@ class _MarkdownTranscript:
         self._last_result: dict[str, int] | None = None
         self._names: dict[str, str] = {}
         self._not_shown: Counter[str] = Counter()
-        self._blocks = 0
-        self._most_blocks = most_blocks(reader.view.size)
+        advice = "; export an entry above it"
+        self._blocks = Budget(budget.SHOWN_BLOCKS, reader.view.size, what="the path", next=advice)
 
     def parts(self) -> Iterator[str]:
         yield from self._front()
@@ -548,12 +549,8 @@ class _MarkdownTranscript:
 
     def _count_blocks(self, entry: Entry) -> None:
         message = entry.message_as_stored
-        self._blocks += count_of_blocks(message) if isinstance(message, dict) else 0
-        if self._blocks > self._most_blocks:
-            raise TooMuchError(
-                f"the path has more than {self._most_blocks:,} content blocks and calls up to "
-                f"entry {entry.uuid}; export an entry above it"
-            )
+        if isinstance(message, dict):
+            self._blocks.take(count_of_blocks(message), uuid=entry.uuid)
 
     def _pieces_message(self) -> Iterator[str]:
         members, self._pieces = self._pieces, []

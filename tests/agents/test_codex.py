@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from sessiontree import Session, import_session
-from sessiontree.agents import base, recognise
-from sessiontree.agents.codex import reader as codex
+from sessiontree.agents import recognise
 from sessiontree.agents.codex.items import ABOUT
+from sessiontree.core import budget
 from sessiontree.core.message import begins_turn
 from sessiontree.errors import DecoderMissingError, TooMuchError
 from sessiontree.library.listing import facts_of
@@ -225,7 +225,8 @@ def test_compactions_that_repeat_prompts_too_often_are_refused(
 ) -> None:
     lines = [said("user", "go"), line("compacted", message="s")] * 3
     assert texts(opened(tmp_path, *lines))[-1] == "s"
-    monkeypatch.setattr(codex, "MOST_REPEATED", 2)
+    few = budget.REPEATED_PROMPTS._replace(most=2)
+    monkeypatch.setattr(budget, "REPEATED_PROMPTS", few)
     with pytest.raises(TooMuchError, match=r"line 5: .* repeat prompts more than 2 times"):
         opened(tmp_path, *lines)
 
@@ -233,7 +234,7 @@ def test_compactions_that_repeat_prompts_too_often_are_refused(
 def test_a_file_of_lines_that_hold_nothing_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(base, "MOST_SHORT", 3)
+    monkeypatch.setattr(budget, "SHORT_TEXTS", budget.SHORT_TEXTS._replace(most=3))
     file = written(tmp_path / "s.jsonl", said("user", "go"))
     file.write_text(file.read_text() + "{\n" * 3)
     assert len(Session.open(file, readonly=True).damage) == 3

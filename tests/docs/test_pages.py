@@ -11,14 +11,10 @@ from pathlib import Path
 import pytest
 
 import sessiontree
-from sessiontree.agents import base, writing
-from sessiontree.agents.codex import reader as codex
-from sessiontree.context import fold
-from sessiontree.context.providers import alternate
-from sessiontree.core import damage, message
+from sessiontree.core import budget, damage, message
 from sessiontree.core.damage import NEXT_STEP
 from sessiontree.engine import translated
-from sessiontree.operations import export, own_rules, requests
+from sessiontree.operations import own_rules
 from sessiontree.redact import redaction
 from sessiontree.storage import lines, names
 from sessiontree.views import markdown
@@ -148,23 +144,23 @@ def test_the_architecture_draws_the_rooms_in_the_order_of_their_imports() -> Non
 MIB = 1024 * 1024
 
 LIMITS = {
-    "entries of merges in a context": f"{fold.MOST_MERGED_AGAIN:,}",
-    "entries of merges in a copy": f"{export._MOST_STEPS:,} entries",
-    "entries of a conversion": f"{writing._READ_AGAIN:,}",
-    "lanes": f"{writing._MOST_LANES:,} lanes",
-    "lines of lanes": f"{writing._LINES_AGAIN:,}",
-    "bytes of a session for each line": f"each {writing._SIZE_OF_EACH_LINE} bytes",
-    "repeated bytes": f"{writing._BYTES_AGAIN // MIB} MiB of repeated lines",
-    "request": f"{requests._MOST_BYTES // MIB} MiB of messages",
-    "times": f"{writing._TIMES} times the size of the session",
-    "bytes of a session for each": str(writing._SIZE_OF_EACH),
-    "prompts of Codex": f"{codex.MOST_REPEATED:,} repeated prompts",
-    "blocks": f"{message.MOST_BLOCKS:,} content blocks|{message.MOST_BLOCKS:,} blocks",
-    "bytes for each block": f"one for each {message.BYTES_FOR_EACH_BLOCK} bytes",
-    "blocks of a request": f"{alternate.MOST_BLOCKS:,}",
-    "short lines": f"{base.MOST_SHORT:,}",
-    "short": f"lines, messages or calls of less than {base.SHORT} bytes",
-    "bytes for each short line": f"one for each {base._BYTES_FOR_EACH_SHORT} bytes",
+    "entries of merges in a context": f"{budget.MERGED_AGAIN.most:,}",
+    "entries of merges in a copy": f"{budget.MERGED_INTO_COPY.most:,} entries",
+    "entries of a conversion": f"{budget.READ_AGAIN.most:,}",
+    "lanes": f"{budget.LANE_FILES.most:,} lanes",
+    "lines of lanes": f"{budget.LANE_LINES.most:,}",
+    "bytes of a session for each line": f"each {budget.LANE_LINES.bytes_for_each} bytes",
+    "repeated bytes": f"{budget.REPEATED_BYTES.most // MIB} MiB of repeated lines",
+    "request": f"{budget.REQUEST_BYTES.most // MIB} MiB of messages",
+    "times": f"{budget.REPEATED_BYTES.for_each_byte} times the size of the session",
+    "bytes of a session for each": str(budget.BYTES_FOR_EACH_READ),
+    "prompts of Codex": f"{budget.REPEATED_PROMPTS.most:,} repeated prompts",
+    "blocks": f"{budget.MOST_BLOCKS:,} content blocks|{budget.MOST_BLOCKS:,} blocks",
+    "bytes for each block": f"one for each {budget.SHOWN_BLOCKS.bytes_for_each} bytes",
+    "blocks of a request": f"{budget.REQUEST_BLOCKS.most:,}",
+    "short lines": f"{budget.SHORT_TEXTS.most:,}",
+    "short": f"lines, messages or calls of less than {budget.SHORT_BYTES} bytes",
+    "bytes for each short line": f"one for each {budget.SHORT_TEXTS.bytes_for_each} bytes",
     "unpacked": f"{lines.LARGEST_RATIO} times",
     "always unpacked": f"{lines.ALWAYS_UNPACKED // MIB} MiB",
     "a result": f"{names.LARGEST_RESULT // MIB} MiB",

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from sessiontree.agents import base
+from sessiontree.core import budget
 
 Build = Callable[[Path, int], Path]
 Lines = Callable[[int], Iterable[bytes]]
@@ -1629,8 +1629,8 @@ def _shortest(size: int, line: Callable[[int], bytes]) -> Iterator[bytes]:
     left, number = size, 0
     while left > 0:
         made = line(number)
-        if number >= min(base.MOST_SHORT - 10, size // 60):
-            filler = b"x" * (base.SHORT - len(made) - len(b',"of":""'))
+        if number >= min(budget.SHORT_TEXTS.most - 10, size // 60):
+            filler = b"x" * (budget.SHORT_BYTES - len(made) - len(b',"of":""'))
             made = made[:-1] + b',"of":"%b"}' % filler
         yield made
         left -= len(made) + 1

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from sessiontree import Session, TooMuchError
-from sessiontree.core.steps import Steps
+from sessiontree.core.budget import EDIT_STEPS, Budget, Limit
 from sessiontree.edits.diff import counted_diff_of, counts_of, runs
 from sessiontree.edits.patch import Hunk, applied, parse_numbered
 from sessiontree.edits.shell import effects
@@ -89,7 +89,7 @@ def test_many_hunks_that_take_much_of_a_file_end_with_the_steps_of_the_command()
     lines = ["a"] * 100_000 + ["x"] * 20_000
     hunks = [Hunk(("x", "x"), (f"z{number}",), 1) for number in range(5_000)]
     with pytest.raises(TooMuchError, match="too large"):
-        applied(hunks, lines, Steps.of_command(5_000_000, "too large"))
+        applied(hunks, lines, Budget(EDIT_STEPS, 5_000_000, error="too large"))
 
 
 def test_the_numbers_of_hunks_are_counted_once() -> None:
@@ -135,10 +135,10 @@ def test_an_edit_of_many_swaps_is_shown_as_they_tell_it() -> None:
 @pytest.mark.parametrize("size", [29_000, 1_000_000])
 def test_a_search_of_a_text_that_repeats_takes_steps_for_each_look(size: int) -> None:
     edit = Edit("f", "edit", swaps=(Swap("a" * 49 + "b" + "a" * 49, "c"),))
-    steps = Steps(5 * size, "enough")
+    steps = Budget(Limit(5 * size, "enough"))
     with pytest.raises(TooMuchError):
         after(edit, "a" * size, steps)
-    after(edit, "def" * (size // 3), Steps(2 * size, "enough"))
+    after(edit, "def" * (size // 3), Budget(Limit(2 * size, "enough")))
 
 
 def edit_all(number: int) -> Edit:
@@ -157,20 +157,20 @@ def edits_until_the_end(replay: Replay, edits: list[Edit]) -> int:
 
 
 def test_edits_of_each_line_end_with_the_steps_of_the_command() -> None:
-    replay = Replay(Steps.of_command(5_000_000, "too large"))
+    replay = Replay(Budget(EDIT_STEPS, 5_000_000, error="too large"))
     replay.edit(0, Edit("f", "write", content="a\n" * 20_000))
     assert 10 < edits_until_the_end(replay, [edit_all(0), edit_all(1)]) < 200
 
 
 def test_an_edit_that_fits_nowhere_takes_steps_for_each_state_it_is_tried_on() -> None:
-    replay = Replay(Steps.of_command(5_000_000, "too large"))
+    replay = Replay(Budget(EDIT_STEPS, 5_000_000, error="too large"))
     replay.edit(0, Edit("f", "write", content="a\n" * 500_000))
     edit = Edit("f", "edit", hunks=(Hunk(("a", "b"), ("a", "c")),))
     assert 3 < edits_until_the_end(replay, [edit]) < 50
 
 
 def test_lines_of_edits_that_fit_nowhere_end_with_the_steps_of_the_command() -> None:
-    replay = Replay(Steps.of_command(5_000_000, "too large"))
+    replay = Replay(Budget(EDIT_STEPS, 5_000_000, error="too large"))
     for number in range(100):
         swap = Swap(f"nothing of the file {number}\n", "ab\n" * 100)
         assert not replay.edit(number, Edit("f", "edit", swaps=(swap,)))
@@ -201,7 +201,7 @@ def test_a_replay_keeps_no_text_of_the_states_that_are_gone() -> None:
     ids=["the same again", "another each time", "of what is known"],
 )
 def test_looks_at_a_part_end_with_the_steps_of_the_command(events: list[SeenLines]) -> None:
-    content, steps = KnownContent(), Steps.of_command(5_000_000, "too large")
+    content, steps = KnownContent(), Budget(EDIT_STEPS, 5_000_000, error="too large")
 
     def look() -> None:
         for event in events * 1_000:

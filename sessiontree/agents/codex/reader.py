@@ -37,10 +37,12 @@ from msgspec.structs import replace
 
 from sessiontree.agents import base
 from sessiontree.agents.codex.items import ABOUT, CodexTally, is_prompt, is_turn
+from sessiontree.core import budget
+from sessiontree.core.budget import Budget
 from sessiontree.core.message import kind_of
 from sessiontree.core.migrate import LineName, name_of_line, uuid_of_name
 from sessiontree.core.usage import Tally, mode_of
-from sessiontree.errors import SessionTreeError, TooMuchError
+from sessiontree.errors import SessionTreeError
 
 
 class HistoryEnd(NamedTuple):
@@ -196,10 +198,6 @@ _INSTRUCTIONS: Final = ("base_instructions", "instructions")
 _META: Final = {"metadata": {"isMeta": True}}
 
 
-MOST_REPEATED: Final = 30_000
-"""The prompts that compactions of older versions may repeat, each all prompts before it."""
-
-
 class CodexReader(base.Reader):
     repeating = b'"compacted"'
     has_facts_beside = True
@@ -315,7 +313,7 @@ class _Rollout:
         self._segment = lines.session_id
         self._named: tuple[base.SourceLine, LineName] | None = None  # the last line with a name
         self._states: dict[HistoryEnd, _HistoryState] = {}
-        self._repeated = 0
+        self._repeated = Budget(budget.REPEATED_PROMPTS, name=name)
         self._provider = meta.text("model_provider")
         self._restore(_HistoryState(lines.root, [], self._provider, None, None, None, None))
 
@@ -472,13 +470,7 @@ class _Rollout:
         replacement = payload.value("replacement_history")
         if not isinstance(replacement, list):
             prompts = [item.prompt for item in self._history if item.prompt is not None]
-            self._repeated += len(prompts)
-            if self._repeated > MOST_REPEATED:
-                raise TooMuchError(
-                    f"{self._name}, line {line.place.number}: the compactions up to this line "
-                    f"repeat prompts more than {MOST_REPEATED:,} times; remove compactions from a "
-                    "copy, and open the copy"
-                )
+            self._repeated.take(len(prompts), line=line.place.number)
             text = {"type": "input_text", "text": summary}
             replacement = [*prompts, {"type": "message", "role": "user", "content": [text]}]
         fields: dict[str, Any] = {"summary": summary, "firstKeptEntryUuid": uuid}

@@ -44,6 +44,8 @@ from sessiontree.agents.gemini.messages import (
     messages_of,
     parts_of,
 )
+from sessiontree.core import budget
+from sessiontree.core.budget import Budget
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.message import text_of
 from sessiontree.core.usage import Sums, Tally
@@ -312,7 +314,11 @@ class _Chat:
         self, lines: base.LineMaker, source: base.AgentSource | None, lane: str | None = None
     ) -> None:
         self._lines = lines
-        self._short = None if source is None else base.ShortTexts(source, "messages or calls")
+        self._short = (
+            None
+            if source is None
+            else Budget(budget.SHORT_TEXTS, source.size, name=source.name, what="messages or calls")
+        )
         self._lane = lane
         self._leaf = lines.root
         self._turns: list[_Turn] = []
@@ -370,8 +376,9 @@ class _Chat:
 
     def _turn(self, id: str, line: base.SourceLine) -> _Turn:
         turn = _turn(id, line, self._results)
-        if self._short is not None:
-            self._short.take(line.text, max(1, len(turn.made)))
+        parts = max(1, len(turn.made))
+        if self._short is not None and len(line.text) < budget.SHORT_BYTES * parts:
+            self._short.take(parts)
         return turn
 
     def replaced(self, messages: list[Any], line: base.SourceLine) -> Iterator[base.EntryDraft]:

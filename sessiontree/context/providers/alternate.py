@@ -24,8 +24,9 @@ from sessiontree.context.providers.reading import (
     TextPart,
 )
 from sessiontree.context.providers.values import GivenIds, RequestNotes
+from sessiontree.core import budget
+from sessiontree.core.budget import Budget
 from sessiontree.core.message import Message, count_of_blocks, is_partial
-from sessiontree.errors import TooMuchError
 
 _INTERRUPTED: Final = "Interrupted: no result was recorded for this call."
 
@@ -36,10 +37,6 @@ class SideTurn:
 
     side: Side
     parts: list[Part]
-
-
-MOST_BLOCKS: Final = 100_000
-"""The content blocks and calls of a request."""
 
 
 def turns_of(
@@ -54,18 +51,13 @@ def turns_of(
 
     `uuids` has the entry of each message, and `fit` keeps the parts that the provider accepts.
     System messages are left to the caller. Thinking of any model but `model` is left out. A
-    TooMuchError for more than `MOST_BLOCKS`.
+    TooMuchError for more than `REQUEST_BLOCKS`.
     """
     notes = RequestNotes()
     pairing: Pairing[str] = Pairing()
-    count = 0
+    blocks = Budget(budget.REQUEST_BLOCKS)
     for message, uuid in zip(messages, uuids, strict=True):
-        count += count_of_blocks(message)
-        if count > MOST_BLOCKS:
-            raise TooMuchError(
-                f"the context has more than {MOST_BLOCKS:,} content blocks and calls up to entry "
-                f"{uuid}, which no model takes; compact the session, or go on from an entry above"
-            )
+        blocks.take(count_of_blocks(message), uuid=uuid)
         if message.get("role") != "system":
             pairing.take(message, uuid)
     paired, sources, warnings = pairing.result()
