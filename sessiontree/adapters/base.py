@@ -109,7 +109,6 @@ class SessionFiles:
         yield from (SessionFiles(self.store, f"{self._name}/{name}") for name in sorted(folders))
 
     def _names(self) -> tuple[set[str], set[str]]:
-        """The names of the sessions in the folder, and those of the folders in it."""
         files: set[str] = set()
         folders: set[str] = set()
         if is_address(self.folder):

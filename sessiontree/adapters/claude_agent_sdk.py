@@ -92,16 +92,12 @@ T = TypeVar("T")
 
 
 class _SdkFact(msgspec.Struct):
-    """The fact of a session."""
-
     mtime: int  # when the transcript was written last, in milliseconds; it only grows
     summary: dict[str, Any] = {}  # the `data` of its summary
     costs: dict[str, float] = {}  # what each model cost
 
 
 class _Wanted(NamedTuple):
-    """A key, checked: the file of its session, and the transcript in it."""
-
     file: str
     project: str
     session_id: str
@@ -113,10 +109,6 @@ class SessionTreeStore(SessionStore):
 
     Args:
         root: the folder or the address of a store, or a `Store`; by default the store of the user.
-
-    Attributes:
-        store: the store.
-        folder: the folder with the projects.
 
     Raises:
         UnknownSdkError: the version of claude-agent-sdk is not known to work.
@@ -257,7 +249,6 @@ class SessionTreeStore(SessionStore):
             yield session
 
     def _write(self, session: Session, wanted: _Wanted, lines: list[Given]) -> None:
-        """Write the lines that the session does not have, and the fact behind them."""
         tree, header = self._indexes.of(session, wanted.file).tree, session.header.uuid
         found = _key(session, tree, wanted.subpath)
         start = [] if found else [_start(session, tree, str(wanted.subpath), lines)]
@@ -309,8 +300,6 @@ class SessionTreeStore(SessionStore):
 
 
 class _Index(NamedTuple):
-    """The index of a session, the bytes at its end, and the lines that are lost to damage."""
-
     tree: TreeIndex
     end: bytes
     lost: list[tuple[int, str]]
@@ -379,7 +368,6 @@ def _end_of(start: str) -> str:
 
 
 def _start(session: Session, tree: TreeIndex, subpath: str, lines: list[Given]) -> SourceEntry:
-    """The entry that starts the lane of a subagent, as the reader of Claude Code makes it."""
     agent = subpath.rpartition("/")[2].removeprefix("agent-")
     named = [given.value for given in lines if given.value.get("type") == "agent_metadata"]
     known = {key: value for key, value in named[0].items() if key != "type"} if named else {}
@@ -448,19 +436,16 @@ def _new(key: Key, lines: list[Given], since: int) -> Iterator[tuple[Given, str]
 
 
 def _fact_of(key: Key) -> str:
-    """The key of the fact that is behind each write of a key's lines."""
     return _KEY if key.lane is None else LANE_KEY + key.lane
 
 
 def _told(entry: Entry) -> _SdkFact:
-    """The fact of a session, as an entry gives it; an empty one without it."""
     return msgspec.convert((entry.get("metadata") or {}).get(_KEY) or {"mtime": 0}, _SdkFact)
 
 
 def _fact(
     key: Key, tail: str, told: _SdkFact, wanted: _Wanted, lines: Sequence[Mapping[str, Any]]
 ) -> SourceEntry:
-    """The entry with the fact that sums up a key's lines so far, and the title if it changed."""
     mtime = max(time.time_ns() // 1_000_000, told.mtime + 1)
     fact: dict[str, Any] = {"mtime": mtime}
     fields: dict[str, bytes] = {}

@@ -242,7 +242,6 @@ class Placing:
         yield from self._end_of_conversation()
 
     def _add(self, given: Given, uuid: str) -> Iterator[SourceEntry]:
-        """The entries of a line: its own, and what it cost."""
         node = node_of(given.json, 0)
         if node is None:
             yield self._put(self._custom(given, uuid, self.tail))
@@ -260,7 +259,6 @@ class Placing:
         yield self._put(entry)
 
     def _new_costs(self, line: Mapping[str, Any], uuid: str) -> Iterator[SourceEntry]:
-        """What each model cost since the line of costs before, for the line with this uuid."""
         if line.get("type") != "cost-state" or self._key.lane is not None:
             return
         for model, cost in new_costs(line.get("modelUsage"), self._costs):
@@ -285,7 +283,6 @@ class Placing:
         return self._new.get(uuid) or self._key.at(uuid)
 
     def _known(self, own: str) -> str | None:
-        """The uuid of the entry for a line with a uuid of its own; None if there is none."""
         if own in self._given:
             return self._given[own]
         uuid, row = self._key.stored(own)
@@ -314,11 +311,9 @@ class Placing:
         return found
 
     def _is_own(self, node: ThreadNode) -> bool:
-        """True if a message is one of the agent whose transcript this is."""
         return self._key.lane is not None or self._is_aside or node.is_main
 
     def _parent_of(self, node: ThreadNode) -> str:
-        """The uuid of the entry below which a line goes."""
         named = node.parent or (node.logical_parent if node.boundary else None)
         parent = None if named is None else self._known(named)
         if parent is None:
@@ -419,7 +414,6 @@ class Placing:
 
 
 def _is_of(node: ThreadNode | None, response: str | None) -> bool:
-    """True if a message is a part of a response, or a result of a call."""
     if node is None:
         return False
     return node.has_result or (node.response is not None and node.response == response)

@@ -213,8 +213,6 @@ _STATE: Final = "googleAdkState"
 
 
 class _States(NamedTuple):
-    """The parts of a state by whom they belong to."""
-
     app: Json
     user: Json
     session: Json
@@ -233,7 +231,6 @@ class _States(NamedTuple):
         return parts
 
     def joined(self) -> Json:
-        """The state with prefixes."""
         return {
             **self.session,
             **{State.APP_PREFIX + key: value for key, value in self.app.items()},
@@ -246,10 +243,6 @@ class SessionTreeSessionService(BaseSessionService):
 
     Args:
         root: the folder or the address of a store, or a `Store`; by default the store of the user.
-
-    Attributes:
-        store: the store.
-        folder: the folder that has a folder for each app.
 
     Raises:
         UnknownSdkError: the version of google-adk is not known to work.
@@ -413,7 +406,6 @@ class SessionTreeSessionService(BaseSessionService):
                 shared.writer.append("custom", state)
 
     def _shared(self, file: str) -> Json:
-        """The state of an app or a user; empty without one."""
         with (
             suppress(SessionNotFoundError),
             self._place.opened(file, readonly=True) as session,
@@ -511,13 +503,11 @@ def _events(session: Session, last: Entry) -> Iterator[Json]:
 
 
 def _kept(entry: Entry) -> Json | None:
-    """What is kept beside a message of an event; None if the entry is none."""
     kept = (entry.get("metadata") or {}).get(_KEY) if entry.type == "message" else None
     return kept if isinstance(kept, dict) else None
 
 
 def _recent(session: Session, config: GetSessionConfig | None) -> list[Event]:
-    """The events of a session that are asked for, in order."""
     since = None if config is None else config.after_timestamp
     most = None if config is None else config.num_recent_events
     found: Iterator[Json] = islice(_events(session, session.leaf), most)

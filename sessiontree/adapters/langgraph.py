@@ -80,8 +80,6 @@ T = TypeVar("T")
 def _awaited(
     method: Callable[Concatenate[SessionTreeSaver, P], T],
 ) -> Callable[Concatenate[SessionTreeSaver, P], Coroutine[Any, Any, T]]:
-    """Derive the method that awaits another one, in a thread."""
-
     @wraps(method)
     async def call(self: SessionTreeSaver, /, *args: P.args, **kwargs: P.kwargs) -> T:
         own = getattr(self, method.__name__)  # a subclass may have its own
@@ -98,10 +96,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         root: the folder or the address of a store, or a `Store`; by default the store of the user.
         serde: the serializer of values that JSON cannot carry. With another one than
             `JsonPlusSerializer`, all values are kept as it writes them.
-
-    Attributes:
-        store: the store.
-        folder: the folder of the sessions.
 
     Raises:
         UnknownSdkError: the version of langgraph-checkpoint is not known to work.
@@ -328,7 +322,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
 
     @contextmanager
     def _reading(self, thread: str) -> Iterator[Session | None]:
-        """The session of a thread; None if it has none."""
         with ExitStack() as stack:
             session, file = None, self.file_of(thread)
             with suppress(SessionNotFoundError):
@@ -336,14 +329,12 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
             yield session
 
     def _threads(self, thread: str) -> Iterator[Session]:
-        """The session of a thread, if it has one."""
         with self._reading(thread) as session:
             if session is not None:
                 yield session
 
     @contextmanager
     def _writing(self, place: Name) -> Iterator[Session]:
-        """The session of a thread on the lane of a namespace, locked; made unless it is there."""
         facts = {checkpoints.THREAD: place.thread}
         with ExitStack() as stack:
             session = stack.enter_context(self._place.made(self.file_of(place.thread), facts))
@@ -427,7 +418,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
         return None if found is None else found.entry
 
     def _snapshots(self, session: Session, entry: Entry) -> dict[str, builtins.list[Snapshot]]:
-        """The items of the lists at a checkpoint, as they were given or read."""
         known = self._known.get(session, about_of(entry)["key"])
         if known is not None:
             return known.lists
@@ -461,7 +451,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     def _pending(
         self, found: CheckpointAt, wanted: Container[str] | None = None
     ) -> builtins.list[PendingWrite]:
-        """The pending writes of a checkpoint in their order, or those to some channels."""
         stored: dict[tuple[str, int], tuple[str, str, Json]] = {}
         for entry in found.writes:
             about = about_of(entry)
@@ -479,7 +468,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
     def _values(
         self, session: Session, entry: Entry, channels: Iterable[str]
     ) -> Iterator[tuple[str, Any]]:
-        """The values of channels at a checkpoint, without those that it does not have."""
         at = about_of(entry)["at"]
         above = Above(session, entry)
         for channel in channels:
@@ -487,7 +475,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
                 yield channel, self._value(above, above.holder(at[channel]), channel)
 
     def _value(self, above: Above, holder: Entry, channel: str) -> Any:
-        """The value of a channel that a checkpoint holds, all or a part of it."""
         parts: builtins.list[builtins.list[Any]] = []
         most: int | None = None
         while True:
@@ -510,8 +497,6 @@ class SessionTreeSaver(BaseCheckpointSaver[int]):
 
 @dataclass
 class _Draft:
-    """A checkpoint that is about to be written."""
-
     about: Json  # what names it, and which checkpoint holds the value of each channel
     values: dict[str, Json] = field(default_factory=dict)  # the values that it holds itself
     snapshots: dict[str, list[Snapshot]] = field(default_factory=dict)  # the items of its lists
@@ -541,8 +526,6 @@ class Snapshot(NamedTuple):
 
 
 class _SeenCheckpoint(NamedTuple):
-    """A checkpoint that was read or written: its entry, and the items of its lists."""
-
     entry: Entry
     lists: dict[str, list[Snapshot]]
 
@@ -569,13 +552,11 @@ class _Known:
             self._early.pop(name, None)
 
     def note_early(self, session: Session, key: str) -> None:
-        """Note writes of a checkpoint that is not known."""
         name = session.header.uuid, key
         with self._lock:
             _keep(self._early, name, self._early.get(name, 0) + 1)
 
     def early(self, session: Session, key: str) -> int:
-        """Return how many were noted for a checkpoint that was not put."""
         return self._early.get((session.header.uuid, key), 0)
 
 

@@ -235,7 +235,6 @@ def _rest(message: BaseMessage, shown: Json) -> Json | None:
 
 
 def _built(shown: Mapping[str, Any], kept: Mapping[str, Any]) -> BaseMessage:
-    """A message of what is shown, and of what is kept beside it."""
     kind = _KINDS[kept["is"]]
     fields = {key: copy(value) for key, value in _usual(kind).items()} | kept["fields"]
     count, content = kept.get("calls", 0), shown["content"]

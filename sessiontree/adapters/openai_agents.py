@@ -73,8 +73,6 @@ T = TypeVar("T")
 
 
 class _AgentsItem(NamedTuple):
-    """An item, with its entry."""
-
     entry: Entry
     value: dict[str, Any]
 
@@ -84,8 +82,6 @@ class _AgentsItem(NamedTuple):
 
 
 class _Branches(msgspec.Struct):
-    """The branches of a session."""
-
     current: str = MAIN  # the branch that items are added to
     # for each other branch its last entry; an empty uuid for one without items
     tips: dict[str, str] = {}
@@ -471,7 +467,6 @@ def _tip(session: Session) -> Entry:
 
 
 def _parent(session: Session) -> Entry | None:
-    """What the next entry goes below, if not the leaf."""
     tip = _tip(session)
     return None if tip.uuid == session.leaf.uuid else tip
 
@@ -599,7 +594,6 @@ def _type(item: Mapping[str, Any]) -> str:
 
 
 def _tool(item: Mapping[str, Any]) -> str | None:
-    """The name of the tool of an item, with what it belongs to; None if it has none."""
     kind, name = item.get("type"), item.get("name")
     if kind in _UNNAMED:
         return str(kind)

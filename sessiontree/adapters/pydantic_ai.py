@@ -70,8 +70,6 @@ class _MessagePiece(NamedTuple):
 
 
 class _ModelPart(NamedTuple):
-    """A part: its role, its blocks, and what is kept of it."""
-
     role: str
     blocks: list[Json]
     kept: Json
@@ -254,10 +252,6 @@ class SessionTreeConversationStore(ConversationStore):
     Args:
         root: the folder or the address of a store, or a `Store`; by default the store of the user.
 
-    Attributes:
-        store: the store.
-        folder: the folder with the conversations.
-
     Raises:
         UnknownSdkError: the version of pydantic-ai is not known to work.
     """
@@ -373,7 +367,6 @@ class SessionTreeConversationStore(ConversationStore):
     def _replace(
         self, file: str, record: ConversationRecord, made: list[_Made], expected: str | None
     ) -> None:
-        """Write entries and a record, if the record before has the expected revision."""
         with self._checked(file, record.conversation_id, expected) as session:
             known = {entry.id for entry, _ in made}
             needed = [record.head_id, *(entry.parent_id for entry, _ in made)]
@@ -471,7 +464,6 @@ def _has(session: Session, entry_id: str | None) -> bool:
 
 
 def _append(session: Session, entry: ConversationEntry, messages: list[PydanticMessage]) -> None:
-    """Append a message below its parent, as one entry for each message of the session."""
     parent = session.header.uuid if entry.parent_id is None else entry.parent_id
     below = None if session.reader.skip_markers(session.leaf).uuid == parent else parent
     for number, (message, kept) in enumerate(messages, 1):
@@ -491,7 +483,6 @@ def _messages_of(entry: ConversationEntry) -> list[PydanticMessage]:
 
 
 def _entries(session: Session, head: Entry, limit: int | None) -> list[ConversationEntry]:
-    """The messages of a path, or the last ones, in order."""
     ids: list[str] = []
     messages: list[list[tuple[Any, Any]]] = []
     for entry in up(session, head):

@@ -273,8 +273,6 @@ class AtifWriter:
 
 @dataclass
 class _WorkLine:
-    """A line of work, and the totals of its steps."""
-
     id: str
     rows: array[int]
     shared: bytearray  # for each row of the session 1 if the main trajectory has it
@@ -288,8 +286,6 @@ class _WorkLine:
 
 
 class _Steps:
-    """Makes the steps of one path."""
-
     def __init__(self, losses: writing.Losses, save_image: SaveImage) -> None:
         self.steps: deque[Step] = deque()
         self.touched = array("I")

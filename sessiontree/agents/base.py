@@ -48,20 +48,15 @@ START: Final = LinePlace(0, 1, 0)
 
 
 class SourceLine:
-    """A line of an agent's file, without LF, or a part of one. Its keys are decoded once.
-
-    Attributes:
-        is_torn: whether it is a last line without LF.
-        whole: the line that it is a part of, or itself.
-    """
+    """A line of an agent's file, without LF, or a part of one. Its keys are decoded once."""
 
     __slots__ = ("_values", "is_torn", "place", "text", "whole")
 
     def __init__(self, place: LinePlace, text: bytes, whole: SourceLine | None = None) -> None:
         self.place = place
         self.text = text
-        self.is_torn = False
-        self.whole = self if whole is None else whole
+        self.is_torn = False  # whether it is a last line without LF
+        self.whole = self if whole is None else whole  # the line that it is a part of, or itself
         self._values: Values | Literal[False] | None = False  # False: not decoded yet
 
     @property

@@ -94,17 +94,11 @@ _ENVELOPE: Final = frozenset(
 
 
 class Loss(msgspec.Struct, frozen=True):
-    """A part of a session that the converted file leaves out or changes.
+    """A part of a session that the converted file leaves out or changes."""
 
-    Attributes:
-        what: the part and what became of it, in words.
-        count: how often it was found.
-        entry: the uuid of the first entry with it; None if it belongs to no entry.
-    """
-
-    what: str
-    count: int
-    entry: str | None
+    what: str  # the part and what became of it, in words
+    count: int  # how often it was found
+    entry: str | None  # the uuid of the first entry with it; None if it belongs to no entry
 
     def __str__(self) -> str:
         times = f"{self.count:,} times, first in entry" if self.count > 1 else "entry"
@@ -367,21 +361,13 @@ Step = WrittenMessage | WrittenCompaction | WrittenNote
 
 
 class WrittenBranch(NamedTuple):
-    """One branch.
+    """One branch."""
 
-    Attributes:
-        above: the number of entries above the place where it goes on; 0 for the start.
-        steps: the steps from there on, or all of them; given once.
-        is_whole: whether it is all of them.
-        is_last: whether it is the current one.
-        whole: gives all of them.
-    """
-
-    above: int
-    steps: Iterable[Step]
-    is_whole: bool
-    is_last: bool
-    whole: Callable[[], Iterable[Step]]
+    above: int  # the number of entries above the place where it goes on; 0 for the start
+    steps: Iterable[Step]  # the steps from there on, or all of them; given once
+    is_whole: bool  # whether it is all of them
+    is_last: bool  # whether it is the current one
+    whole: Callable[[], Iterable[Step]]  # gives all of them
 
 
 class _Deep(Protocol):
@@ -515,15 +501,12 @@ was written."""
 
 
 class Branches:
-    """The branches of the current lane.
-
-    Attributes:
-        depths: by row, the number of entries above an entry.
-    """
+    """The branches of the current lane."""
 
     def __init__(self, source: SessionSource) -> None:
         self._source = source
         tree = source.tree
+        # by row, the number of entries above an entry
         self.depths = array("i", bytes(4 * len(tree)))
         self._merged = bytearray(len(tree))
         for row in source.rows():
@@ -617,7 +600,6 @@ class Branches:
     def _compacted(
         self, path: array[int], at: dict[int, int], compactions: Sequence[int]
     ) -> Iterator[WrittenMessage | WrittenCompaction]:
-        """The messages and the compactions of a path that has compactions."""
         source = self._source
         happened = _Ahead(self._as_it_happened(path, at))
         for place, following in pairwise(compactions):
@@ -638,7 +620,6 @@ class Branches:
         yield from context.while_(lambda said: True)
 
     def _in_force(self, row: int) -> list[WrittenMessage]:
-        """The context at a row."""
         found = self._source.context(self._source.stored(row))
         return [WrittenMessage(place, entry, message) for message, entry, place in found]
 
@@ -695,7 +676,6 @@ class _Ahead:
         self._next: WrittenMessage | None = None
 
     def while_(self, test: Callable[[WrittenMessage], bool]) -> Iterator[WrittenMessage]:
-        """The next messages for which a test holds."""
         while True:
             said = self._next or next(self._said, None)
             self._next = said

@@ -142,8 +142,6 @@ class Following:
 
 
 class _Pump:
-    """The thread that waits for entries, and the entries that were not asked for yet."""
-
     def __init__(self) -> None:
         self._stop = threading.Event()
         self._changed = threading.Condition()

@@ -61,8 +61,6 @@ def _items(
 
 
 def _opening(method: Callable[P, Session]) -> Callable[P, Opening]:
-    """A class method of `Session` that opens a session, in a worker of its own."""
-
     @functools.wraps(method)
     def call(*args: P.args, **kwargs: P.kwargs) -> Opening:
         return opening(partial(method, *args, **kwargs))
@@ -73,8 +71,6 @@ def _opening(method: Callable[P, Session]) -> Callable[P, Opening]:
 def _beside(
     method: Callable[Concatenate[Session, P], Session],
 ) -> Callable[Concatenate[AsyncSession, P], Opening]:
-    """A method of `Session` that opens another session, in the same worker."""
-
     @functools.wraps(method)
     def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Opening:
         return Opening(
@@ -97,8 +93,6 @@ def _streamed(
 
 
 class _NotPlain:
-    """What is entered with `async with` alone."""
-
     def __enter__(self) -> NoReturn:
         raise UsageError("an AsyncSession is entered with 'async with', not with 'with'")
 

@@ -417,7 +417,6 @@ class Worker:
         return not past or (len(self._frames) < DEEPEST and all(frame.is_open for frame in past))
 
     def _quietly(self, close: Callable[[], object]) -> None:
-        """Close something that nobody waits for."""
         try:
             close()
         except Exception as error:
@@ -434,7 +433,6 @@ async def _at_end_of_loop(worker: Worker, patience: Patience) -> AsyncGenerator[
 
 
 def _patience_of_loop() -> Patience:
-    """The patience of the running event loop, for all its workers."""
     patience = _PATIENCE.get(None)
     if patience is None:
         patience = Patience()

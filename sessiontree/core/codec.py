@@ -421,7 +421,6 @@ def _are_sealed(lines: list[bytes]) -> bool:
 
 
 def _are_spelled_plainly(lines: list[bytes], entries: list[Entry], uuids: list[str]) -> bool:
-    """True if each line has the uuid of its entry without escapes."""
     length = len(uuids[0]) if uuids else 0
     if set(map(len, uuids)) == {length}:  # then the parts of two equal texts are equal too
         at = lines[0].find(quoted(uuids[0]))

@@ -108,7 +108,6 @@ def _reached(
 
 
 def _annotations(tree: TreeIndex, scratch: set[int]) -> dict[int, list[int]]:
-    """The rows of annotations on scratch lanes, by the row that they belong to."""
     owners: dict[str | None, int] = {}
     early: dict[str | None, list[int]] = {}
     found: dict[int, list[int]] = {}
@@ -127,7 +126,6 @@ def _annotations(tree: TreeIndex, scratch: set[int]) -> dict[int, list[int]]:
 def _lanes_of_branches(
     tree: TreeIndex, entry_at: EntryAt, scratch: set[int]
 ) -> dict[str, set[str | None]]:
-    """The scratch lanes that have a branch of a name, by the name."""
     lanes: dict[str, set[str | None]] = {}
     for row in tree.rows_of_type("branch"):
         entry = entry_at(row) if row in scratch else None
@@ -155,7 +153,6 @@ def _referred(entry: Entry, session_id: str) -> Iterable[str]:
 
 
 def _session_handle(entry: Entry, session_id: str) -> Handle | None:
-    """The handle of an entry if it points into this session."""
     if entry.type != "handle":
         return None
     try:

@@ -282,7 +282,6 @@ def _number(text: str, part: str) -> int:
 
 
 def _name(place: int) -> str:
-    """The name of a part of a handle."""
     return f"meta[{place - 3}]" if place >= 3 else ("plugin", "version", "method")[place]
 
 

@@ -69,7 +69,6 @@ def migrate_alone(line: bytes, position: int, session_id: str) -> bytes | None:
 
 
 def _is_pop(parsed: dict[str, Any], position: int) -> bool:
-    """True if the entry at a position goes back to an earlier one, with a summary."""
     target = parsed.get("backToIndex")
     return parsed.get("type") == "stack_pop" and _index(target, position) is not None
 
@@ -148,7 +147,6 @@ class _Numbered:
     def convert(
         self, fields: dict[str, Any], parsed: dict[str, Any], uuid: str, before: int
     ) -> None:
-        """Put uuids in place of the indices in the raw values of the next line."""
         if _is_pop(parsed, len(self.uuids)):
             del fields["backToIndex"]
             fields |= {"type": "stack_summary", "fromUuid": self.uuids[before]}

@@ -182,7 +182,6 @@ def _is_entry(value: Any) -> bool:
 
 
 def _after_gap(text: str, at: int) -> int:
-    """The place after bytes between two objects that hold no data."""
     gap = _GAP.match(text, at)
     return gap.end() if gap else at
 

@@ -134,7 +134,6 @@ def settled(one: United, other: United) -> list[bytes]:
 def _branch(
     lane: str | None, one: UnionPoint, other: UnionPoint, ancestry: _Ancestry
 ) -> tuple[bytes, str]:
-    """The entry that makes one of two leaves that of both copies, and its uuid."""
     ends = ancestry.standing(one), ancestry.standing(other)
     winner = max(ends, key=lambda place: _age(place.entry))
     if ends != (one, other):  # an annotation may be below an entry that the other one went on from
@@ -154,7 +153,6 @@ class _Ancestry:
         self._spans: dict[int, tuple[array[int], array[int]]] = {}
 
     def standing(self, place: UnionPoint) -> UnionPoint:
-        """The nearest entry, from this one up, that is no annotation."""
         tree, row = place.copy.tree, place.row
         passed: list[int] = []
         while tree.type_of(row) in ANNOTATIONS and tree.parents[row] != NO_ROW:
@@ -165,7 +163,6 @@ class _Ancestry:
         return UnionPoint(place.copy, row)
 
     def is_above(self, uuid: str, place: UnionPoint) -> bool:
-        """True if the entry with a uuid is an ancestor of another one."""
         tree = place.copy.tree
         row = tree.row(uuid)
         if row in (NO_ROW, place.row):
@@ -196,7 +193,6 @@ def _age(entry: Entry) -> tuple[datetime, str]:
 
 
 def _facts_of(entry: Entry) -> Iterator[tuple[_Fact, Any]]:
-    """The facts that an entry gives; see `engine.names.Names`."""
     try:
         if entry.type == "label":
             target, label = entry.get("targetUuid"), entry.get("label")
@@ -215,7 +211,6 @@ def _facts_of(entry: Entry) -> Iterator[tuple[_Fact, Any]]:
 def _settled_facts(
     ours: dict[_Fact, tuple[Any, Entry]], theirs: dict[_Fact, tuple[Any, Entry]]
 ) -> Iterator[tuple[dict[str, Any], list[Entry]]]:
-    """The fields of the entries that settle facts, and what each is about."""
     named: dict[str, Any] = {}
     metadata: dict[str, Any] = {}
     labels: list[tuple[dict[str, Any], list[Entry]]] = []

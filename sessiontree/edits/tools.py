@@ -276,7 +276,6 @@ def _of_effect(effect: ShellEffect) -> Edit:
 
 
 def _edit_of(name: str, path: str, arguments: Mapping[str, Any]) -> Edit | None:
-    """The edit in the arguments of a tool that names one file."""
     command = arguments.get("command")
     if command in ("view", "undo_edit"):
         return Edit(path, "change") if command == "undo_edit" else None

@@ -62,33 +62,20 @@ _MOST_SEARCHED: Final = 100
 
 
 class FileEvent(msgspec.Struct, frozen=True):
-    """An edit of a file, or a look at one, by a call of a session.
+    """An edit of a file, or a look at one, by a call of a session."""
 
-    Attributes:
-        uuid: the uuid of the entry with the call, or of the one that names a copy of the file.
-        call: the id of the call; empty for a copy that Claude Code made before an edit.
-        tool: the name of the tool; empty for such a copy.
-        time: the timestamp of the result, or of the call without one; None if there is none.
-        lane: the lane of the call; None for main.
-        model: the model that called; None if it is not told.
-        path: the path of the file; absolute where the directory of the call is known.
-        ending: how the call ended.
-        edit: the edit; None for a look.
-        seen: what was shown; None for an edit.
-        to: the new path of a file that is moved, as `path`; else None.
-    """
-
-    uuid: str
-    call: str
-    tool: str
+    uuid: str  # the uuid of the entry with the call, or of the one that names a copy of the file
+    call: str  # the id of the call; empty for a copy that Claude Code made before an edit
+    tool: str  # the name of the tool; empty for such a copy
+    # the timestamp of the result, or of the call without one; None if there is none
     time: str | None
-    lane: str | None
-    model: str | None
-    path: str
-    ending: Ending
-    edit: Edit | None = None
-    seen: SeenLines | None = None
-    to: str | None = None
+    lane: str | None  # the lane of the call; None for main
+    model: str | None  # the model that called; None if it is not told
+    path: str  # the path of the file; absolute where the directory of the call is known
+    ending: Ending  # how the call ended
+    edit: Edit | None = None  # the edit; None for a look
+    seen: SeenLines | None = None  # what was shown; None for an edit
+    to: str | None = None  # the new path of a file that is moved, as `path`; else None
 
 
 def file_events(
@@ -176,24 +163,18 @@ def _is_handle(entry: Entry) -> bool:
 
 
 class _Waiting(msgspec.Struct):
-    """A call without a result yet."""
-
     entry: Entry
     call: ToolCall
     model: str | None
 
 
 class _AgentLine(msgspec.Struct):
-    """A line of an agent, decoded."""
-
     raw: bytes
     keys: Mapping[str, Any]
     told: SideFacts
 
 
 class _Results(msgspec.Struct):
-    """An entry with results of calls, whole, and the line that it was made of."""
-
     entry: Entry
     keys: Mapping[str, Any]
     line: _AgentLine

@@ -100,26 +100,17 @@ def _key(text: str) -> _Key:
 
 
 class _Floating(NamedTuple):
-    """An edit that did not fit, by its number.
-
-    Attributes:
-        back: the edit that takes it back; None if it cannot be told.
-        own: the lines that it adds.
-        texts: the same, each once.
-        starts: where two lines that follow each other are in `own`.
-    """
+    """An edit that did not fit, by its number."""
 
     number: int
     edit: Edit
-    back: Edit | None
-    own: list[str]
-    texts: frozenset[str]
-    starts: dict[tuple[str, str], list[int]]
+    back: Edit | None  # the edit that takes it back; None if it cannot be told
+    own: list[str]  # the lines that it adds
+    texts: frozenset[str]  # the same, each once
+    starts: dict[tuple[str, str], list[int]]  # where two lines that follow each other are in `own`
 
 
 class _GoneLine(NamedTuple):
-    """A line that was in a state before: the lines beside it there, and its writer."""
-
     above: str | None
     below: str | None
     writer: LineWriter | None
@@ -142,10 +133,6 @@ class Replay:
 
     Args:
         steps: limits the work; methods raise a TooMuchError at its end.
-
-    Attributes:
-        unexplained: the lines of the content that was seen last that nothing explained.
-        undone: the numbers of edits after which the file had the content before them again.
     """
 
     def __init__(self, steps: Budget) -> None:
@@ -159,7 +146,8 @@ class Replay:
         ] = {}  # lines that were in states before, by their text
         self._starts: dict[_Key, int] = {}  # the first edit of each content
         self._last = -1
-        self.unexplained = 0
+        self.unexplained = 0  # the lines of the content that was seen last that nothing explained
+        # the numbers of edits after which the file had the content before them again
         self.undone: set[int] = set()
 
     @property
@@ -379,7 +367,6 @@ class Replay:
         self._state = self._state._replace(writers=writers)
 
     def _lines(self, text: str) -> list[str]:
-        """The lines of a further content."""
         self._steps.take(len(text) + LINE * text.count("\n"))
         return lines_of(text)
 
@@ -396,7 +383,6 @@ class Replay:
 
 
 def _plain(edit: Edit) -> Edit:
-    """An edit without CR, as the content is kept here."""
     if "\r" not in (edit.content or "") and not any("\r" in s.old + s.new for s in edit.swaps):
         return edit
     swaps = tuple(
@@ -424,7 +410,6 @@ def _floating(number: int, edit: Edit) -> _Floating:
 
 
 def _new_lines(edit: Edit) -> list[str]:
-    """The lines that an edit adds, as far as it tells."""
     if edit.content is not None:
         return lines_of(edit.content.replace("\r\n", "\n"))
     found: list[str] = []
@@ -448,7 +433,6 @@ def _anchored(same: Iterable[Run], lines: Sequence[str]) -> list[Run]:
 
 
 def _keep(state: _FileState, same: Iterable[Run], writers: Writers) -> None:
-    """Give the lines that a state has too their writers there."""
     for one, other, length in same:
         writers[other : other + length] = state.writers[one : one + length]
 
@@ -589,7 +573,6 @@ def _spread(
 
 
 def _runs(numbers: set[int]) -> list[range]:
-    """The runs of numbers that follow each other."""
     found: list[range] = []
     for number in sorted(numbers):
         if found and found[-1].stop == number:
@@ -650,20 +633,14 @@ class Gap(msgspec.Struct, frozen=True):
 
 
 class KnownContent(msgspec.Struct):
-    """What is known of a file at one time.
+    """What is known of a file at one time."""
 
-    Attributes:
-        text: the whole content; None where some of it is not known, or the file is not there.
-        lines: its lines without ends, None for one that is not known.
-        is_end_known: whether no line follows the last of `lines`.
-        is_there: whether the file is there.
-        contradicted: whether the last event showed that something else had changed the file.
-    """
-
+    # the whole content; None where some of it is not known, or the file is not there
     text: str | None = None
-    lines: list[str | None] = []
-    is_end_known: bool = False
-    is_there: bool = True
+    lines: list[str | None] = []  # its lines without ends, None for one that is not known
+    is_end_known: bool = False  # whether no line follows the last of `lines`
+    is_there: bool = True  # whether the file is there
+    # whether the last event showed that something else had changed the file
     contradicted: bool = False
 
     def gaps(self) -> list[Gap]:
@@ -781,7 +758,6 @@ class KnownContent(msgspec.Struct):
             del self.lines[high:]
 
     def _patch(self, hunks: Sequence[Hunk], steps: Budget) -> None:
-        """Replace lines at numbers that are told."""
         if any((hunk.start or 0) > _MOST_LINES for hunk in hunks):
             self._forget()
             return
@@ -805,7 +781,6 @@ class KnownContent(msgspec.Struct):
         self._replace(KnownContent(None, made, is_end_known))
 
     def _swap(self, edit: Edit, steps: Budget) -> bool:
-        """Replace texts that stand in lines that are known; whether all do, once."""
         if self.text is not None or not edit.swaps or not self.is_there:
             return False
         made = list(self.lines)

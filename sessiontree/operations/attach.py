@@ -56,7 +56,6 @@ def _store(
 
 
 def _type_of(first: bytes, name: str) -> str:
-    """The media type of content, from its first bytes and the name of its file, or empty."""
     by_name, packed = mimetypes.guess_type(name)
     if packed is not None:  # the name of a package: its own type, not that of its content
         by_name = "application/gzip" if packed == "gzip" else f"application/x-{packed}"
@@ -168,7 +167,6 @@ def _block_of(attachment: Attachment) -> dict[str, Any]:
 
 
 def _limited(blocks: Iterator[bytes], of: str) -> bytes:
-    """The bytes of blocks; a UsageError where they are too many for a prompt."""
     content = bytearray()
     for block in blocks:
         content += block
@@ -181,7 +179,6 @@ def _limited(blocks: Iterator[bytes], of: str) -> bytes:
 
 
 def _text_in(content: bytes) -> str | None:
-    """The text of content, if it is UTF-8 and short enough for a model to get it whole."""
     if len(content) > LONGEST_TEXT:
         return None
     try:

@@ -28,26 +28,18 @@ RESERVE_TOKENS: Final = 16_384
 
 
 class CompactionPlan(msgspec.Struct, frozen=True, eq=False, kw_only=True):
-    """What a compaction will replace with a summary; see `Session.compaction_plan`.
+    """What a compaction will replace with a summary; see `Session.compaction_plan`."""
 
-    Attributes:
-        leaf: the leaf for which the plan was made.
-        messages: the messages that the summary replaces, as in the context. Do not change them.
-        entries: the entries that the messages come from, oldest first. A message that was streamed
-            in blocks comes from several entries.
-        first_kept: the first entry that stays in the context; None: nothing stays.
-        tokens_before: the estimated tokens of the context.
-        tokens_after: the estimated tokens of the messages that stay, without the new summary.
-        instructions: the user's instructions for the summary, or None.
-    """
-
-    leaf: Entry
+    leaf: Entry  # the leaf for which the plan was made
+    # the messages that the summary replaces, as in the context. Do not change them
     messages: Sequence[Message]
+    # the entries that the messages come from, oldest first. A message that was streamed in blocks
+    # comes from several entries
     entries: Sequence[Entry]
-    first_kept: Entry | None
-    tokens_before: int
-    tokens_after: int
-    instructions: str | None = None
+    first_kept: Entry | None  # the first entry that stays in the context; None: nothing stays
+    tokens_before: int  # the estimated tokens of the context
+    tokens_after: int  # the estimated tokens of the messages that stay, without the new summary
+    instructions: str | None = None  # the user's instructions for the summary, or None
 
     @property
     def text(self) -> str:
@@ -151,7 +143,6 @@ def compact(
 
 
 def needs_compaction(context: Context, window: int, reserve: int, count: TokenCounter) -> bool:
-    """See `Session.needs_compaction`."""
     if not isinstance(window, int) or window <= 0:
         raise UsageError(f"window is the number of tokens of the model's window, not {window!r}")
     if not isinstance(reserve, int) or not 0 <= reserve < window:
@@ -175,7 +166,6 @@ def _check_instructions(instructions: str | None) -> None:
 
 
 def _named(cursor: Cursor, first_kept: Ref) -> Entry:
-    """The entry that the caller names as the first to keep."""
     kept = cursor.entry(first_kept)
     if first_kept == LEAF:  # the last content; a marker behind it would keep nothing
         kept = cursor.nearest(lambda entry: entry.is_content) or kept
@@ -284,7 +274,6 @@ def _check_fits(cursor: Cursor, plan: CompactionPlan) -> Sequence[Entry]:
 
 
 def _kept(cursor: Cursor, plan: CompactionPlan) -> list[Entry]:
-    """The entries that the plan keeps, up to its leaf."""
     if plan.first_kept is None:
         return []
     above = takewhile(lambda entry: entry != plan.first_kept, cursor.up(plan.leaf))

@@ -50,21 +50,13 @@ _BATCH: Final = 100
 
 
 class ConversionResult(msgspec.Struct, frozen=True):
-    """The result of a conversion.
+    """The result of a conversion."""
 
-    Attributes:
-        file: the path of the new file.
-        to: the target.
-        beside: the paths of the other new files, which belong to the new file.
-        losses: the parts of the session that the target leaves out or changes.
-        warnings: texts about content that could not be read, such as a missing blob.
-    """
-
-    file: str
-    to: str
-    beside: list[str]
-    losses: list[Loss]
-    warnings: list[str]
+    file: str  # the path of the new file
+    to: str  # the target
+    beside: list[str]  # the paths of the other new files, which belong to the new file
+    losses: list[Loss]  # the parts of the session that the target leaves out or changes
+    warnings: list[str]  # texts about content that could not be read, such as a missing blob
 
     def as_dict(self) -> dict[str, Any]:
         """The shape that `convert --json` prints."""
@@ -81,7 +73,6 @@ class ConversionResult(msgspec.Struct, frozen=True):
 def convert(
     original: Original, to: str, file: os.PathLike[str] | str | None = None
 ) -> ConversionResult:
-    """See `Session.convert`."""
     given = os.fspath(file) if isinstance(file, os.PathLike) else file
     if given is not None and not isinstance(given, str):
         raise UsageError(f"the file to make must be a string or a Path, not {given!r:.60}")
@@ -212,7 +203,6 @@ class ConvertedSession:
 
     @cached_property
     def _is_forked(self) -> bool:
-        """Whether there are other paths beside the one to the leaf."""
         return bool(self.tips())
 
     def entry(self, row: int) -> Entry:
@@ -405,7 +395,6 @@ def _write(fs: FileSystem, path: str, blocks: Iterator[bytes], beside: Sequence[
 
 
 def _make_folder(fs: FileSystem, folder: str, above: str) -> None:
-    """Make a folder and the missing folders between it and `above`."""
     if folder == above or not folder:
         return
     _make_folder(fs, os.path.dirname(folder), above)

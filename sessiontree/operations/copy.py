@@ -117,26 +117,16 @@ _BLOCK: Final = 256 * 1024
 
 
 class CopiedSession(msgspec.Struct, frozen=True):
-    """What `copy` did for one session.
+    """What `copy` did for one session."""
 
-    Attributes:
-        source, target: the paths or addresses.
-        size: the bytes of the log that source and target have in common now.
-        written: how many of them were written by this call.
-        blobs: the number of blobs that were written.
-        parts: the suffixes of the other files that were written, such as `.v1`.
-        problems: what could not be copied, in words; the rest was.
-        damage: what is wrong with the source, in words; lines were copied as they are.
-    """
-
-    source: str
-    target: str
-    size: int
-    written: int
-    blobs: int
-    parts: list[str]
-    problems: list[str]
-    damage: list[str]
+    source: str  # the path or address of the session
+    target: str  # the path or address of the copy
+    size: int  # the bytes of the log that source and target have in common now
+    written: int  # how many of them were written by this call
+    blobs: int  # the number of blobs that were written
+    parts: list[str]  # the suffixes of the other files that were written, such as `.v1`
+    problems: list[str]  # what could not be copied, in words; the rest was
+    damage: list[str]  # what is wrong with the source, in words; lines were copied as they are
 
     @property
     def is_unchanged(self) -> bool:
@@ -198,8 +188,6 @@ def _check_kind(source: Log) -> None:
 
 
 class _Run:
-    """One pass over a session."""
-
     def __init__(
         self, fs: FileSystem, source: Log, target: str, known: _ComparedLogs | None
     ) -> None:
@@ -250,7 +238,6 @@ class _Run:
         return copied, _ComparedLogs(source.identity, identity, end, had)
 
     def _opened_target(self) -> Log:
-        """The target, made with the first lines where there is none."""
         try:
             return open_log(self._fs, self._file)
         except SessionNotFoundError:
@@ -263,7 +250,6 @@ class _Run:
         return open_log(self._fs, self._file)
 
     def _lines(self, start: int, at_once: int = _AT_ONCE) -> Iterator[bytes]:
-        """The whole lines of the source from an offset on, many at once."""
         waiting: list[bytes] = []
         size, end = 0, start
         for _, block in whole_lines(self._source.read, start, self._end):
@@ -329,7 +315,6 @@ class _Run:
         )
 
     def _go_on(self, target: Log, end: int) -> int:
-        """Append the rest of the source to a target that ends at `end`; the number of bytes."""
         source = self._source
         begins_line = end == 0 or source.read(end - 1, 1) == b"\n"
         if not begins_line and (source.read(end, 1) != b"\n" or end + 1 == self._end):
@@ -410,7 +395,6 @@ class _Run:
         self._findings[kind] = first, said, count + 1
 
     def _copy_blobs(self, known: frozenset[Blob]) -> tuple[int, frozenset[Blob]]:
-        """Copy the blobs that the target lacks; their number, and all that it has now."""
         source = self._source.blobs.open()
         wanted = frozenset(source.blobs()) - known
         if not wanted:
@@ -460,7 +444,6 @@ class _Run:
         return [suffix for suffix in found if self._copy_part(target, suffix)]
 
     def _copy_part(self, target: Log, suffix: str) -> bool:
-        """Copy one part, unless it is there; whether it was written."""
         for is_last in (False, True):
             state = self._state_of_part(target, suffix)
             if state == "same":
@@ -494,7 +477,6 @@ class _Run:
 
 
 def _is_part(suffix: str) -> bool:
-    """Whether a name beside a log is that of a part of the session."""
     if suffix in (LOCK, BLOBS) or suffix.endswith(UNFINISHED):
         return False
     return SUFFIX not in suffix and not f"{suffix}.".startswith(".zst.")

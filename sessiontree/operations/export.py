@@ -97,7 +97,6 @@ def export(
     inline: bool,
     redact: Redaction | None = None,
 ) -> str:
-    """See `Session.export_branch`."""
     top = original.cursor.entry(ref)
     with original.cursor.alone():  # one moment: another thread may write
         tree = original.reader.index()
@@ -186,7 +185,6 @@ def _lines_on_path(original: Original, leaf: Entry) -> CopiedLines:
 
 
 def _lines_of(original: Original, rows: bytearray, leaf: int) -> CopiedLines:
-    """The lines of rows, of the branches that these merge, and of the usage and labels of them."""
     reader = original.reader
     tree = reader.index()
     rows.extend(bytes(len(tree) - len(rows)))
@@ -264,7 +262,6 @@ def _copy(
 
 
 def _as_they_are(original: Original, lines: CopiedLines) -> Iterator[bytes]:
-    """Lines, each with its LF; a wrong checksum is noted as damage."""
     view = original.reader.view
     found = view.lines_at(lines.offsets)
     for offset, mark, line in zip(lines.offsets, lines.marks, found, strict=True):
@@ -290,7 +287,6 @@ def _readable_blobs(original: Original, lines: CopiedLines) -> list[Blob]:
 
 
 def _copy_blobs(original: Original, blobs: Blobs, needed: Iterable[Blob]) -> None:
-    """Link or copy blobs into the copy's folder; warn of those lost before."""
     for lost in blobs.link_from(original.reader.blobs, needed):
         if isinstance(lost, BlobUnreadableError):
             raise lost
@@ -298,7 +294,6 @@ def _copy_blobs(original: Original, blobs: Blobs, needed: Iterable[Blob]) -> Non
 
 
 def _add_merged(original: Original, rows: bytearray) -> None:
-    """Add the branches that copied merges took in, and those merged into them."""
     tree = original.reader.index()
     merges = set(tree.rows_of_type("merge"))
     waiting = [row for row in merges if rows[row]]
@@ -340,7 +335,6 @@ def _row_named(tree: TreeIndex, uuid: Any) -> int:
 def _header(
     original: Original, lines: CopiedLines, origin: Entry, settings: dict[str, Any]
 ) -> dict[str, Any]:
-    """The header of a copy: the facts of the old one, a new id, and where it comes from."""
     reader = original.reader
     parent_session: dict[str, Any] = {"id": reader.id}
     if original.file is not None:
@@ -421,7 +415,6 @@ class RedactedCopy:
         return self._encoded(self._redaction.value(fields, str(fields["uuid"])))
 
     def _whole(self, entry: Entry) -> tuple[Mapping[str, Any], bool]:
-        """The keys of an entry with its spilled content, and whether placeholders are in it."""
         missing: list[str] = []
         whole = EntryContents(None, False, missing).whole(entry)
         for cause in missing:

@@ -159,7 +159,6 @@ class _Rereader:
         yield from found
 
     def entries(self) -> Iterator[Entry]:
-        """The entries of the file as it was last read, but for the known ones."""
         log = self._file.log
         found = list(_NewLines(log).entries(log.size()))
         start, self._start = self._start, self._file.original.read(0, _START_LENGTH)
@@ -209,8 +208,6 @@ def _is_done(task: object) -> bool:
 
 
 class _Follower:
-    """Gives the entries added to a file, and to the files that replace it; see `follow`."""
-
     def __init__(self, log: Log, known: LogTree, of: Log, options: Options) -> None:
         self._options = options
         self.file = _NewLines(log, options)
@@ -244,7 +241,6 @@ class _Follower:
         self._seen -= met  # the rest was in an earlier file, and may come back
 
     def _look(self) -> None:
-        """Go over to another file if the path names one now."""
         try:
             if self.file.log.was_replaced():
                 self._go_over()
@@ -276,8 +272,6 @@ class _Follower:
 
 
 class _NewLines:
-    """The complete lines of one file, as entries, each once."""
-
     def __init__(self, log: Log, options: Options | None = None) -> None:
         self.log = log
         self.at = 0  # the offset after the last line that was given or skipped
@@ -301,7 +295,6 @@ class _NewLines:
         self._has_begun = offset > 0
 
     def entries(self, end: int) -> Iterator[Entry]:
-        """The entries up to an offset."""
         for offset, block in whole_lines(self.log.read, self.at, end):
             self.check()  # after the read: the file may have been rewritten before it
             for line in lines_in(block):

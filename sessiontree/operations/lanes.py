@@ -35,7 +35,6 @@ def lane(
     *,
     empty: bool = False,
 ) -> Opened:
-    """See `Session.lane`."""
     names.check_name(name, "lane name")
     writer.reader.ready()
     writer.log.size()  # refused where it is closed
@@ -50,7 +49,6 @@ def lane(
 
 
 def scratch(writer: EntryWriter, at: Ref | None) -> Opened:
-    """See `Session.scratch`."""
     writer.log.check_writable()
     start = writer.cursor.leaf if at is None else at
     writer.reader.ready()
@@ -60,7 +58,6 @@ def scratch(writer: EntryWriter, at: Ref | None) -> Opened:
 
 
 def _placed(opened: Opened, name: str, start: Entry | None, *, check: bool) -> Opened:
-    """The same parts on a lane, at an entry, by default the lane's leaf."""
     _, writer = opened
     cursor = writer.cursor
     cursor.lane = None if name == MAIN else name
@@ -155,7 +152,6 @@ def keep_own(writer: EntryWriter, home: EntryWriter) -> Entry:
 
 
 def _keeping(writer: EntryWriter, name: str) -> tuple[Entry, dict[str, Any]]:
-    """The parent and the fields of the entry that keeps a lane."""
     cursor, reader = writer.cursor, writer.reader
     with reader.alone():
         view = reader.ready()

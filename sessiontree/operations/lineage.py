@@ -48,7 +48,6 @@ def add_usage(tree: TreeIndex, rows: bytearray) -> None:
 
 
 def _goes_on(entry: Entry, below: Entry) -> bool:
-    """Whether the lane of an entry goes on with one behind it."""
     return below.type not in ANNOTATIONS and below.lane == entry.lane
 
 
@@ -85,28 +84,17 @@ _NOTHING: Final = -1  # the offset of the parent of a top
 
 
 class CopiedLines(NamedTuple):
-    """The lines that a copy takes.
+    """The lines that a copy takes."""
 
-    Attributes:
-        offsets: their offsets, ascending.
-        marks: the hash of the uuid of each.
-        with_blobs: the offsets of those that may name blobs, ascending.
-        leaf: the entry where the copy goes on.
-        top: the first of them on the path to the leaf.
-        above: the parent of the top, or None.
-        name: the session's name, or None.
-        metadata: the session's metadata.
-        facts: the offsets of those that give a name or metadata, or repeat a name, ascending.
-    """
-
-    offsets: array[int]
-    marks: array[int]
-    with_blobs: array[int]
-    leaf: Entry
-    top: Entry
-    above: Entry | None
-    name: str | None
-    metadata: dict[str, Any]
+    offsets: array[int]  # their offsets, ascending
+    marks: array[int]  # the hash of the uuid of each
+    with_blobs: array[int]  # the offsets of those that may name blobs, ascending
+    leaf: Entry  # the entry where the copy goes on
+    top: Entry  # the first of them on the path to the leaf
+    above: Entry | None  # the parent of the top, or None
+    name: str | None  # the session's name, or None
+    metadata: dict[str, Any]  # the session's metadata
+    # the offsets of those that give a name or metadata, or repeat a name, ascending
     facts: array[int]
 
 
@@ -171,7 +159,6 @@ class Lineage:
         return CopiedLines(offsets, marks, with_blobs, *ends, told.name, told.metadata, facts)
 
     def _sort(self) -> None:
-        """Put what the path has below the header into file order."""
         offsets, marks = self._path[::-1], self._marks[::-1]
         if not all(map(lt, offsets, offsets[1:])):  # a parent comes after its child
             pairs = sorted(zip(offsets, marks, strict=True))
@@ -184,12 +171,10 @@ class Lineage:
         return zip(self._offsets, self._marks, strict=True)
 
     def _has(self, offset: int) -> bool:
-        """Whether an entry is on the path, below the header."""
         at = bisect_left(self._offsets, offset)
         return at < len(self._offsets) and self._offsets[at] == offset
 
     def _up(self, entry: Entry) -> Iterator[Entry]:
-        """Yield an entry and its ancestors."""
         yield entry
         for above in self._walk.up(entry):
             if above.uuid != entry.parent_uuid:  # what was known of its line is not true any more
@@ -198,13 +183,11 @@ class Lineage:
             entry = above
 
     def _top(self) -> tuple[Entry, Entry | None]:
-        """Return the first entry of the path in the file, and the entry above it."""
         at = self._path.index(self._offsets[0])
         top, *above = map(self._reader.read_at, self._path[at : at + 2])
         return top, above[0] if above else None
 
     def _add_labels(self, more: dict[int, int]) -> Names:
-        """Add the labels of what was found, and return what is told of the session."""
         marks: set[int] = set()
 
         def is_found(uuid: str) -> bool:
@@ -251,7 +234,6 @@ class Lineage:
         return True
 
     def _merge(self, merged: Entry, base: int | None) -> list[int]:
-        """Take in the entries from one up to below the base; return the new merges among them."""
         merges: list[int] = []
         offset = merged.offset
         while offset != _NOTHING and not self._is_passed(offset):
@@ -266,7 +248,6 @@ class Lineage:
         return merges
 
     def _is_passed(self, offset: int) -> bool:
-        """Whether all from an entry up is taken already."""
         return offset == self._header or self._has(offset)
 
     def _read_on(self, offset: int, base: int | None, merges: list[int]) -> int:

@@ -57,7 +57,6 @@ _FEW: Final = 500
 
 
 def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | None) -> Entry:
-    """See `Session.branch`."""
     target = writer.cursor.entry(ref)
     if name is not None:
         writer.reader.check_name_is_free(names.check_name(name, "branch name"))
@@ -74,7 +73,6 @@ def branch(writer: EntryWriter, ref: Ref, summary: Summary | None, name: str | N
 
 
 def switch(writer: EntryWriter, ref: Ref) -> Entry:
-    """See `Session.switch`."""
     target = writer.cursor.entry(ref)
     if _is_at(writer, target):
         return writer.cursor.leaf
@@ -102,7 +100,6 @@ def rewind(writer: EntryWriter, ref: Ref | None) -> tuple[str, Entry]:
 
 
 def pop(writer: EntryWriter, ref: Ref | None, summary: Summary) -> Entry:
-    """See `Session.pop`."""
     with writer.log.alone():
         target = _pop_target(writer, ref)
         passed, left = writer.cursor.below(target), writer.cursor.leaf
@@ -148,7 +145,6 @@ def open_push(writer: EntryWriter) -> Entry | None:
 
 
 def _push_in_index(writer: EntryWriter, entry: Entry) -> Entry | None:
-    """The innermost push above an entry that is not closed."""
     tree, child = writer.reader.index(), entry.type
     for row in list(tree.rows_up(writer.reader.row(entry)))[1:]:
         if tree.type_of(row) == "stack_push" and child != "stack_summary":
@@ -184,7 +180,6 @@ def _prompt_with_work(writer: EntryWriter) -> Entry:
 
 
 def _move(writer: EntryWriter, name: str | None = None) -> tuple[str, Mapping[str, Any]]:
-    """The type and fields of a `branch` entry, which names the leaf that is left."""
     named = {} if name is None else {"name": name}
     return "branch", {**named, "fromUuid": writer.cursor.leaf.uuid}
 
@@ -232,7 +227,6 @@ _PICKABLE: Final = SUMMARIES | SETTINGS | PIECES | {"message", "custom_message",
 
 
 def cherry_pick(writer: EntryWriter, picked: Ref, source: Cursor | None) -> Entry:
-    """See `Session.cherry_pick`."""
     source = source or writer.cursor
     entry = picked if isinstance(picked, Entry) else source.entry(picked)
     if entry.type not in _PICKABLE:
@@ -260,7 +254,6 @@ def cherry_pick(writer: EntryWriter, picked: Ref, source: Cursor | None) -> Entr
 
 
 def _copied(entry: Entry) -> dict[str, Any]:
-    """The fields of an entry, each value as it was written."""
     values: dict[str, Any] = dict(raw_values(entry.line))
     fields = {key: value for key, value in values.items() if key not in RESERVED}
     if entry.has_spilled:
@@ -269,7 +262,6 @@ def _copied(entry: Entry) -> dict[str, Any]:
 
 
 def _joined(members: Sequence[Entry]) -> dict[str, Any]:
-    """The fields of one message from its pieces, each value as it was written."""
     blocks, end = ordered(members)
     blocks = [entry for entry in blocks if isinstance(entry.as_stored.get("block"), dict)]
     message: dict[str, Any] = {"role": "assistant"}
@@ -290,7 +282,6 @@ def _joined(members: Sequence[Entry]) -> dict[str, Any]:
 
 
 def _spilled_in(entry: Entry) -> list[Any]:
-    """The places of an entry's spilled strings; a SpilledError where they do not fit it."""
     if not entry.has_spilled:
         return []
     check_spilled(entry.as_stored)
@@ -324,7 +315,6 @@ def _members(source: Cursor, piece: Entry) -> list[Entry]:
 
 
 def _store_blobs(writer: EntryWriter, needed: Sequence[tuple[Entry, Sequence[Blob]]]) -> None:
-    """Confirm the blobs of entries in this session; copy those of another session."""
     blobs = writer.reader.blobs
     for entry, wanted in needed:
         is_own = writer.reader.view.holds(entry)
@@ -339,7 +329,6 @@ def _store_blobs(writer: EntryWriter, needed: Sequence[tuple[Entry, Sequence[Blo
 
 
 def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
-    """See `Session.merge`."""
     merged, seen = writer.cursor.entry(ref), writer.cursor.leaf
     base = writer.cursor.common(seen, merged)
     if base is None:
@@ -357,7 +346,6 @@ def merge(writer: EntryWriter, ref: Ref, summary: Summary | None) -> Entry:
 def edit_context(
     writer: EntryWriter, ref: Ref, replacement: str | Mapping[str, Any] | None
 ) -> Entry:
-    """See `Session.edit_context`."""
     target, seen = writer.cursor.entry(ref), writer.cursor.leaf
     if ref == LEAF:  # not a label or another annotation behind it
         target = writer.reader.skip_markers(target)

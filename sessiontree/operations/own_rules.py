@@ -99,7 +99,6 @@ class OwnRules:
                 )
 
     def _ask(self, text: str) -> list[list[tuple[int, int]]]:
-        """What each rule finds in a text."""
         if not self._own:
             return []
         process = self.process or self._start()
@@ -144,8 +143,6 @@ class OwnRules:
 
 
 class _Search:
-    """The search of one rule."""
-
     def __init__(self, rules: OwnRules, place: int) -> None:
         self._rules = rules
         self._place = place

@@ -49,7 +49,6 @@ def sent_request(
 def _named_by(
     entry: Entry | None, original_line: Callable[[Entry], bytes], records: _Records
 ) -> str:
-    """The id of the request that an entry is an answer to, or that it records."""
     if entry is None:
         raise UsageError(
             "there is no answer above the leaf; name an answer, or a request by its id"
@@ -83,8 +82,6 @@ def is_answer(entry: Entry) -> bool:
 
 
 class _Records:
-    """The records of a session, by id and by hash."""
-
     def __init__(self, cursor: Cursor) -> None:
         self._reader = cursor.reader
         self._file = self._reader.log.name
@@ -104,7 +101,6 @@ class _Records:
             )
 
     def find(self, ref: str) -> str | None:
-        """The id that a ref is, or is the start of."""
         ids = self._rows[_RECORD]
         if ref in ids:
             return ref
@@ -117,7 +113,6 @@ class _Records:
         return id in self._rows[_RECORD]
 
     def id_of(self, entry: Entry) -> str | None:
-        """The id of the request that an entry records."""
         if entry.as_stored.get("customType") != _RECORD:
             return None
         data = entry.as_stored.get("data")

@@ -53,28 +53,19 @@ _ATTEMPTS: Final = 100
 
 
 class SyncedSession(msgspec.Struct, frozen=True):
-    """What `sync` did with the two copies of one session.
+    """What `sync` did with the two copies of one session."""
 
-    Attributes:
-        id: the id of the session.
-        a, b: the paths or addresses of the copies.
-        added_to_a, added_to_b: the numbers of lines that were appended to the copies.
-        blobs: the number of blobs that were copied.
-        copied_to: the path or address that the session was copied to, where only one of two stores
-            had it; else None.
-        problems: what could not be done, in words; the rest was.
-        damage: what is wrong with the lines of the copies, in words.
-    """
-
-    id: str
-    a: str
-    b: str
-    added_to_a: int
-    added_to_b: int
-    blobs: int
+    id: str  # the id of the session
+    a: str  # the path or address of the first copy
+    b: str  # the path or address of the second copy
+    added_to_a: int  # the number of lines that were appended to the first copy
+    added_to_b: int  # the number of lines that were appended to the second copy
+    blobs: int  # the number of blobs that were copied
+    # the path or address that the session was copied to, where only one of two stores had it; else
+    # None
     copied_to: str | None
-    problems: list[str]
-    damage: list[str]
+    problems: list[str]  # what could not be done, in words; the rest was
+    damage: list[str]  # what is wrong with the lines of the copies, in words
 
     @property
     def is_unchanged(self) -> bool:
@@ -96,8 +87,6 @@ class SyncedSession(msgspec.Struct, frozen=True):
 
 
 class _Side:
-    """One of the two copies, open, as far as it is known."""
-
     def __init__(self, fs: FileSystem, file: str) -> None:
         self.file = file
         self.refusal: StorageError | None = None
@@ -130,7 +119,6 @@ class _Side:
         yield from map(self.view.decode, self.view.lines_at(offsets), offsets)
 
     def catch_up(self) -> None:
-        """Read what others wrote."""
         if self.log.was_replaced():
             self.log.reopen()
             self.view = self._opened()
@@ -183,8 +171,6 @@ def sync_session(fs: FileSystem, a: str, b: str) -> SyncedSession:
 
 
 class _SideCounts:
-    """What was done so far."""
-
     def __init__(self) -> None:
         self.added = [0, 0]
         self.blobs = 0
@@ -200,8 +186,6 @@ class _Blobs(NamedTuple):
 
 
 class _Plan(NamedTuple):
-    """What two copies lack."""
-
     lines: tuple[list[int], list[int]]  # for each copy the rows of the other one that it lacks
     settled: list[bytes]  # the lines that both get at their ends
     needed: list[Blob]  # the blobs that the entries of both need
@@ -267,7 +251,6 @@ def check_kind(log: Log) -> FileStart:
 
 
 def _check_same(one: _Side, other: _Side) -> None:
-    """Check that two logs are two copies of one session."""
     if is_same_log(one.log, other.log):
         raise UsageError(f"{one.file} and {other.file} are the same session; give two copies")
     headers = one.view.header, other.view.header
@@ -294,15 +277,12 @@ def _differ(one: _Side, row: int, other: _Side, other_row: int) -> CorruptionErr
 
 
 class _Common(NamedTuple):
-    """What both copies begin with."""
-
     end: int  # where the last line ends that is the same in both
     first: int  # the first row behind it
     blobs: list[Blob]  # the blobs that the lines before it need
 
 
 def _common(one: _Side, other: _Side) -> _Common:
-    """Compare the bytes that both copies begin with, and find the blobs that these name."""
     limit = min(one.view.complete, other.view.complete)
     named = NamedBlobs()
     offset = same = 0
@@ -368,14 +348,12 @@ def _lines_by_uuid(side: _Side) -> dict[str, dict[int, int]]:
 
 
 def _marks(side: _Side, rows: Iterable[int]) -> dict[int, int]:
-    """The hash of each row's line."""
     ordered = sorted(rows)
     lines = side.view.lines_at(side.tree.offsets[row] for row in ordered)
     return {row: hash(line) for row, line in zip(ordered, lines, strict=True)}
 
 
 def _lacking_blobs(one: _Side, other: _Side, needed: Iterable[Blob]) -> _Blobs:
-    """Which of the blobs that the copies need are lacking."""
     ours, theirs = set(one.blobs.blobs()), set(other.blobs.blobs())
     return _Blobs(
         [blob for blob in needed if blob not in ours and blob in theirs],
@@ -385,7 +363,6 @@ def _lacking_blobs(one: _Side, other: _Side, needed: Iterable[Blob]) -> _Blobs:
 
 
 def _blobs_from(side: _Side, start: int) -> Iterator[Blob]:
-    """The blobs that the lines from an offset on need."""
     complete, size = side.view.complete, side.view.size
     for _, block in whole_lines(side.log.read, start, complete):
         yield from named_in(block)
@@ -434,7 +411,6 @@ def _held(one: _Side, other: _Side) -> Iterator[None]:
 
 
 def _copy_blobs(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> None:
-    """Store in each copy the blobs that it lacks."""
     for_a, for_b, _ = plan.blobs
     for target, source, blobs in ((one, other, for_a), (other, one, for_b)):
         new = [blob for blob in blobs if not target.blobs.has(blob)]
@@ -448,7 +424,6 @@ def _copy_blobs(one: _Side, other: _Side, plan: _Plan, counts: _SideCounts) -> N
 
 
 def _append(side: _Side, source: _Side, rows: list[int], end: list[bytes]) -> Iterator[int]:
-    """Append lines of another copy, and those at the end; yield the numbers of lines."""
     for lines in _blocks(source, rows, end):
         block = b"".join(lines)
         with side.log.alone():
@@ -458,7 +433,6 @@ def _append(side: _Side, source: _Side, rows: list[int], end: list[bytes]) -> It
 
 
 def _blocks(source: _Side, rows: list[int], end: list[bytes]) -> Iterator[list[bytes]]:
-    """Lines with LF, as many as are appended at once."""
     offsets = [source.tree.offsets[row] for row in rows]
     lines: Iterable[bytes] = (rest_of_line(source.log.read, offset) for offset in offsets)
     if all(map(lt, offsets, offsets[1:])):
@@ -477,7 +451,6 @@ def _blocks(source: _Side, rows: list[int], end: list[bytes]) -> Iterator[list[b
 
 
 def _lost_blobs(plan: _Plan, side: _Side) -> Iterator[str]:
-    """The blobs that neither copy has."""
     for blob in plan.blobs.lost:
         fault = side.blobs.fault(blob)
         why = f"{side.file} has something else in its place" if fault is None else fault.cause
@@ -485,7 +458,6 @@ def _lost_blobs(plan: _Plan, side: _Side) -> Iterator[str]:
 
 
 def _damage(one: _Side, other: _Side) -> Iterator[str]:
-    """What is wrong with the lines of both copies."""
     for side in (one, other):
         side.view.tree()  # reads the end of a line that was cut off
         damage = side.view.damage

@@ -149,7 +149,6 @@ class _Worker:
         return got
 
     def end(self) -> None:
-        """End the process if it is not done."""
         self._stream.close()
         self.socket.close()
         if self._pid > 0:
@@ -158,7 +157,6 @@ class _Worker:
 
 
 def verify(log: Log, progress: repair.Progress | None, processes: int) -> list[Damage]:
-    """See `Session.verify`."""
     from sessiontree.engine import repair  # a search needs the workers alone
 
     if processes == 1:

@@ -60,15 +60,7 @@ _NOT_A_MODEL: Final = "<synthetic>"
 
 
 class Response:
-    """One message, being recorded; `uuid` is the `messageUuid` of one that was recorded before.
-
-    Attributes:
-        id: the provider's; None until it is known.
-        is_streaming: whether it began with deltas, and has not ended.
-        is_touched: whether this recording got anything of it.
-        facts: `model`, `usage` and `stopReason`, as far as known.
-        blocks: its kept blocks, by index.
-    """
+    """One message, being recorded; `uuid` is the `messageUuid` of one that was recorded before."""
 
     def __init__(
         self,
@@ -77,11 +69,12 @@ class Response:
         emit: Callable[[Iterable[StreamEvent]], None],
         uuid: str | None = None,
     ) -> None:
-        self.id: str | None = None
+        self.id: str | None = None  # the provider's; None until it is known
         self.uuid = uuid or fresh_uuid()
-        self.is_streaming = self.is_touched = False
-        self.facts: dict[str, Any] = {}
-        self.blocks: dict[int, dict[str, Any]] = {}
+        self.is_streaming = False  # whether it began with deltas, and has not ended
+        self.is_touched = False  # whether this recording got anything of it
+        self.facts: dict[str, Any] = {}  # `model`, `usage` and `stopReason`, as far as known
+        self.blocks: dict[int, dict[str, Any]] = {}  # its kept blocks, by index
         self._session = session
         self._granularity = granularity
         self._emit = emit
@@ -214,7 +207,6 @@ class Response:
     def _known_index(
         self, block: dict[str, Any], met: set[int], *, is_repeatable: bool
     ) -> int | None:
-        """The index of a block that came already, by deltas or whole."""
         known = {**self.blocks, **{i: storable(b.finished()) for i, b in self._open.items()}}
         left = [index for index in sorted(known) if index not in met]
         if _is_call(block) and _text(block, "id"):
@@ -617,7 +609,6 @@ class RecordedLane:
         return True
 
     def _streaming(self) -> Response:
-        """The message that streams; a new one where its start was not seen."""
         if self._current is None or not self._current.is_streaming:
             self.end()
             self._current = self._response(self._granularity)
@@ -650,7 +641,6 @@ class RecordedLane:
         response.full(blocks_of(message), is_repeatable=not isinstance(uuid, str))
 
     def _response_of(self, id: Any) -> Response | None:
-        """The known message of an id, or one that is streaming and has no id yet."""
         current = self._current
         if current is not None and current.id is None and current.is_streaming:
             return current
@@ -678,14 +668,12 @@ class RecordedLane:
         self._emit(heard(message, uuid))
 
     def _known_as(self, message: Mapping[str, Any], event: Mapping[str, Any]) -> str | None:
-        """The entry that has this message already, or None."""
         if is_kept(self.session, event):
             return str(event["uuid"])
         found = None if isinstance(event.get("uuid"), str) else self._answered(message)
         return found or self._echoed(message)
 
     def _answered(self, message: Mapping[str, Any]) -> str | None:
-        """The entry that brought the same results before, or None."""
         found = ""
         for block in blocks_of(message):
             if not is_result_block(block):

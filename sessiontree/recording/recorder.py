@@ -263,7 +263,6 @@ class StreamAccumulator:
         warn(text)
 
     def _lane(self, call: str = "") -> RecordedLane:
-        """The lane of the agent, which is made first, or of the subagent that a call started."""
         if call not in self._lanes:
             session = self._subagent(call) if call else self._session
             if self._spending is None:
@@ -345,7 +344,6 @@ class StreamAccumulator:
             self._write_prompt()
 
     def _ask_unless_known(self, event: Mapping[str, Any]) -> None:
-        """Write the prompt before the first message, unless that was recorded before."""
         inner = event.get("event")
         message = event.get("message", inner.get("message") if isinstance(inner, Mapping) else None)
         if self._lane().knows(message):
@@ -376,7 +374,6 @@ class StreamAccumulator:
     def _start(
         self, event: dict[str, Any], lane: RecordedLane, about: dict[str, Any] | None
     ) -> None:
-        """Take the start of an agent: kept whole, with some facts as metadata."""
         facts = {kept: event[key] for key, kept in _FACTS.items() if event.get(key) is not None}
         self._update(storable(facts))
         position = Position(self._session.leaf.uuid)
@@ -387,7 +384,6 @@ class StreamAccumulator:
         self._events[before:] = [events.Start(agent_session_id=id, model=model, position=position)]
 
     def _result(self, event: dict[str, Any], lane: RecordedLane) -> None:
-        """End the turn: open messages, the cost, the place where the session continues."""
         for other in (*list(self._lanes.values())[1:], lane):
             other.end()
         reported = storable({key: event[key] for key in event if key != "type"})
@@ -404,7 +400,6 @@ class StreamAccumulator:
         self._events.append(events.Complete(new_head=head, agent_session_id=id, usage=usage))
 
     def _keep_usage(self, reported: dict[str, Any], lane: RecordedLane) -> None:
-        """Keep the usage that no message reported: a `usage` entry with the report beside it."""
         uuid = reported.get("uuid")
         uuid = uuid if isinstance(uuid, str) and uuid else None
         if is_kept(self._session, reported) if uuid else self._is_reported(reported, lane):

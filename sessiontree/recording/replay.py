@@ -46,7 +46,6 @@ _PIECES = ("block", "message_end")
 
 
 def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[StreamEvent]:
-    """See `Session.conversation`."""
     missing: list[str] = []
     contents = EntryContents(None, False, missing)
     path = [contents.whole(entry) for entry in cursor.path(ref)]
@@ -72,7 +71,6 @@ def conversation(cursor: Cursor, ref: Ref | None = None) -> Iterator[StreamEvent
 
 
 def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
-    """See `Session.block`."""
     if not isinstance(index, int) or isinstance(index, bool):
         raise UsageError(f"a block is named by a number, counted from 0, not by {index!r:.60}")
     entry = cursor.entry(ref)
@@ -93,7 +91,6 @@ def block(cursor: Cursor, ref: Ref, index: int) -> dict[str, Any]:
 
 
 def _message_of(cursor: Cursor, entry: Entry) -> Any:
-    """The message that an entry has, or is a handle of."""
     if not is_handle_of_message(entry):
         return entry.get("message") if entry.type == "message" else None
     found = cursor.messages([entry])[0]

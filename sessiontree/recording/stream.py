@@ -114,7 +114,6 @@ class MessageStream:
         return self.entries[before:]
 
     def _items(self) -> ResponsesEvents | None:
-        """The events of OpenAI, if the stream is fed with these."""
         if self._events is None:
             return None
         from sessiontree.recording.provider import ResponsesEvents  # see `feed`
@@ -135,7 +134,6 @@ class MessageStream:
         self.entries.append(self._session.append("message", metadata=self._metadata, **fields))
 
     def _end_items(self, events: ResponsesEvents) -> Entry | None:
-        """End a response of OpenAI: write what is left of it, and its usage."""
         self._take_parts(events.rest())
         self._is_ended = True
         if not self._in_blocks:
@@ -293,7 +291,6 @@ class MessageStream:
 
 
 def _joined(block: Mapping[str, Any], deltas: list[str]) -> dict[str, Any]:
-    """The deltas of a block joined, under the key of its type."""
     kind = block["type"]
     key = _DELTA_KEYS.get(kind, "text")
     text = "".join(deltas)

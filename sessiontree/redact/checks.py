@@ -221,7 +221,6 @@ def _is_end(match: re.Match[str]) -> bool:
 
 
 def _command_of(match: re.Match[str]) -> str:
-    """Return the part of a command before one of its options."""
     before = _before(match, 200)
     return re.split(r"[\r\n;|&]", before)[-1]
 
@@ -273,8 +272,6 @@ _FED: Final = compiled(
 
 
 class _CommandArgument(NamedTuple):
-    """An argument of a command."""
-
     start: int
     end: int
     text: str

@@ -230,8 +230,6 @@ _STYLES: Final[tuple[dict[str, Any], ...]] = (
 
 
 class _FoundSecret(NamedTuple):
-    """A secret in a text."""
-
     start: int
     end: int
     place: int  # of its rule, in order of precedence
@@ -408,7 +406,6 @@ class Redaction:
         return "".join(parts)
 
     def _of_key(self, text: str, key: str | None) -> _FoundSecret | None:
-        """The whole text, where its key says that it is a secret."""
         keyword = None if key is None or key in self._unmarked else keyword_of(key)
         if key is not None and keyword is None and len(self._unmarked) < _MOST_KEYS:
             self._unmarked.add(key)
@@ -574,7 +571,6 @@ def _all_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def _style_of(value: Any, text: str) -> dict[str, Any]:
-    """How a text writes its JSON."""
     is_one_line = "\n" not in text
     for style in _STYLES:
         if is_one_line == (style.get("indent") is None) and _written(value, style, text) == text:

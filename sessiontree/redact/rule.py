@@ -66,7 +66,6 @@ def _part(name: str, argument: str) -> str:
 
 
 def _login(row: str, number: int) -> str:
-    """Return the expression for a row of `LOGINS`."""
     row = re.sub(r" (?!\\t)", r"[ \\t]{1,8}", _one_line(row))
     row = re.sub("<-([^<>]+)>", r"…-(?:\1)(?:<GAP>|=|(?=<QUOTE>))<user><value>", row)
     for sign, written in (

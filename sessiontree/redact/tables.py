@@ -53,7 +53,6 @@ def _line_at(text: str, start: int) -> _TableLine:
 
 
 def _start_of_line(text: str, first: int, at: int) -> int:
-    """Where the line around a place starts, at `first` or behind it."""
     broken, spelled = text.rfind("\n", first, at), text.rfind("\\n", first, at)
     return max(first, broken + 1, spelled + 2 if spelled >= 0 else 0)
 
@@ -109,7 +108,6 @@ def table_cells(text: str) -> Iterator[tuple[int, int]]:
 
 
 def _names(text: str, cells: list[_Cell]) -> dict[int, str]:
-    """The cells of a header that name a secret, and how."""
     names: dict[int, str] = {}
     for place, (start, end) in enumerate(cells):
         if end - start <= 40 and (name := keyword_of(text[start:end])) is not None:
