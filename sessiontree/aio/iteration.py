@@ -14,23 +14,60 @@ from __future__ import annotations
 import threading
 import weakref
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from contextlib import suppress
 from contextvars import Context
-from functools import partial
+from functools import partial, wraps
 from itertools import islice
-from typing import Any, Final, Generic, Protocol, Self, TypeVar
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Protocol, Self, TypeVar
 
 from anyio.lowlevel import checkpoint
+from anyio.to_thread import run_sync
 
 from sessiontree.aio.worker import RUNNING, Job, Notice, Patience, Worker
 from sessiontree.core.entry import Entry
 from sessiontree.recording.stream import MessageStream
 
+P = ParamSpec("P")
+S = TypeVar("S")
 T = TypeVar("T")
 
 PIECE: Final = 256
 """How many items are read at once where reading one takes little time."""
+
+
+class Awaiting(Generic[S]):
+    """An object whose calls are awaited; `awaited` and `items` derive its methods from `plain`."""
+
+    _plain: S
+    _piece: int = PIECE  # how many items are read at once
+
+    async def _call(self, function: Callable[[], T]) -> T:
+        """Run a function outside of the event loop; who holds this method holds the object."""
+        return await run_sync(function)
+
+    async def _on(self, function: Callable[[S], T]) -> T:
+        return await self._call(partial(function, self._plain))
+
+
+def awaited(
+    method: Callable[Concatenate[S, P], T],
+) -> Callable[Concatenate[Awaiting[S], P], Coroutine[Any, Any, T]]:
+    @wraps(method)
+    async def call(self: Awaiting[S], /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return await self._on(lambda plain: method(plain, *args, **kwargs))
+
+    return call
+
+
+def items(
+    method: Callable[Concatenate[S, P], Iterator[T]],
+) -> Callable[Concatenate[Awaiting[S], P], AsyncItems[T]]:
+    @wraps(method)
+    def call(self: Awaiting[S], /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
+        return AsyncItems(self._call, partial(method, self._plain, *args, **kwargs), self._piece)
+
+    return call
 
 
 class Runner(Protocol):
@@ -211,7 +248,7 @@ class _Pump:
         self._changed.notify_all()
 
 
-class AsyncMessageStream:
+class AsyncMessageStream(Awaiting[MessageStream]):
     """A message that is being written; the words of `MessageStream`, awaited.
 
     `AsyncSession.stream_message` returns it for `async with`. If the block is left by an error or
@@ -221,68 +258,57 @@ class AsyncMessageStream:
     def __init__(self, worker: Worker, stream: MessageStream, session: object) -> None:
         self._worker = worker
         self._session = session  # which is closed when nothing holds it
-        self._stream = stream
+        self._plain = stream
         self._is_settled = True
 
     @property
     def uuid(self) -> str:
         """See `MessageStream`."""
-        return self._stream.uuid
+        return self._plain.uuid
 
     @property
     def entries(self) -> list[Entry]:
         """The entries written so far."""
-        return self._stream.entries
+        return self._plain.entries
 
     @property
     def blocks(self) -> dict[int, dict[str, Any]]:
         """The blocks of the message, by index."""
-        return self._stream.blocks
+        return self._plain.blocks
 
     async def start(self, type: str, **fields: Any) -> None:
         """Begin a block; see `MessageStream.start`."""
-        await self._in_memory(partial(self._stream.start, type, **fields))
+        await self._in_memory(partial(self._plain.start, type, **fields))
 
     async def delta(self, text: str) -> None:
         """Add text, or a piece of JSON, to the open block; see `MessageStream.delta`."""
-        await self._in_memory(partial(self._stream.delta, text))
+        await self._in_memory(partial(self._plain.delta, text))
 
     async def stop(self, **fields: Any) -> Entry | None:
         """End the open block; see `MessageStream.stop`."""
-        return await self._run(partial(self._stream.stop, **fields))
-
-    async def add(
-        self,
-        block: Mapping[str, Any],
-        index: int | None = None,
-        *,
-        metadata: Mapping[str, Any] | None = None,
-    ) -> Entry | None:
-        """Add a complete block; see `MessageStream.add`."""
-        return await self._run(partial(self._stream.add, block, index, metadata=metadata))
-
-    async def feed(self, event: Mapping[str, Any]) -> list[Entry]:
-        """Take a stream event of a provider; see `MessageStream.feed`."""
-        return await self._run(partial(self._stream.feed, event))
+        return await self._on(lambda stream: stream.stop(**fields))
 
     async def end(self, **facts: Any) -> Entry | None:
         """End the message; see `MessageStream.end`."""
-        return await self._run(partial(self._stream.end, **facts))
+        return await self._on(lambda stream: stream.end(**facts))
+
+    add = awaited(MessageStream.add)
+    feed = awaited(MessageStream.feed)
 
     async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        await self._worker.run(partial(self._stream.__exit__, kind, error, trace), always=True)
+        await self._worker.run(partial(self._plain.__exit__, kind, error, trace), always=True)
 
     async def _in_memory(self, act: Callable[[], object]) -> None:
         """Do what writes nothing: at once, unless a cancelled call may still be running."""
         if self._is_settled:
             act()
         else:
-            await self._run(act)
+            await self._call(act)
 
-    async def _run(self, act: Callable[[], T]) -> T:
+    async def _call(self, act: Callable[[], T]) -> T:
         settled, self._is_settled = self._is_settled, False
         try:
             result = await self._worker.run(act)

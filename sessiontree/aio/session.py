@@ -5,37 +5,26 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, Concatenate, Final, NoReturn, ParamSpec, Self, TypeVar
 
-from sessiontree.aio.iteration import AsyncItems, AsyncMessageStream, Following
+from sessiontree.aio.iteration import AsyncMessageStream, Awaiting, Following, awaited, items
 from sessiontree.aio.worker import AsyncBlock, Worker
 from sessiontree.context.context import Context
-from sessiontree.context.resolved import ResolvedHandle
 from sessiontree.core.damage import Damage, Note
 from sessiontree.core.entry import Entry
 from sessiontree.core.handle import Handle
 from sessiontree.engine.reader import PathSlice
 from sessiontree.errors import ReadOnlyError, UsageError
-from sessiontree.handles.registry import Resolution, ResolverScope
+from sessiontree.handles.registry import ResolverScope
 from sessiontree.recording.stream import MessageStream
 from sessiontree.session import Session
 from sessiontree.views.messages import WithMessages
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-
-def _awaited(
-    method: Callable[Concatenate[Session, P], T],
-) -> Callable[Concatenate[AsyncSession, P], Coroutine[Any, Any, T]]:
-    @functools.wraps(method)
-    async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await self.run(method, *args, **kwargs)
-
-    return call
 
 
 def _settled(
@@ -46,16 +35,6 @@ def _settled(
     @functools.wraps(method)
     async def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> Context:
         return await self.run(lambda session: method(session, *args, **kwargs).settle())
-
-    return call
-
-
-def _items(
-    method: Callable[Concatenate[Session, P], Iterator[T]],
-) -> Callable[Concatenate[AsyncSession, P], AsyncItems[T]]:
-    @functools.wraps(method)
-    def call(self: AsyncSession, /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
-        return AsyncItems(self._call, partial(method, self._plain, *args, **kwargs))
 
     return call
 
@@ -100,7 +79,7 @@ class _NotPlain:
         """Exists for the error of `__enter__`."""
 
 
-class AsyncSession(_NotPlain):
+class AsyncSession(_NotPlain, Awaiting[Session]):
     """A session for asyncio and trio. Its methods have the names and arguments of `Session`.
 
     `open` and `create` return a session to await, or to enter with `async with`. A method that
@@ -162,7 +141,6 @@ class AsyncSession(_NotPlain):
         return await self._worker.run(partial(function, self._plain, *args, **kwargs))
 
     async def _call(self, function: Callable[[], T]) -> T:
-        """Run a function in the thread; who holds this method holds the session."""
         return await self._worker.run(function)
 
     # Look
@@ -220,31 +198,31 @@ class AsyncSession(_NotPlain):
         """The lines of unknown types in another agent's file: `await session.notes`."""
         return self.run(lambda session: session.notes)
 
-    entry = _awaited(Session.entry)
-    entries = _items(Session.entries)
-    children = _awaited(Session.children)
-    find = _awaited(Session.find)
-    path = _awaited(Session.path)
+    entry = awaited(Session.entry)
+    entries = items(Session.entries)
+    children = awaited(Session.children)
+    find = awaited(Session.find)
+    path = awaited(Session.path)
     context = _settled(Session.context)
-    turn = _awaited(Session.turn)
-    turns = _awaited(Session.turns)
-    branches = _awaited(Session.branches)
-    tree = _items(Session.tree)
-    compare = _awaited(Session.compare)
-    labels = _awaited(Session.labels)
-    outline = _awaited(Session.outline)
-    render = _items(Session.render)
-    conversation = _items(Session.conversation)
-    block = _awaited(Session.block)
-    stats = _awaited(Session.stats)
-    file_events = _awaited(Session.file_events)
-    original = _awaited(Session.original)
-    sent_request = _awaited(Session.sent_request)
-    resolve = _awaited(Session.resolve)
-    resolve_many = _awaited(Session.resolve_many)
-    resolved_path = _awaited(Session.resolved_path)
-    resolved_tree = _awaited(Session.resolved_tree)
-    refresh = _awaited(Session.refresh)
+    turn = awaited(Session.turn)
+    turns = awaited(Session.turns)
+    branches = awaited(Session.branches)
+    tree = items(Session.tree)
+    compare = awaited(Session.compare)
+    labels = awaited(Session.labels)
+    outline = awaited(Session.outline)
+    render = items(Session.render)
+    conversation = items(Session.conversation)
+    block = awaited(Session.block)
+    stats = awaited(Session.stats)
+    file_events = awaited(Session.file_events)
+    original = awaited(Session.original)
+    sent_request = awaited(Session.sent_request)
+    resolve = awaited(Session.resolve)
+    resolve_many = awaited(Session.resolve_many)
+    resolved_path = awaited(Session.resolved_path)
+    resolved_tree = awaited(Session.resolved_tree)
+    refresh = awaited(Session.refresh)
 
     def follow(self, damaged: Callable[[Damage], object] | None = None) -> Following:
         """Yield each entry that any writer adds from now on, until the session is closed.
@@ -268,17 +246,17 @@ class AsyncSession(_NotPlain):
 
     # Write
 
-    append = _awaited(Session.append)
-    append_message = _awaited(Session.append_message)
-    append_handle = _awaited(Session.append_handle)
-    attach = _awaited(Session.attach)
+    append = awaited(Session.append)
+    append_message = awaited(Session.append_message)
+    append_handle = awaited(Session.append_handle)
+    attach = awaited(Session.attach)
     stream_message = _streamed(Session.stream_message)
-    append_usage = _awaited(Session.append_usage)
-    label = _awaited(Session.label)
-    rename = _awaited(Session.rename)
-    update_metadata = _awaited(Session.update_metadata)
-    set_model = _awaited(Session.set_model)
-    set_thinking_level = _awaited(Session.set_thinking_level)
+    append_usage = awaited(Session.append_usage)
+    label = awaited(Session.label)
+    rename = awaited(Session.rename)
+    update_metadata = awaited(Session.update_metadata)
+    set_model = awaited(Session.set_model)
+    set_thinking_level = awaited(Session.set_thinking_level)
 
     def batch(self) -> AsyncBlock:
         """Write all entries that the `async with` block appends, with one write and one sync.
@@ -299,37 +277,37 @@ class AsyncSession(_NotPlain):
 
     # Move and combine
 
-    branch = _awaited(Session.branch)
-    switch = _awaited(Session.switch)
-    rewind = _awaited(Session.rewind)
-    push = _awaited(Session.push)
-    pop = _awaited(Session.pop)
-    compact = _awaited(Session.compact)
-    compaction_plan = _awaited(Session.compaction_plan)
-    needs_compaction = _awaited(Session.needs_compaction)
-    cherry_pick = _awaited(Session.cherry_pick)
-    merge = _awaited(Session.merge)
-    edit_context = _awaited(Session.edit_context)
+    branch = awaited(Session.branch)
+    switch = awaited(Session.switch)
+    rewind = awaited(Session.rewind)
+    push = awaited(Session.push)
+    pop = awaited(Session.pop)
+    compact = awaited(Session.compact)
+    compaction_plan = awaited(Session.compaction_plan)
+    needs_compaction = awaited(Session.needs_compaction)
+    cherry_pick = awaited(Session.cherry_pick)
+    merge = awaited(Session.merge)
+    edit_context = awaited(Session.edit_context)
 
     # Copy
 
-    fork = _awaited(Session.fork)
-    export_branch = _awaited(Session.export_branch)
-    to_markdown = _items(Session.to_markdown)
-    to_html = _items(Session.to_html)
-    convert = _awaited(Session.convert)
+    fork = awaited(Session.fork)
+    export_branch = awaited(Session.export_branch)
+    to_markdown = items(Session.to_markdown)
+    to_html = items(Session.to_html)
+    convert = awaited(Session.convert)
 
     # Lanes
 
     lane = _beside(Session.lane)
     scratch = _beside(Session.scratch)
-    keep = _awaited(Session.keep)
+    keep = awaited(Session.keep)
 
     # Maintain
 
-    verify = _awaited(Session.verify)
-    repair = _awaited(Session.repair)
-    gc = _awaited(Session.gc)
+    verify = awaited(Session.verify)
+    repair = awaited(Session.repair)
+    gc = awaited(Session.gc)
 
 
 class Opening(_NotPlain):
@@ -380,41 +358,39 @@ async def _opened(worker: Worker, make: Callable[[], Session]) -> AsyncSession:
     return AsyncSession(made[0], worker)
 
 
-class AsyncScope:
+class AsyncScope(Awaiting[ResolverScope]):
     """What a resolver that is a coroutine function gets in place of a `ResolverScope`."""
 
     def __init__(self, scope: ResolverScope, worker: Worker) -> None:
-        self._scope = scope
+        self._plain = scope
         self._worker = worker
 
     @property
     def session(self) -> AsyncSession:
         """The session that the handles are in."""
-        found = self._scope.session
+        found = self._plain.session
         assert isinstance(found, Session)
         return _face(found, self._worker)
 
     @property
     def root(self) -> str:
         """The folder that `file` handles are below."""
-        return self._scope.root
+        return self._plain.root
 
     @property
     def found(self) -> dict[Any, Any]:
         """What resolvers keep for the next handle."""
-        return self._scope.found
+        return self._plain.found
 
     def metadata(self, handle: Handle) -> Mapping[str, Any]:
         """The metadata of the handle's entry; see `ResolverScope.metadata`. It is not awaited."""
-        return self._scope.metadata(handle)
+        return self._plain.metadata(handle)
 
-    async def resolve(self, handle: Handle | str) -> ResolvedHandle:
-        """Resolve a handle, of any plugin; see `ResolverScope.resolve`."""
-        return await self._worker.run(partial(self._scope.resolve, handle))
+    async def _call(self, function: Callable[[], T]) -> T:
+        return await self._worker.run(function)
 
-    async def resolve_many(self, handles: Iterable[Handle | str]) -> list[Resolution]:
-        """For each handle what it resolved to, or the error; see `ResolverScope.resolve_many`."""
-        return await self._worker.run(partial(self._scope.resolve_many, handles))
+    resolve = awaited(ResolverScope.resolve)
+    resolve_many = awaited(ResolverScope.resolve_many)
 
 
 _FACES: Final[weakref.WeakValueDictionary[int, AsyncSession]] = weakref.WeakValueDictionary()

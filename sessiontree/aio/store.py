@@ -8,14 +8,13 @@ The recorder for asyncio and trio: a running agent's stream, kept as it arrives.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 import anyio
-from anyio.to_thread import run_sync
 
-from sessiontree.aio.iteration import AsyncItems
+from sessiontree.aio.iteration import Awaiting, awaited, items
 from sessiontree.aio.session import AsyncSession, Opening, opening
 from sessiontree.core.entry import Entry
 from sessiontree.library.listing import Reaches, every
@@ -30,28 +29,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def _awaited(
-    method: Callable[Concatenate[Store, P], T],
-) -> Callable[Concatenate[AsyncStore, P], Coroutine[Any, Any, T]]:
-    @functools.wraps(method)
-    async def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        return await run_sync(partial(method, self.plain, *args, **kwargs))
-
-    return call
-
-
-def _items(
-    method: Callable[Concatenate[Store, P], Iterator[T]],
-) -> Callable[Concatenate[AsyncStore, P], AsyncItems[T]]:
-    """A method of `Store` that yields, as an asynchronous iterator; each item comes at once."""
-
-    @functools.wraps(method)
-    def call(self: AsyncStore, /, *args: P.args, **kwargs: P.kwargs) -> AsyncItems[T]:
-        return AsyncItems(run_sync, partial(method, self.plain, *args, **kwargs), piece=1)
-
-    return call
-
-
 def _opening(
     method: Callable[Concatenate[Store, P], Session],
 ) -> Callable[Concatenate[AsyncStore, P], Opening]:
@@ -62,7 +39,7 @@ def _opening(
     return call
 
 
-class AsyncStore:
+class AsyncStore(Awaiting[Store]):
     """A folder of sessions for asyncio and trio.
 
     The methods have the names and arguments of `Store`. `open` and `create` return an
@@ -76,8 +53,10 @@ class AsyncStore:
     def __init__(
         self, root: PathLike | None = None, *, fs: FileSystem = DISK, reaches: Reaches = every
     ) -> None:
-        self.plain = Store(root, fs=fs, reaches=reaches)
+        self.plain = self._plain = Store(root, fs=fs, reaches=reaches)
         self.root = self.plain.root  # the absolute path of the folder
+
+    _piece = 1  # each item comes at once
 
     def __repr__(self) -> str:
         return f"Async{self.plain!r}"
@@ -88,24 +67,24 @@ class AsyncStore:
 
     create = _opening(Store.create)
     open = _opening(Store.open)
-    fork = _awaited(Store.fork)
-    find = _awaited(Store.find)
-    list = _awaited(Store.list)
-    iter_sessions = _items(Store.iter_sessions)
-    paths = _awaited(Store.paths)
-    search = _items(Store.search)
-    latest = _awaited(Store.latest)
-    gc = _awaited(Store.gc)
-    backup = _awaited(Store.backup)
-    move_project = _awaited(Store.move_project)
-    trash = _awaited(Store.trash)
-    trashed = _awaited(Store.trashed)
-    restore = _awaited(Store.restore)
-    empty_trash = _awaited(Store.empty_trash)
-    find_trashed = _awaited(Store.find_trashed)
+    fork = awaited(Store.fork)
+    find = awaited(Store.find)
+    list = awaited(Store.list)
+    iter_sessions = items(Store.iter_sessions)
+    paths = awaited(Store.paths)
+    search = items(Store.search)
+    latest = awaited(Store.latest)
+    gc = awaited(Store.gc)
+    backup = awaited(Store.backup)
+    move_project = awaited(Store.move_project)
+    trash = awaited(Store.trash)
+    trashed = awaited(Store.trashed)
+    restore = awaited(Store.restore)
+    empty_trash = awaited(Store.empty_trash)
+    find_trashed = awaited(Store.find_trashed)
 
 
-class AsyncStreamAccumulator:
+class AsyncStreamAccumulator(Awaiting[StreamAccumulator]):
     """A `StreamAccumulator` for an `AsyncSession`, with the same methods to await.
 
     Args:
@@ -131,21 +110,16 @@ class AsyncStreamAccumulator:
     @property
     def head(self) -> Coroutine[Any, Any, Entry]:
         """The last entry that is no annotation, as of `StreamAccumulator`: `await … .head`."""
-        return self._run(lambda plain: plain.head)
+        return self._on(lambda plain: plain.head)
 
-    async def feed(self, chunk: bytes | str) -> list[StreamEvent]:
-        """Take the next piece of the stream; see `StreamAccumulator.feed`."""
-        return await self._run(lambda plain: plain.feed(chunk))
-
-    async def take(self, event: Mapping[str, Any]) -> list[StreamEvent]:
-        """Take a decoded event; see `StreamAccumulator.take`."""
-        return await self._run(lambda plain: plain.take(event))
+    feed = awaited(StreamAccumulator.feed)
+    take = awaited(StreamAccumulator.take)
 
     async def close(self) -> list[StreamEvent]:
         """Take the rest of the stream, and end open messages, also in a cancelled scope."""
         events: list[StreamEvent] = []
         with anyio.CancelScope(shield=True):
-            events += await self._run(lambda plain: plain.close())
+            events += await self._on(lambda plain: plain.close())
         return events
 
     async def __aenter__(self) -> Self:
@@ -154,7 +128,7 @@ class AsyncStreamAccumulator:
     async def __aexit__(self, *error: object) -> None:
         await self.close()
 
-    async def _run(self, act: Callable[[StreamAccumulator], T]) -> T:
+    async def _on(self, act: Callable[[StreamAccumulator], T]) -> T:
         def work(session: Session) -> T:
             if self._made is None:
                 self._made = self._make(session)
