@@ -20,6 +20,7 @@ from sessiontree.storage.fs import CREATE
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.memory import MemoryFiles
 from tests.contracts import check_cuts, check_log, check_session
+from tests.support.rows import every_row
 
 T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]
@@ -146,7 +147,7 @@ ADAPTERS: Final = (pydantic_ai, claude_agent_sdk, openai_agents, google_adk, lan
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+@every_row("adapter", ADAPTERS)
 def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -169,7 +170,7 @@ def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     check_session(file)
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+@every_row("adapter", ADAPTERS)
 def test_a_read_takes_no_lock_and_makes_no_file(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -183,7 +184,7 @@ def test_a_read_takes_no_lock_and_makes_no_file(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+@every_row("adapter", ADAPTERS)
 def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -221,7 +222,7 @@ def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+@every_row("adapter", ADAPTERS)
 def test_a_damaged_line_is_an_error_or_changes_nothing(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -245,7 +246,7 @@ def test_a_damaged_line_is_an_error_or_changes_nothing(
     assert refused > len(lines) / 2
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+@every_row("adapter", ADAPTERS)
 def test_a_file_that_is_no_session_is_refused_and_kept(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -275,9 +276,7 @@ async def _checkpoints(folder: Path) -> list[Any]:
     return [each async for each in SessionTreeSaver(folder).alist(None)]
 
 
-@pytest.mark.parametrize(
-    ("adapter", "listed"), [(pydantic_ai, _conversations), (langgraph, _checkpoints)]
-)
+@every_row("adapter, listed", [(pydantic_ai, _conversations), (langgraph, _checkpoints)])
 def test_a_list_warns_of_a_file_that_another_program_made(
     adapter: Callable[[Path], Adapter], listed: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -298,7 +297,7 @@ KNOWN: Final = {
 }
 
 
-@pytest.mark.parametrize("adapter", ADAPTERS, ids=lambda adapter: adapter.__name__)
+@every_row("adapter", ADAPTERS)
 def test_a_version_that_is_not_known_is_refused(
     adapter: Callable[[Path], Adapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -334,7 +333,7 @@ NEEDED: Final = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("adapter", NEEDED)
+@every_row("adapter", list(NEEDED))
 def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
     module, package = NEEDED[adapter]
     pytest.importorskip(module, reason=f"{package} is not installed")
@@ -361,8 +360,8 @@ class Forgetful(FileLog):
         return self.beside()
 
 
-@pytest.mark.parametrize(
-    ("kind", "rule"),
+@every_row(
+    "kind, rule",
     [(Careless, "append_off_the_end"), (Forgetful, "a_log_opened_to_read_refuses_to_write")],
 )
 def test_a_log_that_breaks_a_rule_is_found(kind: type[FileLog], rule: str) -> None:

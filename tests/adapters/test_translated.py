@@ -16,6 +16,7 @@ from sessiontree.adapters import base as sdks
 from sessiontree.adapters.base import Sdk, SessionFiles, UnknownSdkError
 from sessiontree.adapters.pydantic_ai import restored, translated
 from tests.adapters.pydantic_translated import EXPECTED, MESSAGES, made
+from tests.support.rows import every_row
 
 ROOT = Path(__file__).parents[2]
 SDK = Sdk("package", "extra", oldest=(2, 68), before=4)
@@ -32,8 +33,8 @@ def test_a_message_comes_back() -> None:
         assert restored(translated(given)) == given, number
 
 
-@pytest.mark.parametrize(
-    ("version", "is_known"),
+@every_row(
+    "version, is_known",
     [
         ("2.67.9", False),
         ("2.68", True),
@@ -82,8 +83,8 @@ def test_a_package_that_is_not_installed_is_named_with_what_installs_it() -> Non
     assert str(refused.value) == told
 
 
-@pytest.mark.parametrize(
-    ("id", "words"),
+@every_row(
+    "id, words",
     [
         ("one", "one"),
         ("One Two/../three", "one-two-..-three"),

@@ -15,6 +15,7 @@ import pytest
 from sessiontree import AsyncSession, Entry, Session
 from tests.support.conversation import said, user
 from tests.support.loops import PATIENCE, Watched, in_each_loop
+from tests.support.rows import every_row
 
 Script = Callable[[AsyncSession, list[str]], Awaitable[None]]
 
@@ -111,8 +112,8 @@ async def test_a_scope_cancelled_at_any_suspension(
     assert at > 3
 
 
-@pytest.mark.parametrize("hooks", [[], [Pausing()]], ids=["", "hooks"])
-@pytest.mark.parametrize("script", SCRIPTS)
+@every_row("hooks", [[], [Pausing()]])
+@every_row("script", SCRIPTS)
 def test_a_task_of_asyncio_cancelled_at_any_suspension(
     path: Path, script: Script, hooks: list[Pausing]
 ) -> None:

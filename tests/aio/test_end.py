@@ -19,6 +19,7 @@ from tests.support.children import PATIENCE, read_rest, running, tell
 from tests.support.conversation import said, user
 from tests.support.files import uuids_at
 from tests.support.loops import LOOPS, in_each_loop, run_in
+from tests.support.rows import every_row
 
 
 def acknowledged(script: str, *arguments: object, warnings: str = "error") -> list[str]:
@@ -66,8 +67,8 @@ Session.open(sys.argv[1], exclusive=True).close()  # while `session` is still he
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["at once", "in a follow", "in a batch"])
-@pytest.mark.parametrize("loop", LOOPS)
+@every_row("how", ["at once", "in a follow", "in a batch"])
+@every_row("loop", LOOPS)
 def test_a_program_that_leaves_without_closing(path: Path, loop: str, how: str) -> None:
     kept = acknowledged(LEFT, path, loop, how)
     assert kept
@@ -93,7 +94,7 @@ if sys.argv[2] == "closed":
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", ["closed", "left"])
+@every_row("loop", ["closed", "left"])
 def test_a_program_that_ends_its_loop_by_hand_or_not_at_all(path: Path, loop: str) -> None:
     kept = acknowledged(FORGOTTEN, path, loop, warnings="ignore")
     assert set(kept) <= set(uuids_at(path))
@@ -130,8 +131,8 @@ anyio.run(main, backend=sys.argv[2])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("loop", LOOPS)
-@pytest.mark.parametrize("after", [1, 20, 300])
+@every_row("loop", LOOPS)
+@every_row("after", [1, 20, 300])
 def test_a_killed_process_loses_nothing_that_was_acknowledged(
     path: Path, loop: str, after: int
 ) -> None:
@@ -145,7 +146,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
     assert set(kept) <= set(uuids_at(path))
 
 
-@pytest.mark.parametrize("loop", LOOPS)
+@every_row("loop", LOOPS)
 def test_the_end_of_the_loop_closes_a_session_that_is_still_held(path: Path, loop: str) -> None:
     held: list[AsyncSession] = []
     before = threading.active_count()

@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree import Context, Session, SessionTreeError
@@ -18,17 +18,22 @@ from sessiontree.context.providers.values import Request, RequestNotes
 from sessiontree.core.message import Message
 from tests.conftest import NO_CORPUS
 from tests.support.declared import check_types
+from tests.support.rows import every_row
 from tests.support.rules import JUDGES, fault, strings_in
+from tests.support.soak import in_soak
 from tests.support.trees import MODEL, Tree
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
 SEEDS = st.integers(0, 2**64)
+BROKEN_OFF = (780, 50_647, 579_045)
+"""An answer at the end that broke off; an empty one behind it; an output that names its call by
+`id`."""
 APIS: dict[str, Callable[[Context], Request]] = {
     "anthropic": Context.to_anthropic,
     "responses": Context.to_openai,
     "chat": lambda context: context.to_openai("chat"),
 }
-each_api = pytest.mark.parametrize("api", APIS)
+each_api = every_row("api", list(APIS))
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 WORD = re.compile(r"\bw\d+\b")
 
@@ -83,29 +88,20 @@ def check_tree(seed: int, api: str) -> None:
         check_accepted(api, tree.session.context(place, verbatim=True))
 
 
+@pytest.mark.slow
+@in_soak("trees", 20, 10_000)
 @each_api
-@settings(deadline=None, max_examples=30)
-@given(seed=SEEDS)
-@example(seed=780)  # ends with an answer that broke off
-@example(seed=50_647)  # an empty one follows it
-@example(seed=579_045)  # an output of a local shell names its call by `id`
-def test_any_tree_gives_what_the_provider_accepts_and_loses_no_word(api: str, seed: int) -> None:
-    check_tree(seed, api)
-
-
-@pytest.mark.soak
-@each_api
-def test_ten_thousand_trees_are_accepted(api: str) -> None:
-    for seed in range(10_000):
+def test_any_tree_gives_what_the_provider_accepts_and_loses_no_word(api: str, trees: int) -> None:
+    for seed in (*BROKEN_OFF, *range(trees)):
         check_tree(seed, api)
 
 
 @pytest.mark.slow
-@each_api
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=20)
 @given(seed=SEEDS)
-def test_after_a_finished_turn_more_messages_only_extend_what_was_sent(api: str, seed: int) -> None:
-    check_extends(api, seed)
+def test_after_a_finished_turn_more_messages_only_extend_what_was_sent(seed: int) -> None:
+    for api in APIS:
+        check_extends(api, seed)
 
 
 def check_extends(api: str, seed: int) -> int:

@@ -22,6 +22,7 @@ from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleDataError
 from tests.support.conversation import user
 from tests.support.lines import entry
+from tests.support.rows import every_row
 
 HANDLE = Handle("p", "1.0.0", "m", ("x",))
 OUTPUT = {"stdout": "hello\n", "stderr": "", "exitCode": 0}
@@ -49,8 +50,8 @@ def test_data_of_its_kind_is_taken() -> None:
         assert ResolvedHandle(HANDLE, kind, data).data is data
 
 
-@pytest.mark.parametrize(
-    ("kind", "data"),
+@every_row(
+    "kind, data",
     [
         *(("message", odd) for odd in ("hi", {}, {**user("hi"), "role": ""}, {"role": "user"})),
         ("message", user(5)),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.handle import LONGEST, Handle, check_metadata
 from sessiontree.errors import HandleError, UsageError
+from tests.support.rows import every_row
 from tests.support.terminal import driving
 
 CHAT = Handle("cone", "1.0.0", "chat", ("msg-550e8400", "user", "bob"))
@@ -100,8 +101,8 @@ MISSPELLED = {
 """Texts that are no handle, by the part that is wrong."""
 
 
-@pytest.mark.parametrize(
-    ("make", "arguments", "part"),
+@every_row(
+    "make, arguments, part",
     [
         *((Handle.parse, (text,), part) for part, texts in MISSPELLED.items() for text in texts),
         (Handle, ("", "1.0.0", "m", ()), "plugin"),
@@ -184,13 +185,13 @@ def test_factories_make_exactly_the_built_in_forms() -> None:
     ]
 
 
-@pytest.mark.parametrize("path", ["", ".", "/etc/passwd", "../a", "a/../b", "a/..", "a\0b", "//a"])
+@every_row("path", ["", ".", "/etc/passwd", "../a", "a/../b", "a/..", "a\0b", "//a"])
 def test_no_handle_is_made_of_a_path_that_is_not_below_a_root(path: str) -> None:
     with pytest.raises(HandleError, match="not a path below a root"):
         Handle.file(path)
 
 
-@pytest.mark.parametrize("path", [None, 5, b"a", ["a"]])
+@every_row("path", [None, 5, b"a", ["a"]])
 def test_no_handle_is_made_of_a_path_that_is_not_a_string(path: Any) -> None:
     with pytest.raises(HandleError, match="a path must be a string") as raised:
         Handle.file(path)

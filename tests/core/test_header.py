@@ -16,6 +16,7 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from tests.support.lines import values
+from tests.support.rows import every_row
 
 
 def check(**keys: Any) -> dict[str, Any]:
@@ -49,8 +50,8 @@ def test_bytes_around_a_header_do_not_hide_it() -> None:
         assert keys == {"type": "session"}, around
 
 
-@pytest.mark.parametrize(
-    ("keys", "program"),
+@every_row(
+    "keys, program",
     [
         ({"type": "session", "version": 2, "id": "i"}, "pi coding agent (version 2)"),
         ({"type": "session", "version": 3, "id": "i"}, "pi coding agent (version 3)"),
@@ -70,7 +71,7 @@ def test_another_programs_file_is_named(keys: dict[str, Any], program: str) -> N
     assert caught.value.file == "s.jsonl"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "keys",
     [
         *({"format": "sessiontree/3", "uuid": "u"}, {"version": 3, "uuid": "u"}),
@@ -82,8 +83,8 @@ def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
         check(type="session", **keys)
 
 
-@pytest.mark.parametrize(
-    ("line", "told"),
+@every_row(
+    "line, told",
     [
         *((line, "is not a session") for line in (b"", b"[]", b"hello", b"{}", b"\x7fELF\0\0")),
         (b'{"type":"message"}', "is not a session"),

@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree.core.jsonbytes import dumps, sorted_ascii
 from sessiontree.errors import EntryError
+from tests.support.rows import every_row
 
 ALIKE = [
     {"b": [1, True, None, {"z": "", "a": -5}], "a": "x" * 300},
@@ -52,7 +53,7 @@ REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("value", "cause"), REFUSED, ids=lambda part: repr(part)[:20])
+@every_row("value, cause", REFUSED)
 def test_what_json_cannot_carry_is_refused_with_its_cause(value: Any, cause: str) -> None:
     with pytest.raises(EntryError, match=f"not JSON: {cause}|not JSON: .*{cause}"):
         dumps(value)

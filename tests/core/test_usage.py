@@ -6,11 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sessiontree import Session
 from sessiontree.core.usage import LARGEST, Usage, reports_cost, usage_of, written_for_an_hour
 from tests.support.conversation import user
+from tests.support.rows import every_row
 from tests.support.terminal import run
 
 PI = {"input": 7, "output": 2, "cacheRead": 3, "cacheWrite": 1, "cost": {"total": 0.5}}
@@ -56,8 +55,8 @@ def test_nonsense_counts_as_nothing() -> None:
         assert usage_of(nonsense) == Usage()
 
 
-@pytest.mark.parametrize(
-    ("reported", "is_reported"),
+@every_row(
+    "reported, is_reported",
     [({"cost": LARGEST}, True), ({"cost": LARGEST * 1.1}, False)]
     + [(PI, True), ({"cost": 0}, True), (ANTHROPIC, False), ({"cost": "1"}, False), (None, False)]
     + [({"cost": cost}, False) for cost in (True, -1, 10**13, 10**400, float("inf"), float("nan"))],
@@ -81,7 +80,7 @@ def test_usage_adds_up() -> None:
     assert usage_of(PI) + usage_of(ANTHROPIC) == Usage(14, 4, 6, 2, 0.5)
 
 
-@pytest.mark.parametrize("command", ["stats", "tree", "ls", "export"])
+@every_row("command", ["stats", "tree", "ls", "export"])
 def test_huge_numbers_of_an_answer_are_no_fault(command: str, tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:

@@ -34,6 +34,7 @@ from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk, NoLinks, faults
 from tests.support.files import Record
+from tests.support.rows import every_row
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -141,7 +142,7 @@ def copy(disk: CrashDisk) -> Promises:
 STORIES = (put_whole, put_in_blocks, put_what_a_program_left_unsynced, link, copy)
 
 
-@pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
+@every_row("tell", STORIES)
 def test_a_blob_that_was_kept_survives_any_crash(
     tell: Callable[[CrashDisk], Promises], record_property: Record
 ) -> None:
@@ -166,7 +167,7 @@ class Interrupted(CrashDisk):
         return super().__getattribute__(name)
 
 
-@pytest.mark.parametrize("content", [CONTENT, [CONTENT[:5], CONTENT[5:]]], ids=["whole", "blocks"])
+@every_row("content", [CONTENT, [CONTENT[:5], CONTENT[5:]]])
 def test_two_programs_that_store_the_same_at_once_both_keep_it(
     content: bytes | list[bytes],
 ) -> None:
@@ -236,13 +237,12 @@ class NamesBeforeTheSync(Cheating):
 CHEATS = (NoBlobSync, NoBlobFolderSync, ForgetsTheFolderItself)
 
 
-@pytest.mark.parametrize(
-    ("cheat", "tell"),
+@every_row(
+    "cheat, tell",
     [
         *itertools.product(CHEATS, STORIES),
         *itertools.product([NamesBeforeTheSync], [put_whole, put_in_blocks, copy]),
     ],
-    ids=lambda part: part.__name__,
 )
 def test_a_disk_that_cheats_with_blobs_is_caught(
     cheat: Callable[[], CrashDisk], tell: Callable[[CrashDisk], Promises]
@@ -340,7 +340,7 @@ def forking(disk: CrashDisk) -> Talk:
 TALKS = (appending, in_a_batch, forking)
 
 
-@pytest.mark.parametrize("tell", TALKS, ids=lambda tell: tell.__name__)
+@every_row("tell", TALKS)
 def test_no_crash_leaves_an_entry_without_its_blob(
     tell: Callable[[CrashDisk], Talk], record_property: Record
 ) -> None:
@@ -350,8 +350,8 @@ def test_no_crash_leaves_an_entry_without_its_blob(
     assert talk.states > 50
 
 
-@pytest.mark.parametrize("tell", TALKS, ids=lambda tell: tell.__name__)
-@pytest.mark.parametrize("cheat", CHEATS)
+@every_row("tell", TALKS)
+@every_row("cheat", CHEATS)
 def test_a_disk_that_cheats_with_the_blobs_of_a_session_is_caught(
     cheat: Callable[[], CrashDisk], tell: Callable[[CrashDisk], Talk]
 ) -> None:
@@ -448,8 +448,8 @@ def _half_made(folder: Path) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("make", [FaultyDisk, NoLinks])
-@pytest.mark.parametrize("operation", OPERATIONS, ids=lambda operation: operation.__name__)
+@every_row("make", [FaultyDisk, NoLinks])
+@every_row("operation", OPERATIONS)
 def test_no_failing_call_leaves_half_a_blob_or_costs_the_damaged_one(
     operation: Operation, make: Callable[[], FaultyDisk], tmp_path: Path
 ) -> None:

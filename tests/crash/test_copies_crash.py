@@ -10,11 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from sessiontree import Redaction, Session
 from tests.support.conversation import user
 from tests.support.crashdisk import Folders, crash_states
+from tests.support.rows import every_row
 
 FOLDER = "/model/"
 FILE = "/model/chat.jsonl"
@@ -57,8 +56,8 @@ def original() -> dict[str, bytes]:
     return disk.files()
 
 
-@pytest.mark.parametrize(
-    ("make", "beside"),
+@every_row(
+    "make, beside",
     [
         (converted("pi"), 0),
         (converted("claude-code"), 3),
@@ -70,7 +69,6 @@ def original() -> dict[str, bytes]:
         (inlined, 0),
         (redacted, 2),
     ],
-    ids=["pi", "claude-code", "codex", "gemini", "atif", "fork", "export", "inline", "redacted"],
 )
 def test_no_crash_leaves_a_part_of_a_copy(make: Make, beside: int) -> None:
     before = original()

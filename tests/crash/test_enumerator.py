@@ -15,7 +15,7 @@ import contextlib
 import functools
 import itertools
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import pytest
@@ -25,6 +25,8 @@ from sessiontree.errors import NotASessionError, SessionNotFoundError
 from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.files import VERSION_1, Record, uuids
+from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -323,7 +325,7 @@ def _clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
+@every_row("tell", STORIES)
 def test_no_crash_loses_what_was_acknowledged(
     tell: Callable[..., Story], record_property: Record
 ) -> None:
@@ -396,9 +398,7 @@ CAUGHT = (
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("mutant", "tell", "how"), CAUGHT, ids=lambda part: getattr(part, "__name__", "")
-)
+@every_row("mutant, tell, how", CAUGHT)
 def test_a_disk_that_cheats_is_caught(
     mutant: Callable[..., CrashDisk], tell: Callable[..., Story], how: str
 ) -> None:
@@ -427,13 +427,14 @@ class Forgetful(CrashDisk):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("tell", STORIES, ids=lambda tell: tell.__name__)
-def test_no_sync_could_be_left_out(tell: Callable[..., Story]) -> None:
-    left_out = itertools.count(1)
-    while True:
-        story = tell(functools.partial(Forgetful, number := next(left_out)))
-        assert isinstance(story.disk, Forgetful)
-        if story.disk.syncs_left > 0:
-            break
-        assert next(Examination(story).wrong(), None), f"sync {number} does nothing"
-    assert number > 2
+@in_soak("stories", STORIES[::3], STORIES)
+def test_no_sync_could_be_left_out(stories: Sequence[Callable[..., Story]]) -> None:
+    for tell in stories:
+        left_out = itertools.count(1)
+        while True:
+            story = tell(functools.partial(Forgetful, number := next(left_out)))
+            assert isinstance(story.disk, Forgetful)
+            if story.disk.syncs_left > 0:
+                break
+            assert next(Examination(story).wrong(), None), f"{tell}: sync {number} does nothing"
+        assert number > 2

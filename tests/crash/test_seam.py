@@ -25,6 +25,7 @@ import pytest
 
 import sessiontree
 from sessiontree.storage.fs import DISK
+from tests.support.rows import every_row
 
 PACKAGE = Path(sessiontree.__file__).parent
 SEAM = "storage/fs.py"
@@ -199,7 +200,7 @@ def _modules() -> list[str]:
     return sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
 
 
-@pytest.mark.parametrize("module", _modules())
+@every_row("module", _modules())
 def test_only_the_seam_changes_the_disk(module: str) -> None:
     found = list(violations((PACKAGE / module).read_text(), module))
     assert found == [] or module == SEAM
@@ -247,7 +248,7 @@ PLANTED = [
 ]
 
 
-@pytest.mark.parametrize("source", PLANTED)
+@every_row("source", PLANTED)
 def test_a_planted_write_is_found(source: str) -> None:
     assert list(violations(source, "planted.py"))
 
@@ -269,7 +270,7 @@ HARMLESS = [
 ]
 
 
-@pytest.mark.parametrize("source", HARMLESS)
+@every_row("source", HARMLESS)
 def test_reading_is_no_violation(source: str) -> None:
     assert list(violations(source, "harmless.py")) == []
 

@@ -19,6 +19,7 @@ from sessiontree.core.entry import Entry
 from sessiontree.errors import NotASessionError
 from tests.support.conversation import user
 from tests.support.files import FILE, Record, content_of, in_memory, uuids
+from tests.support.soak import in_soak
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +47,14 @@ def big(tmp_path_factory: pytest.TempPathFactory) -> bytes:
         session.append_message({"role": "assistant", "content": "the line before"})
         session.append_message(user("and é the last"))
     return path.read_bytes()
+
+
+def _cuts(content: bytes, start: int, every: int) -> list[int]:
+    """Each n-th place to cut from a start on, and all places around the ends of lines."""
+    breaks = [at for at in range(start, len(content)) if content[at] == ord("\n")]
+    near = (at + away for at in breaks for away in (-1, 0, 1, 2))
+    within = range(start, len(content) + 1)
+    return sorted({*within[::every], *(end for end in near if end in within)})
 
 
 def _check_read(path: Path, content: bytes, end: int) -> None:
@@ -90,22 +99,24 @@ def _torn(content: bytes, end: int) -> list[tuple[str, int]]:
 
 
 @pytest.mark.slow
+@in_soak("every", 7, 1)
 def test_every_cut_of_a_small_session_loses_the_torn_line_alone(
-    small: bytes, tmp_path: Path, record_property: Record
+    small: bytes, tmp_path: Path, record_property: Record, every: int
 ) -> None:
     path = tmp_path / "chat.jsonl"
-    after_header = small.index(b"\n")
-    for end in range(after_header, len(small) + 1):
+    cuts = _cuts(small, small.index(b"\n"), every)
+    for end in cuts:
         path.unlink(missing_ok=True)
         path.write_bytes(small[:end])
         _check_read(path, small, end)
         _check_write(path, small, end)
-    record_property("offsets", len(small) + 1 - after_header)
+    record_property("offsets", len(cuts))
 
 
 @pytest.mark.slow
+@in_soak("every", 7, 1)
 def test_every_cut_of_the_last_two_lines_of_a_big_session(
-    big: bytes, tmp_path: Path, record_property: Record
+    big: bytes, tmp_path: Path, record_property: Record, every: int
 ) -> None:
     """The file is cut from its end byte by byte; what is written after a cut is cut off again."""
     assert len(big) > 3_000_000
@@ -113,7 +124,8 @@ def test_every_cut_of_the_last_two_lines_of_a_big_session(
     path.write_bytes(big)
     start = big.rindex(b"\n", 0, big.rindex(b"\n", 0, -1)) + 1
     before = big[big.rindex(b"\n", 0, start - 1) + 1 : start - 1]
-    for end in range(len(big), start - 1, -1):
+    cuts = _cuts(big, start, every)
+    for end in reversed(cuts):
         os.truncate(path, end)
         whole = [before, *_whole_lines(big[start:], end - start)]
         torn = [(kind, start + offset) for kind, offset in _torn(big[start:], end - start)]
@@ -128,7 +140,7 @@ def test_every_cut_of_the_last_two_lines_of_a_big_session(
         with path.open("rb") as file:
             file.seek(start)
             assert file.read(end - start) == big[start:end]
-    record_property("offsets", len(big) + 1 - start)
+    record_property("offsets", len(cuts))
 
 
 def _upwards(session: Session) -> Iterator[Entry]:
@@ -141,11 +153,12 @@ def _upwards(session: Session) -> Iterator[Entry]:
 
 
 @pytest.mark.slow
+@in_soak("every", 5, 1)
 def test_repair_after_any_cut_leaves_a_clean_file_with_all_that_was_whole(
-    small: bytes, record_property: Record
+    small: bytes, record_property: Record, every: int
 ) -> None:
-    after_header = small.index(b"\n")
-    for end in range(after_header + 2, len(small) + 1):
+    cuts = _cuts(small, small.index(b"\n") + 2, every)
+    for end in cuts:
         disk = in_memory(small[:end])
         with Session.open(FILE, fs=disk) as session:
             before = [entry.line for entry in session.entries()]
@@ -156,7 +169,7 @@ def test_repair_after_any_cut_leaves_a_clean_file_with_all_that_was_whole(
             assert [entry.line for entry in session.entries()] == before
             if done.evidence is not None:
                 assert content_of(disk, done.evidence) == small[:end]
-    record_property("offsets", len(small) - after_header - 1)
+    record_property("offsets", len(cuts))
 
 
 @pytest.mark.slow

@@ -5,11 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
-import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from sessiontree.edits.diff import pairs
+from tests.support.rows import every_row
 
 Text = list[str]
 
@@ -98,7 +98,7 @@ def anchor_in_anchor(count: int, noise: str) -> Counted:
     return made
 
 
-@pytest.mark.parametrize(
+@every_row(
     "made",
     [
         lambda count, noise: Counted(["x"] * count + [noise] + ["x"] * count),
@@ -106,7 +106,6 @@ def anchor_in_anchor(count: int, noise: str) -> Counted:
         lambda count, noise: Counted(f"{number % 7}{noise}" for number in range(count)),
         anchor_in_anchor,
     ],
-    ids=["equal lines", "lines in turn", "other lines", "anchors in anchors"],
 )
 def test_hostile_texts_are_looked_at_a_limited_number_of_times(made: Any) -> None:
     before, after = made(3_000, "p"), made(3_000, "q")

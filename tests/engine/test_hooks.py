@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Entry, HookDepthError, HookRejectedError, Session, UsageError
 from sessiontree.engine.hooks import DEEPEST, EVENTS
 from tests.support.conversation import assistant, in_memory, said, talk, user
+from tests.support.rows import every_row
 
 
 class Recorder:
@@ -35,8 +36,8 @@ class Recorder:
         return told
 
 
-@pytest.mark.parametrize(
-    ("write", "type", "event"),
+@every_row(
+    "write, type, event",
     [
         (lambda s: s.append_message(user("x")), "message", ""),
         (lambda s: s.label("@", "x"), "label", ""),
@@ -83,8 +84,8 @@ def refuses(event: str, type: str) -> SimpleNamespace:
     return SimpleNamespace(**{event: veto})
 
 
-@pytest.mark.parametrize(
-    ("event", "type", "write"),
+@every_row(
+    "event, type, write",
     [
         ("before_append", "message", lambda s: s.append_message(user("x"))),
         ("before_append", "label", lambda s: s.label(s.path()[1], "x")),
@@ -162,7 +163,7 @@ def test_a_hook_may_branch_compact_and_build_contexts() -> None:
         assert said(session.context()) == ["short", "p2"]
 
 
-@pytest.mark.parametrize("event", ["before_append", "after_append"])
+@every_row("event", ["before_append", "after_append"])
 def test_hooks_within_hooks_are_bounded(file: Path, event: str) -> None:
     def told(session: Session, entry: Entry) -> None:
         session.append("custom", customType="again")
@@ -199,7 +200,7 @@ class Elsewhere:
         assert session.entry(entry.uuid) == entry
 
 
-@pytest.mark.parametrize("notice", ["append", "annotation", "refresh", "batch"])
+@every_row("notice", ["append", "annotation", "refresh", "batch"])
 def test_a_leaf_moved_by_another_writer_is_told(file: Path, notice: str) -> None:
     hook = Elsewhere()
     with Session.create(file, cwd="/p", hooks=[hook]) as session, Session.open(file) as other:

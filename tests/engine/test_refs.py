@@ -21,6 +21,7 @@ from tests.support.conversation import (
     user,
     write,
 )
+from tests.support.rows import every_row
 
 
 @pytest.fixture
@@ -34,8 +35,8 @@ def tree(file: Path) -> Path:
     return write(file, [HEADER, *lines])
 
 
-@pytest.mark.parametrize(
-    ("ref", "uuid"),
+@every_row(
+    "ref, uuid",
     [
         *(("@", "cccc-2"), ("@~0", "cccc-2"), ("@~", "cccc-1"), ("@~1", "cccc-1")),
         *(("@~2", "aaaa-2"), ("@~3", "aaaa-1"), ("~", "cccc-1"), ("~3", "aaaa-1")),
@@ -57,7 +58,7 @@ def test_a_unique_prefix_of_four_characters_is_enough() -> None:
         assert session.entry(entry.uuid[:8] + "~0") == entry
 
 
-@pytest.mark.parametrize("ref", ["aaaa", "aaaa-", "aaaa~1", "bbbb"])
+@every_row("ref", ["aaaa", "aaaa-", "aaaa~1", "bbbb"])
 def test_an_ambiguous_prefix_lists_its_candidates(tree: Path, ref: str) -> None:
     with Session.open(tree, readonly=True) as session, pytest.raises(RefError) as caught:
         session.entry(ref)
@@ -66,7 +67,7 @@ def test_an_ambiguous_prefix_lists_its_candidates(tree: Path, ref: str) -> None:
     assert all(name in str(caught.value) for name in names)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "ref",
     [
         *["", "aaa", "aa-1", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
@@ -172,7 +173,7 @@ ILLEGAL = [
 ]
 
 
-@pytest.mark.parametrize("name", ILLEGAL)
+@every_row("name", ILLEGAL)
 def test_an_illegal_name_is_refused_and_nothing_written(path: Path, name: Any) -> None:
     with Session.open(path) as session:
         first = session.leaf
@@ -191,7 +192,7 @@ def test_an_illegal_name_is_refused_and_nothing_written(path: Path, name: Any) -
         assert path.read_bytes() == before
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name",
     ["größe", "分支", "ветка", "غصن", "می‌خواهم", "नाम", "ห้อง", "🌳", "a/b", "v1.2-rc_3", "#1"],
 )
@@ -226,7 +227,7 @@ def test_an_entry_read_elsewhere_from_the_same_session_is_taken(file: Path) -> N
             assert reader.leaf.parent_uuid == entry.uuid
 
 
-@pytest.mark.parametrize("ref", [None, 5, b"root", ["root"]])
+@every_row("ref", [None, 5, b"root", ["root"]])
 def test_what_is_no_ref_is_refused(ref: object) -> None:
     with in_memory() as session, pytest.raises(ValueError, match="a ref is"):
         session.entry(ref)  # type: ignore[arg-type]

@@ -26,6 +26,8 @@ from sessiontree.storage.log import FileLog
 from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import FILE, VERSION_1, content_of, file_of, in_memory, uuids
+from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 HEADER = encode(
     {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s", "cwd": "/"}
@@ -79,8 +81,8 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     assert all(found.offset == starts[found.line - 1] for found in mended)
 
 
-@pytest.mark.parametrize(
-    ("before", "behind", "whats"),
+@every_row(
+    "before, behind, whats",
     [
         (b"\0\0", b"\0", ["removed 3 NUL bytes"]),
         (b"\0\xef\xbb\xbf\0\xef\xbb\xbf", b"", ["removed 2 NUL bytes", _BOM]),
@@ -347,22 +349,16 @@ _OF_THE_TREE = {"missing parent", "late parent", "duplicate", "cycle", "second h
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-@given(steps, harms)
-@settings(deadline=None, max_examples=500)
-def test_repair_loses_no_entry_and_changes_no_sound_line(
-    moves: list[tuple[str, str]], wounds: list[tuple[Harm, int, int]]
-) -> None:
-    disk = MemoryFiles()
-    played(disk, moves)
-    check_repair(harmed(content_of(disk), wounds))
+@in_soak("examples", 100, 5_000)
+def test_repair_loses_no_entry_and_changes_no_sound_line(examples: int) -> None:
+    @settings(deadline=None, max_examples=examples)
+    @given(steps, harms)
+    def check(moves: list[tuple[str, str]], wounds: list[tuple[Harm, int, int]]) -> None:
+        disk = MemoryFiles()
+        played(disk, moves)
+        check_repair(harmed(content_of(disk), wounds))
 
-
-@pytest.mark.soak
-@pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-def test_repair_loses_no_entry_however_long_one_tries() -> None:
-    settings(deadline=None, max_examples=5_000)(
-        test_repair_loses_no_entry_and_changes_no_sound_line
-    )()
+    check()
 
 
 def test_alike_lines_of_an_older_program_are_adopted_each_by_itself(file: Path) -> None:

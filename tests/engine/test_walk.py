@@ -25,6 +25,7 @@ from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
+from tests.support.rows import every_row
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -304,7 +305,7 @@ AMID: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@pytest.mark.parametrize("harm", AMID.values(), ids=AMID)
+@every_row("harm", AMID)
 def test_one_unusual_line_amid_a_chain_is_read_as_by_itself(harm: Callable[[bytes], bytes]) -> None:
     lines = [HEADER, *chain(300, 20)]  # blocks with the header, which has no checksum, are refused
     lines[281] = harm(lines[281])
@@ -490,14 +491,13 @@ def beside_another(lane: str, count: int) -> Parts:
     return [list(chain(count, 1000)), list(others)]
 
 
-@pytest.mark.parametrize(
-    ("parts", "lane", "leaf", "reads"),
+@every_row(
+    "parts, lane, leaf, reads",
     [
         (partial(beside_another, "agent", 5000), "main", "entry-004999", 0.17),
         (partial(buried, "agent", 5000), "agent", "deep", 2.5),
         (partial(buried, "user", 2000), "user", "deep", 20),  # the role of each message
     ],
-    ids=["at the end", "under the main line", "quoted by every line"],
 )
 def test_the_leaf_of_a_lane_costs_one_search_at_most(
     file: Path, parts: Callable[[], Parts], lane: str, leaf: str, reads: float

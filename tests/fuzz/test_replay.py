@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support.invariants import check, check_reading
+from tests.support.soak import in_soak
 
 CORPUS = sorted((Path(__file__).parent / "corpus").glob("*.jsonl"))
 CONTENTS = [file.read_bytes() for file in CORPUS]
@@ -68,7 +69,7 @@ def mishaps(draw: st.DrawFn) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("examples", [250, pytest.param(30_000, marks=pytest.mark.soak)])
+@in_soak("examples", 100, 30_000)
 def test_no_mishap_leaves_a_file_that_breaks_the_reader(examples: int) -> None:
     every = settings(max_examples=examples, deadline=None, suppress_health_check=list(HealthCheck))
     every(given(mishaps())(check))()

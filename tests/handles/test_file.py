@@ -21,6 +21,7 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.builtin import FileResolver
 from sessiontree.handles.registry import Registry, ResolverScope
+from tests.support.rows import every_row
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc")
 
@@ -45,8 +46,8 @@ def read(root: Path | str | None, handle: Handle | str, **limits: int) -> Resolv
         return scope.resolve(handle)
 
 
-@pytest.mark.parametrize(
-    ("path", "content"),
+@every_row(
+    "path, content",
     [
         ("notes.md", b"# Notes\n"),
         ("./docs//deep/./end.txt", b"deep"),
@@ -64,13 +65,13 @@ def test_an_odd_spelling_of_another_program_is_read(root: Path) -> None:
     assert read(root, "file@1.2.0::path:docs/./deep//end.txt").data == b"deep"
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../secret", "docs/../../secret", "..", "a%00b"])
+@every_row("path", ["/etc/passwd", "../secret", "docs/../../secret", "..", "a%00b"])
 def test_no_path_leads_out_of_the_root(root: Path, path: str) -> None:
     with pytest.raises((TargetRefusedError, HandleSchemaError)):
         read(root, f"file@1.0.0::path:{path}")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "links",
     [
         {"link": "../secret"},
@@ -126,13 +127,13 @@ def test_no_device_pipe_or_socket_is_opened(root: Path, monkeypatch: pytest.Monk
         read("/dev", Handle.file("null"))
 
 
-@pytest.mark.parametrize("path", ["docs", "docs/", "docs/deep/."])
+@every_row("path", ["docs", "docs/", "docs/deep/."])
 def test_a_folder_is_no_file(root: Path, path: str) -> None:
     with pytest.raises(TargetRefusedError, match="is a folder"):
         read(root, f"file@1.0.0::path:{path}")
 
 
-@pytest.mark.parametrize("path", ["none", "docs/none", "none/notes.md", "notes.md/x", "x" * 300])
+@every_row("path", ["none", "docs/none", "none/notes.md", "notes.md/x", "x" * 300])
 def test_what_is_not_there_is_missing(root: Path, path: str) -> None:
     with pytest.raises(TargetMissingError, match="cannot read file@"):
         read(root, Handle.file(path))

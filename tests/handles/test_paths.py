@@ -20,6 +20,7 @@ from sessiontree.handles import builtin
 from sessiontree.handles import builtin as paths
 from sessiontree.handles.resolve import HandleScope
 from tests.support.conversation import assistant, forked, in_memory, line, said, talk, text, user
+from tests.support.rows import every_row
 
 
 @pytest.fixture
@@ -194,8 +195,8 @@ def test_what_is_not_there_is_told(here: Session, far: Session) -> None:
             found(here, handle)
 
 
-@pytest.mark.parametrize(
-    ("handle", "told"),
+@every_row(
+    "handle, told",
     [
         (Handle.path("here", "gone"), "names no entry of this session"),
         (Handle.path("here", "streamed"), "names no entry of this session"),

@@ -29,6 +29,7 @@ from sessiontree.handles.registry import DEEPEST, HandleSchema, MetaField, Regis
 from tests.support.conversation import in_memory, line
 from tests.support.conversation import said as said_in_context
 from tests.support.plugins import Batching, Plugin, handle, install_plugins, said
+from tests.support.rows import every_row
 
 
 def resolve(registry: Registry, wanted: Handle | str) -> ResolvedHandle:
@@ -81,8 +82,8 @@ def test_the_latest_registered_goes_first() -> None:
     assert resolve(registry, "p@1.2.0::a").data == said("third")
 
 
-@pytest.mark.parametrize(
-    ("wanted", "told"),
+@every_row(
+    "wanted, told",
     [
         ("cone@1.0.0::a", "unknown plugin 'cone'; registered: blob, file, session"),
         ("blob@2.0.0::sha256:a", "version 2.0.0 of blob; registered: blob@1.x::sha256"),
@@ -102,7 +103,7 @@ def test_an_empty_registry_knows_nothing() -> None:
         resolve(Registry(), "p@1.0.0::a")
 
 
-@pytest.mark.parametrize(
+@every_row(
     "wanted",
     [
         "blob@1.0.0::sha256",
@@ -143,7 +144,7 @@ def test_a_plugin_is_a_class_of_a_few_lines() -> None:
     assert resolve(registry, "notes@1.4.0::line:1").data == "second"
 
 
-@pytest.mark.parametrize(
+@every_row(
     "wrong",
     [
         object(),
@@ -197,7 +198,7 @@ def test_what_fails_is_told_by_its_own_error_and_hides_no_other() -> None:
     assert found[6] is own
 
 
-@pytest.mark.parametrize(
+@every_row(
     "fails",
     [lambda hs, s: 1 / 0, lambda hs, s: [said("one")], lambda hs, s: None, lambda hs, s: iter(())],
 )
@@ -218,8 +219,8 @@ def test_a_batch_may_give_an_error_for_one() -> None:
     assert plugin.asked == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "data", "media_type"),
+@every_row(
+    "kind, data, media_type",
     [("binary", b"\0", "application/octet-stream"), ("document", {"a": 1}, "")],
 )
 def test_data_without_a_type_has_that_of_its_kind(kind: Any, data: Any, media_type: str) -> None:
@@ -228,9 +229,7 @@ def test_data_without_a_type_has_that_of_its_kind(kind: Any, data: Any, media_ty
     assert (found.kind, found.data, found.media_type or "") == (kind, data, media_type)
 
 
-@pytest.mark.parametrize(
-    "data", ["text", {"role": "user"}, {"role": "user", "content": [b""]}, None]
-)
+@every_row("data", ["text", {"role": "user"}, {"role": "user", "content": [b""]}, None])
 def test_data_that_is_not_of_the_kind_is_refused(data: Any) -> None:
     registry = Registry([Plugin("p", resolve=lambda h, s: data)])
     with pytest.raises(HandleDataError, match="::a resolved to"):
@@ -393,13 +392,12 @@ def hints(session: Session) -> list[str]:
     return [one.resolved.data["content"] for one in session.resolved_path() if one.resolved]
 
 
-@pytest.mark.parametrize(
+@every_row(
     "plugin",
     [
         Plugin("p", resolve=hinted),
         Batching("p", lambda hs, s: [hinted(h, s) for h in hs], resolve=hinted),
     ],
-    ids=["alone", "together"],
 )
 def test_a_resolver_gets_the_metadata_of_the_entry(plugin: Plugin) -> None:
     with in_memory(registry=Registry([plugin, SessionResolver()])) as session:

@@ -11,6 +11,7 @@ from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleError, HandleSchemaError, ResolveError, UsageError
 from sessiontree.handles.registry import HandleSchema, MetaField, Registry, ResolverScope
 from tests.support.plugins import Plugin, said
+from tests.support.rows import every_row
 
 META = [
     MetaField("message id", prefix="msg-", pattern="[0-9a-f]+"),
@@ -24,8 +25,8 @@ def includes(versions: str, version: str) -> bool:
     return HandleSchema("p", "m", versions).includes(version)
 
 
-@pytest.mark.parametrize(
-    ("versions", "inside", "outside"),
+@every_row(
+    "versions, inside, outside",
     [
         ("*", ["0.0.0", "9.9.9-rc.1"], []),
         ("1", ["1.0.0", "1.99.3", "1.0.0-rc.1"], ["0.9.9", "2.0.0", "10.0.0", "2.0.0-rc.1"]),
@@ -44,7 +45,7 @@ def test_a_range_includes_what_it_says(
     assert [v for v in outside if includes(versions, v)] == []
 
 
-@pytest.mark.parametrize(
+@every_row(
     "versions",
     [
         *("", " ", "x", "v1", "1.x.3", "1.x.3-rc", "1.2.3", "1.2.3.x", "1.2-rc", "1.2.3-01"),
@@ -56,8 +57,8 @@ def test_what_is_no_range_is_refused(versions: str) -> None:
         HandleSchema("p", "m", versions)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "told"),
+@every_row(
+    "arguments, told",
     [
         (("", "m"), "plugin"),
         (("p", ""), "method"),
@@ -75,13 +76,13 @@ def test_a_pattern_that_is_none_is_refused() -> None:
         MetaField("a", pattern="(")
 
 
-@pytest.mark.parametrize("meta", [("msg-1f", "user", "bob"), ("msg-1f", "user")])
+@every_row("meta", [("msg-1f", "user", "bob"), ("msg-1f", "user")])
 def test_meta_that_fits_its_schema_is_taken(meta: tuple[str, ...]) -> None:
     CHAT.check(Handle("cone", "1.0.0", "chat", meta))
 
 
-@pytest.mark.parametrize(
-    ("meta", "part"),
+@every_row(
+    "meta, part",
     [
         ((), "meta[0] (message id)"),
         (("msg-1f",), "meta[1] (role)"),
@@ -129,8 +130,8 @@ def test_data_that_fits_its_json_schema_is_resolved() -> None:
     assert resolved({}, 10**30).data == 10**30
 
 
-@pytest.mark.parametrize(
-    ("schema", "data", "kind", "told"),
+@every_row(
+    "schema, data, kind, told",
     [
         (NOTE, {"lines": ["abc", 5]}, "document", r"5 is not of type 'string' at \$.lines\[1\];"),
         (NOTE, as_resolved("document", {}), "document", r"'lines' is a required property at \$;"),
@@ -149,8 +150,8 @@ def test_data_that_breaks_its_json_schema_is_refused_with_its_first_fault(
     assert len(str(refused.value)) < 500
 
 
-@pytest.mark.parametrize(
-    ("schema", "kind", "told"),
+@every_row(
+    "schema, kind, told",
     [
         ({"type": "notes"}, "document", r"'notes' is not valid .* at \$.type; correct it, or give"),
         ({"pattern": "("}, "document", r"'\(' is not a 'regex' at \$.pattern"),

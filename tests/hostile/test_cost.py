@@ -14,6 +14,8 @@ import pytest
 
 from tests.hostile import commands, corpus
 from tests.hostile.runner import Cost, Runner, bare_growth, commands_for
+from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 SMALL: Final = 100_000
 LARGE: Final = 5_000_000
@@ -30,7 +32,7 @@ QUICK: Final = (
     *("convert to claude-code", "context for anthropic", "convert to pi", "verify"),
     *("export", "convert to atif", "show"),
 )
-"""The commands of the normal run, each for every seventh structure."""
+"""The commands for a small file, each for every seventh structure."""
 
 MEDIUM: Final = 2_000_000
 SQUARE: Final = (
@@ -50,7 +52,6 @@ SQUARE: Final = (
 """Costs that once grew with the square of the size, too slowly for a small file to show."""
 
 STRUCTURES: Final = [*corpus.STRUCTURES, *corpus.FOREIGN]
-_GROUPS: Final = 4
 
 
 @pytest.fixture(scope="module")
@@ -60,10 +61,10 @@ def runner(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Runner]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("group", range(_GROUPS))
-def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, group: int) -> None:
+@in_soak("every", 5, 1)
+def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, every: int) -> None:
     faults: list[str] = []
-    for number, name in list(enumerate(STRUCTURES))[group::_GROUPS]:
+    for number, name in list(enumerate(STRUCTURES))[::every]:
         command = QUICK[number % len(QUICK)]
         for cost in runner.costs(name, SMALL, {command: commands_for(name)[command]}).values():
             faults += _faults(name, command, cost, seconds=4.0, megabytes=150.0)
@@ -71,16 +72,17 @@ def test_a_small_hostile_file_costs_no_more_than_its_size(runner: Runner, group:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "command", "size"), SQUARE)
-def test_a_cost_that_grew_with_the_square_stays_low(
-    runner: Runner, name: str, command: str, size: int
-) -> None:
-    cost = runner.costs(name, size, {command: commands_for(name)[command]})[command]
-    assert [*_faults(name, command, cost, seconds=3.0, megabytes=200.0)] == []
+@in_soak("every", 3, 1)
+def test_a_cost_that_grew_with_the_square_stays_low(runner: Runner, every: int) -> None:
+    faults: list[str] = []
+    for name, command, size in SQUARE[::every]:
+        cost = runner.costs(name, size, {command: commands_for(name)[command]})[command]
+        faults += _faults(name, command, cost, seconds=3.0, megabytes=200.0)
+    assert faults == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", corpus.EDITS)
+@pytest.mark.soak
+@every_row("name", corpus.EDITS)
 def test_what_is_told_of_a_file_costs_little(runner: Runner, name: str) -> None:
     of_edits = ("blame of an edited file", "history of an edited file", "recover an edited file")
     wanted = {command: commands_for(name)[command] for command in (*of_edits, "files")}
@@ -91,7 +93,7 @@ def test_what_is_told_of_a_file_costs_little(runner: Runner, name: str) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("name", STRUCTURES)
+@every_row("name", STRUCTURES)
 def test_every_command_ends_within_the_bar_on_five_megabytes(runner: Runner, name: str) -> None:
     wanted = commands_for(name)
     quarter = runner.costs(name, LARGE // 4, wanted)

@@ -24,6 +24,7 @@ from sessiontree.library.file_edits import Target, reasons_of
 from tests.hostile import corpus
 from tests.hostile.test_steps import opened, steps_of
 from tests.support.enough import ENOUGH
+from tests.support.rows import every_row
 
 _GROWTH = 5
 
@@ -57,14 +58,13 @@ def grows_with(work: Callable[[int], object], size: int) -> float:
     return large / small
 
 
-@pytest.mark.parametrize(
+@every_row(
     "hunk",
     [
         lambda size: Hunk(("a",) * (size // 10) + ("b",), ()),
         lambda size: Hunk(("a",) * (size // 10) + ("b",), (), start=size // 2),
         lambda size: Hunk(("b",), (), above=("a",) * (size // 10)),
     ],
-    ids=["below the others", "at a number", "below heads"],
 )
 def test_a_hunk_is_looked_for_in_steps_that_follow_the_lines(
     hunk: Callable[[int], Hunk],
@@ -132,7 +132,7 @@ def test_an_edit_of_many_swaps_is_shown_as_they_tell_it() -> None:
     assert few == ((0, 0), [])
 
 
-@pytest.mark.parametrize("size", [29_000, 1_000_000])
+@every_row("size", [29_000, 1_000_000])
 def test_a_search_of_a_text_that_repeats_takes_steps_for_each_look(size: int) -> None:
     edit = Edit("f", "edit", swaps=(Swap("a" * 49 + "b" + "a" * 49, "c"),))
     steps = Budget(Limit(5 * size, "enough"))
@@ -191,14 +191,13 @@ def test_a_replay_keeps_no_text_of_the_states_that_are_gone() -> None:
     assert used < 10 * len(text)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "events",
     [
         [SeenLines("f", "line", 999_999)],
         [SeenLines("f", "line", 999_999), SeenLines("f", "other", 999_999)],
         [SeenLines("f", "a\n" * 400_000, 1, is_whole=True), SeenLines("f", "a", 9, total=10**9)],
     ],
-    ids=["the same again", "another each time", "of what is known"],
 )
 def test_looks_at_a_part_end_with_the_steps_of_the_command(events: list[SeenLines]) -> None:
     content, steps = KnownContent(), Budget(EDIT_STEPS, 5_000_000, error="too large")

@@ -14,6 +14,7 @@ from sessiontree.errors import UsageError
 from sessiontree.library.copies import Mirror, sync
 from sessiontree.storage.place import address, is_address
 from tests.support.conversation import user
+from tests.support.rows import every_row
 
 WRONG_URLS = (
     ("mysql://x/y", "unknown scheme mysql; there are postgresql, s3, memory and file"),
@@ -26,7 +27,7 @@ WRONG_URLS = (
 )
 
 
-@pytest.mark.parametrize(("url", "message"), WRONG_URLS)
+@every_row("url, message", WRONG_URLS)
 def test_a_url_that_is_no_address_is_refused_and_never_a_path(
     url: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -69,7 +70,7 @@ def test_a_path_with_a_colon_is_a_path_where_it_cannot_be_meant_as_an_address() 
         assert not is_address(path)
 
 
-@pytest.mark.parametrize(("url", "message"), WRONG_URLS)
+@every_row("url, message", WRONG_URLS)
 def test_each_command_refuses_a_url_that_is_no_address(
     url: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Store
 from tests.places.kinds import in_store, opened
 from tests.support.calls import Answer, Calls
+from tests.support.rows import every_row
 from tests.support.sessions import said
 
 OUT: Final = ("..", "%2e%2e", ".", "", "%2F", "a%2F..", "%00")
@@ -108,7 +109,7 @@ def test_the_url_of_a_file_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "hello" in calls.value("tree.render", session=Path(inside).as_uri())["text"]
 
 
-@pytest.mark.parametrize("name", OUT)
+@every_row("name", OUT)
 def test_no_name_leads_above_the_start_of_names(tmp_path: Path, name: str) -> None:
     with opened("memory", tmp_path) as (place, root):
         said(Store(f"{root}/other"), "secret")
@@ -126,8 +127,8 @@ def test_no_name_leads_above_the_start_of_names(tmp_path: Path, name: str) -> No
             refused(calls, given)
 
 
-@pytest.mark.parametrize(
-    ("kind", "options", "other"),
+@every_row(
+    "kind, options, other",
     [
         ("memory", "", ""),
         ("postgres", "", "?schema=other"),
@@ -168,7 +169,7 @@ def _check_reached(calls: Calls, session: str, url: str) -> None:
     calls.value("session.trash", session=copy["id"])
 
 
-@pytest.mark.parametrize("kind", ["memory", "postgres", "objects"])
+@every_row("kind", ["memory", "postgres", "objects"])
 def test_a_subtree_is_copied_to_an_address_of_the_store(tmp_path: Path, kind: str) -> None:
     with opened(kind, tmp_path) as (place, _):
         root = place.address("team")
@@ -191,7 +192,7 @@ def test_a_subtree_is_copied_to_an_address_of_the_store(tmp_path: Path, kind: st
         assert answer.kind == "bad_value"
 
 
-@pytest.mark.parametrize("confined", [True, False])
+@every_row("confined", [True, False])
 def test_a_method_that_makes_a_file_says_that_an_address_is_none(
     tmp_path: Path, confined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -25,7 +25,7 @@ from tests.support.files import Record
 ROOT = Path(__file__).parents[2]
 ROOMS = (
     *("session", "operations", "engine", "recording", "handles", "aio"),
-    *("catalog", "importing", "cli", "dispatch"),
+    *("library", "importing", "cli", "ops"),
 )
 
 

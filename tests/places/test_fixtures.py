@@ -16,6 +16,7 @@ from sessiontree.session import repair_file
 from sessiontree.storage.log import Log
 from sessiontree.storage.place import Place
 from tests.places.kinds import opened
+from tests.support.soak import in_soak
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 SESSIONS: Final = sorted(FIXTURES.glob("*/session.jsonl"))
@@ -47,10 +48,17 @@ def _content(log: Log) -> bytes:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("file", SESSIONS, ids=lambda file: file.parent.name)
+@in_soak("every", 12, 1)
 def test_a_session_reads_and_is_repaired_at_an_address_as_in_a_file(
-    file: Path, place: Place, tmp_path: Path
+    every: int, place: Place, tmp_path: Path
 ) -> None:
+    for file in SESSIONS[::every]:
+        folder = tmp_path / file.parent.name
+        folder.mkdir()
+        _check(file, place, folder)
+
+
+def _check(file: Path, place: Place, tmp_path: Path) -> None:
     copy = tmp_path / "s.jsonl"
     shutil.copy(file, copy)
     name = f"{file.parent.name}/s.jsonl"

@@ -12,6 +12,7 @@ from sessiontree import Session
 from tests.places.kinds import opened
 from tests.support.conversation import user
 from tests.support.interrupts import Interrupt, Work
+from tests.support.rows import every_row
 
 LOGS = (
     "storage/log.py",
@@ -22,7 +23,7 @@ LOGS = (
 )
 """What holds a session at an address: the modules of its log and of its lock."""
 
-SAMPLE = 25
+SAMPLE = 8
 """How many of their lines are interrupted."""
 
 
@@ -46,8 +47,8 @@ def keep(session: Session) -> Work:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", ["memory", "postgres", "objects"])
-@pytest.mark.parametrize("operation", [locked, label, keep])
+@every_row("kind", ["memory", "postgres", "objects"])
+@every_row("operation", [locked, label, keep])
 def test_after_an_interrupt_others_write_and_so_does_the_session(
     operation: Callable[[Session], Work],
     kind: str,

@@ -25,14 +25,13 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple, TypeVar
 from unittest.mock import patch
 
-import pytest
-
 from sessiontree.errors import StorageError
 from sessiontree.storage.log import Moved
 from sessiontree.storage.objects import generation as generations
 from sessiontree.storage.objects.bucket import Bucket, Got, Stored, Taken, Unsure
 from sessiontree.storage.objects.log import ObjectLog
 from sessiontree.storage.objects.place import ObjectPlace
+from tests.support.soak import in_soak
 
 NAME: Final = "p/s.jsonl"
 HEADER: Final = b"header\n"
@@ -428,14 +427,12 @@ def search(first: int, count: int) -> None:
                 gc.collect()
 
 
-def test_no_acknowledged_block_or_update_is_lost_or_doubled_however_requests_interleave() -> None:
+@in_soak("schedules", 200, 1_000_000)
+def test_no_acknowledged_block_or_update_is_lost_or_doubled_however_requests_interleave(
+    schedules: int,
+) -> None:
     assert generations._MANY > 3
-    search(0, 400)
-
-
-@pytest.mark.soak
-def test_no_acknowledged_block_or_update_is_lost_or_doubled_in_a_million_schedules() -> None:
-    search(1_000, 1_000_000)
+    search(0, schedules)
 
 
 if __name__ == "__main__":

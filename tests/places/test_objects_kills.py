@@ -26,6 +26,7 @@ from sessiontree.storage.places import place_of
 from tests.places import servers
 from tests.places.gate import gate
 from tests.support.files import Record
+from tests.support.soak import in_soak
 
 WRITER: Final = """
 import contextlib, itertools, random, sys
@@ -119,26 +120,24 @@ def _kill(url: str, kills: int) -> tuple[list[str], int]:
     return [uuid for uuid in acknowledged if len(uuid) == 36], failed
 
 
+of_each_server = in_soak("kinds, small", (["moto"], True), (["moto", "seaweed"], False))
+
+
 @pytest.mark.slow
-def test_a_few_writers_that_are_killed_lose_nothing(tmp_path: Path) -> None:
-    with bucket("moto", tmp_path) as url:
-        acknowledged, _ = _kill(f"{url}/p/s.jsonl", 3)
-        check(f"{url}/p/s.jsonl", acknowledged)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("kind", ["moto", "seaweed"])
-def test_two_hundred_writers_that_are_killed_lose_nothing(
-    kind: str, tmp_path: Path, record_property: Record
+@of_each_server
+def test_writers_that_are_killed_lose_nothing(
+    kinds: list[str], small: bool, tmp_path: Path, record_property: Record
 ) -> None:
-    with bucket(kind, tmp_path) as url:
-        acknowledged, failed = _kill(f"{url}/p/s.jsonl", 200)
-        entries = check(f"{url}/p/s.jsonl", acknowledged)
-        record_property("kills", 200)
+    kills = 3 if small else 200
+    for kind in kinds:
+        with bucket(kind, tmp_path) as url:
+            acknowledged, failed = _kill(f"{url}/p/s.jsonl", kills)
+            entries = check(f"{url}/p/s.jsonl", acknowledged)
+        record_property("kills", kills)
         record_property("acknowledged", len(acknowledged))
         record_property("entries", entries)
         record_property("writers that were refused", failed)
-        assert len(acknowledged) > 1000
+        assert small or len(acknowledged) > 1000
 
 
 def _crowd(url: str, writers: int, each: int) -> int:
@@ -154,24 +153,20 @@ def _crowd(url: str, writers: int, each: int) -> int:
 
 
 @pytest.mark.slow
-def test_processes_that_write_to_one_session_lose_nothing(tmp_path: Path) -> None:
-    with bucket("moto", tmp_path) as url:
-        assert _crowd(f"{url}/p/s.jsonl", 3, 30) == 91
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("kind", ["moto", "seaweed"])
-def test_eight_processes_write_five_hundred_entries_each_to_one_session(
-    kind: str, tmp_path: Path, record_property: Record
+@of_each_server
+def test_processes_that_write_to_one_session_lose_nothing(
+    kinds: list[str], small: bool, tmp_path: Path, record_property: Record
 ) -> None:
-    with bucket(kind, tmp_path) as url:
-        started = time.monotonic()
-        assert _crowd(f"{url}/p/s.jsonl", 8, 500) == 4001
-        record_property("seconds", round(time.monotonic() - started))
-        place, name = place_of(f"{url}/p/s.jsonl")
-        found = place.find(name)
-        assert found is not None
-        assert found.size > 4000 * 200
+    writers, each = (3, 20) if small else (8, 500)
+    for kind in kinds:
+        with bucket(kind, tmp_path) as url:
+            started = time.monotonic()
+            assert _crowd(f"{url}/p/s.jsonl", writers, each) == writers * each + 1
+            record_property("seconds", round(time.monotonic() - started))
+            place, name = place_of(f"{url}/p/s.jsonl")
+            found = place.find(name)
+            assert found is not None
+            assert found.size > writers * each * 200
 
 
 @pytest.mark.slow

@@ -38,6 +38,7 @@ from tests.places.proxy import Proxy, proxy
 from tests.places.server import Server, server
 from tests.support.children import forked
 from tests.support.conversation import assistant, user
+from tests.support.rows import every_row
 
 HEADER: Final = b'{"type":"session"}\n'
 LINE: Final = b'{"type":"message","uuid":"one","parentUuid":null}\n'
@@ -164,7 +165,7 @@ def test_a_log_whose_server_was_never_reached_says_so(base: str, running: Server
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "url",
     [
         "postgresql://me:secr%ZZet@127.0.0.1/db",
@@ -205,8 +206,8 @@ def test_a_connection_that_fails_says_what_to_check(
         place_of(url)[0].find("a.jsonl")
 
 
-@pytest.mark.parametrize(
-    ("option", "told"),
+@every_row(
+    "option, told",
     [
         ("schema=", "schema= in postgresql://me@127.0.0.1:1/db is empty"),
         ("schema", "schema= in postgresql://me@127.0.0.1:1/db is empty"),

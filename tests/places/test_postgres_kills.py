@@ -21,6 +21,7 @@ from sessiontree.core.entry import Entry
 from tests.places.server import Server, check_installed, new_server, server
 from tests.support.children import PATIENCE, read_line, read_rest, running, tell
 from tests.support.files import Record
+from tests.support.soak import in_soak
 
 WRITER: Final = """
 import sys
@@ -80,16 +81,13 @@ def _write_at_once(file: str, writers: int, each: int) -> None:
 
 
 @pytest.mark.slow
+@in_soak("writers, each", (4, 25), (8, 500))
 def test_processes_on_one_session_lose_nothing_and_store_nothing_twice(
-    record_property: Record,
+    writers: int, each: int, record_property: Record
 ) -> None:
-    _write_at_once(_new_session(server()), 4, 25)
-
-
-@pytest.mark.soak
-def test_8_processes_append_500_entries_each_to_one_session(record_property: Record) -> None:
-    _write_at_once(_new_session(server()), 8, 500)
-    record_property("acknowledged appends by 8 processes", 4000)
+    _write_at_once(_new_session(server()), writers, each)
+    if writers == 8:
+        record_property("acknowledged appends by 8 processes", writers * each)
 
 
 def _kill_writers(file: str, kills: int) -> None:
@@ -107,15 +105,12 @@ def _kill_writers(file: str, kills: int) -> None:
 
 
 @pytest.mark.slow
-def test_what_a_killed_writer_was_told_is_kept_is_there_once(record_property: Record) -> None:
-    _kill_writers(_new_session(server()), 3)
-    record_property("kills", 3)
-
-
-@pytest.mark.soak
-def test_100_killed_writers_lose_nothing(record_property: Record) -> None:
-    _kill_writers(_new_session(server()), 100)
-    record_property("kills", 100)
+@in_soak("kills", 3, 100)
+def test_what_a_killed_writer_was_told_is_kept_is_there_once(
+    kills: int, record_property: Record
+) -> None:
+    _kill_writers(_new_session(server()), kills)
+    record_property("kills", kills)
 
 
 def _kill_servers(on: Server, kills: int) -> None:
@@ -159,17 +154,12 @@ def _kill_servers(on: Server, kills: int) -> None:
 
 
 @pytest.mark.slow
+@in_soak("kills", 2, 100)
 def test_writers_go_on_when_a_killed_server_is_back(
-    killed: Server, record_property: Record
+    kills: int, killed: Server, record_property: Record
 ) -> None:
-    _kill_servers(killed, 2)
-    record_property("kills", 2)
-
-
-@pytest.mark.soak
-def test_100_kills_of_the_server_lose_nothing(killed: Server, record_property: Record) -> None:
-    _kill_servers(killed, 100)
-    record_property("kills", 100)
+    _kill_servers(killed, kills)
+    record_property("kills", kills)
 
 
 def _backends(on: Server) -> list[int]:

@@ -18,6 +18,7 @@ from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections
 from sessiontree.storage.postgres.connections import Line
 from tests.places.server import server
+from tests.support.rows import every_row
 
 SECONDS: Final = 60.0
 
@@ -133,7 +134,7 @@ def of_one_that_the_server_allows(base: str) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("url_of", [of_one_connection, of_one_that_the_server_allows])
+@every_row("url_of", [of_one_connection, of_one_that_the_server_allows])
 def test_no_writer_starves(url_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_FULL_SECONDS", SECONDS)  # nobody leaves the line to ask
     base = server().database()

@@ -34,6 +34,7 @@ from tests.support.children import (
     uuids_in,
 )
 from tests.support.conversation import assistant, user
+from tests.support.soak import in_soak
 
 LARGE: Final = "large content " * 20
 CHUNK: Final = 400
@@ -97,12 +98,15 @@ STEPS: Final = 150
 
 
 def killed_at_each_step(
-    work: Callable[[Disk], object], begin: Callable[[], object], check: Callable[[], object]
+    work: Callable[[Disk], object],
+    begin: Callable[[], object],
+    check: Callable[[], object],
+    every: int,
 ) -> int:
-    """Kill a process at each step of some work, and check what it left; the number of kills."""
+    """Kill a process at each n-th step of some work, and check what it left; the kills."""
     kills = 0
     for half in (False, True):
-        for step in range(1, STEPS):
+        for step in range(1, STEPS, every):
             begin()
             child = forked(partial(work, Killing(step, half=half)))
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
@@ -133,8 +137,9 @@ def blobs_in(file: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.slow
+@in_soak("every", 3, 1)
 def test_a_copy_that_is_killed_at_any_step_has_the_first_lines_and_is_finished_by_another(
-    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    chat: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, every: int
 ) -> None:
     monkeypatch.setattr("sessiontree.operations.copy._AT_ONCE", CHUNK)
     folder = tmp_path / "copies"
@@ -163,14 +168,14 @@ def test_a_copy_that_is_killed_at_any_step_has_the_first_lines_and_is_finished_b
         assert blobs_in(there) == blobs_in(chat)
         assert Path(f"{there}.v1").read_bytes() == b"the original\n"
 
-    assert killed_at_each_step(work, begin, check) > 15
+    assert killed_at_each_step(work, begin, check, every) > 15 // every
     assert chat.read_bytes() == whole
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@in_soak("every", 4, 1)
 def test_a_sync_that_is_killed_at_any_step_ends_the_same_when_it_runs_again(
-    chat: Path, tmp_path: Path, order: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    chat: Path, tmp_path: Path, every: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sessiontree.operations.sync._APPEND", CHUNK)
     first, files = tmp_path / "first", [tmp_path / "now" / name for name in ("a.jsonl", "b.jsonl")]
@@ -189,8 +194,9 @@ def test_a_sync_that_is_killed_at_any_step_ends_the_same_when_it_runs_again(
         shutil.copytree(first, tmp_path / "now")
 
     def work(disk: Disk) -> None:
-        sync_session(disk, *(str(files[at]) for at in order))
+        sync_session(disk, *map(str, order))
 
+    order = files
     begin()
     work(Disk())
     before = [(first / file.name).read_bytes() for file in files]
@@ -207,7 +213,9 @@ def test_a_sync_that_is_killed_at_any_step_ends_the_same_when_it_runs_again(
         assert [entries(file) for file in files] == wanted
         assert sync_session(DISK, *map(str, files)).is_unchanged
 
-    assert killed_at_each_step(work, begin, check) > 20
+    assert killed_at_each_step(work, begin, check, every) > 20 // every
+    order = files[::-1]
+    assert killed_at_each_step(work, begin, check, every) > 20 // every
 
 
 def entries(file: Path) -> tuple[object, ...]:
@@ -253,15 +261,15 @@ def test_programs_that_unite_and_append_at_once_lose_nothing_and_write_nothing_t
         for file in files:
             if file != str(chat):
                 sessiontree.copy(chat, file)
-        unite_and_append(files[0], files[1], count=150 if kind == "files" else 40)
+        unite_and_append(files[0], files[1], count=60 if kind == "files" else 20)
 
 
 def unite_and_append(first: str, second: str, count: int) -> None:
     with (
         running(WRITER, first, count) as one,
         running(WRITER, second, count) as two,
-        running(UNITER, first, second, 12) as three,
-        running(UNITER, second, first, 12) as four,
+        running(UNITER, first, second, 6) as three,
+        running(UNITER, second, first, 6) as four,
     ):
         children = one, two, three, four
         for child in children:
@@ -336,7 +344,7 @@ import sys
 import sessiontree
 print("ready", flush=True)
 sys.stdin.readline()
-for _ in range(30):
+for _ in range(10):
     sessiontree.copy(sys.argv[1], sys.argv[2])
 """
 
@@ -344,13 +352,13 @@ for _ in range(30):
 @pytest.mark.slow
 def test_a_session_that_grows_is_copied_up_to_a_whole_line(chat: Path, tmp_path: Path) -> None:
     there = tmp_path / "there.jsonl"
-    with running(WRITER, chat, 300) as writer, running(COPIER, chat, there) as copier:
+    with running(WRITER, chat, 100) as writer, running(COPIER, chat, there) as copier:
         for child in (writer, copier):
             assert read_line(child) == "ready"
         for child in (writer, copier):
             tell(child)
         assert copier.wait() == 0
-        assert len(read_rest(writer)) == 300
+        assert len(read_rest(writer)) == 100
     assert chat.read_bytes().startswith(there.read_bytes())
     assert there.read_bytes().endswith(b"\n")
     assert uuids_in(there)[1] == []
@@ -387,8 +395,9 @@ def content(file: str) -> bytes:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["postgres", "s3"])
+@in_soak("kills_of_each", 2, 8)
 def test_programs_that_are_killed_between_a_file_and_a_server_are_finished_by_others(
-    kind: str, chat: Path, tmp_path: Path
+    kind: str, chat: Path, tmp_path: Path, kills_of_each: int
 ) -> None:
     chance = random.Random(kind)
     with Session.open(chat, spill_over=100, durability="os") as session:
@@ -397,7 +406,7 @@ def test_programs_that_are_killed_between_a_file_and_a_server_are_finished_by_ot
     whole = chat.read_bytes()
     kills = 0
     with opened(kind, tmp_path / "place") as (place, _):
-        for number in range(8):
+        for number in range(kills_of_each):
             there = place.address(f"copied/{number}.jsonl")
             kills += killed_soon("copy", chat, there, chance)
             if place.find(f"copied/{number}.jsonl") is not None:
@@ -408,7 +417,7 @@ def test_programs_that_are_killed_between_a_file_and_a_server_are_finished_by_ot
             assert copied.problems == copied.damage == []
             assert content(there) == whole
         assert chat.read_bytes() == whole
-        for number in range(8):
+        for number in range(kills_of_each):
             mine, there = tmp_path / f"{number}.jsonl", place.address(f"copied/{number}.jsonl")
             sessiontree.copy(chat, mine)
             for file in (str(mine), there):

@@ -20,6 +20,8 @@ from sessiontree import Session
 from tests.support.children import read_line, read_rest, running, uuids_in
 from tests.support.conversation import user
 from tests.support.files import Record
+from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 WRITER = """
 import os, random, sys
@@ -89,10 +91,8 @@ def check_kept(path: Path, acknowledged: list[str]) -> bool:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kills", "durability"),
-    [(15, "os"), *(pytest.param(300, how, marks=pytest.mark.soak) for how in ("os", "fsync"))],
-)
+@every_row("durability", ["os", "fsync"])
+@in_soak("kills", 3, 300)
 def test_what_a_killed_writer_was_told_is_kept_is_kept(
     tmp_path: Path, record_property: Record, kills: int, durability: str
 ) -> None:
@@ -125,7 +125,7 @@ def test_what_a_killed_writer_was_told_is_kept_is_kept(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kills", [4, pytest.param(100, marks=pytest.mark.soak)])
+@in_soak("kills", 3, 100)
 def test_a_killed_repair_loses_nothing(tmp_path: Path, record_property: Record, kills: int) -> None:
     path = tmp_path / "chat.jsonl"
     Session.create(path, durability="os").close()

@@ -26,6 +26,7 @@ from sessiontree import Entry, NothingToDoError, Session
 from sessiontree.storage.fs import Disk
 from tests.support.conversation import user
 from tests.support.model import Known, context_in, path_in
+from tests.support.soak import in_soak
 
 
 class Killed(BaseException):
@@ -331,7 +332,7 @@ def text(message: Mapping[str, object]) -> object:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-@pytest.mark.parametrize("examples", [30, pytest.param(2000, marks=pytest.mark.soak)])
+@in_soak("examples", 10, 2000)
 def test_writers_that_die_and_come_back_lose_nothing_that_was_acknowledged(examples: int) -> None:
     chosen = settings(deadline=None, max_examples=examples, stateful_step_count=30)
     chosen = settings(chosen, suppress_health_check=list(HealthCheck))

@@ -7,10 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 from sessiontree import Session
 from tests.support.conversation import said_in
+from tests.support.rows import every_row
 from tests.support.saying import text
 from tests.support.streams import AGENT_SESSION, MODEL, TEXT, Agent, as_bytes, conversation
 from tests.support.terminal import done, driving, printed_json, refused, run, texts
@@ -39,7 +38,7 @@ def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(file: Path) -
     assert printed_json("stats", file)["usage"]["cost"] == 0.25
 
 
-@pytest.mark.parametrize("exists", [True, False])
+@every_row("exists", [True, False])
 def test_a_stream_is_recorded_on_a_lane(file: Path, exists: bool) -> None:
     if exists:
         done("new", file)
@@ -121,9 +120,9 @@ def test_nothing_to_record_is_an_error_and_makes_no_file(file: Path) -> None:
     assert not (file).exists()
 
 
-@pytest.mark.parametrize("exists", [True, False])
-@pytest.mark.parametrize(
-    ("who", "told"),
+@every_row("exists", [True, False])
+@every_row(
+    "who, told",
     [
         ("writes between", "now on a side branch, and the leaf is the entry of this command"),
         ("writes last", "now the leaf, and the entries of this command are on a side branch"),
@@ -180,7 +179,7 @@ def test_recording_goes_on_where_nobody_reads_the_events_any_more(file: Path) ->
         assert session.stats().usage.cost == 0.25
 
 
-@pytest.mark.parametrize(
+@every_row(
     "stream",
     [
         b"\x00\xff\x17 noise \x80" * 500,
@@ -192,7 +191,6 @@ def test_recording_goes_on_where_nobody_reads_the_events_any_more(file: Path) ->
         b'{"type":"result","status":"success","stats":{"input_tokens":1,"output_tokens":2}}\n',
         b"\n\n",
     ],
-    ids=["noise", "Codex", "Gemini", "blank"],
 )
 def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(file: Path, stream: bytes) -> None:
     assert "nothing in the stream was understood" in refused("record", file, input=stream)
@@ -202,7 +200,7 @@ def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(file: Path, stream:
         assert session.verify() == []
 
 
-@pytest.mark.parametrize("line", range(len(STREAM.splitlines())))
+@every_row("line", range(len(STREAM.splitlines())))
 def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(file: Path, line: int) -> None:
     for _ in range(2):
         done("record", file, input=STREAM.splitlines(keepends=True)[line])

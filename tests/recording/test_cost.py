@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from sessiontree import Session
 from tests.support.conversation import user
 from tests.support.files import Counting
+from tests.support.rows import every_row
 from tests.support.streams import as_bytes, conversation, recorded
 
 BARE = [{key: value for key, value in event.items() if key != "uuid"} for event in conversation()]
@@ -22,7 +21,7 @@ def large(file: Path) -> Session:
     return session
 
 
-@pytest.mark.parametrize("stream", [conversation(), BARE])
+@every_row("stream", [conversation(), BARE])
 def test_a_turn_costs_some_searches_and_the_index_at_most(
     file: Path, stream: list[dict[str, object]]
 ) -> None:
@@ -34,7 +33,7 @@ def test_a_turn_costs_some_searches_and_the_index_at_most(
     assert counting.bytes_read < 6 * file.stat().st_size
 
 
-@pytest.mark.parametrize("stream", [conversation(deltas=False), conversation(whole=True)])
+@every_row("stream", [conversation(deltas=False), conversation(whole=True)])
 def test_a_turn_that_is_fed_whole_costs_one_search(
     file: Path, stream: list[dict[str, object]]
 ) -> None:
@@ -46,7 +45,7 @@ def test_a_turn_that_is_fed_whole_costs_one_search(
     assert counting.bytes_read < 1.5 * file.stat().st_size
 
 
-@pytest.mark.parametrize("compactions", [0, 1, 2])
+@every_row("compactions", [0, 1, 2])
 def test_a_stream_told_again_later_adds_nothing(file: Path, compactions: int) -> None:
     stream = conversation()
     with large(file) as session:
@@ -60,8 +59,8 @@ def test_a_stream_told_again_later_adds_nothing(file: Path, compactions: int) ->
         assert [entry.uuid for entry in session.entries()] == before
 
 
-@pytest.mark.parametrize("granularity", ["block", "message"])
-@pytest.mark.parametrize("compactions", [1, 2, 3])
+@every_row("granularity", ["block", "message"])
+@every_row("compactions", [1, 2, 3])
 def test_a_message_told_again_behind_a_start_without_a_uuid_is_kept_once(
     file: Path, compactions: int, granularity: str
 ) -> None:

@@ -16,7 +16,9 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.recording.recorder import StreamAccumulator
+from tests.support.rows import every_row
 from tests.support.saying import text
+from tests.support.soak import in_soak
 from tests.support.streams import (
     CALL,
     TEXT,
@@ -99,17 +101,11 @@ def check_cuts(kind: str, granularity: str, step: int) -> None:
 
 
 @pytest.mark.slow
-def test_the_rest_of_a_cut_stream_makes_it_whole() -> None:
-    for granularity in ("block", "message"):
-        for kind in STREAMS:
-            check_cuts(kind, granularity, step=211)
-
-
-@pytest.mark.soak
-@pytest.mark.parametrize("granularity", ["block", "message"])
-@pytest.mark.parametrize("kind", STREAMS)
-def test_the_rest_of_a_stream_cut_at_every_byte_makes_it_whole(kind: str, granularity: str) -> None:
-    check_cuts(kind, granularity, step=1)
+@in_soak("step", 499, 1)
+@every_row("granularity", ["block", "message"])
+@every_row("kind", list(STREAMS))
+def test_the_rest_of_a_cut_stream_makes_it_whole(kind: str, granularity: str, step: int) -> None:
+    check_cuts(kind, granularity, step)
 
 
 def test_a_stream_cut_again_and_again_comes_whole() -> None:

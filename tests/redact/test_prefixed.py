@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
-
 from sessiontree import Redaction
+from tests.support.rows import every_row
 
 RANDOM = "k7Qz9XvB2mN4pL8wR5tY1cF6hJ3dG0sA"
 HEX = "3f9a1c7e5b2d8046f1e3a9c5d7b20846"
 
 
-@pytest.mark.parametrize(
-    ("word", "is_key"),
+@every_row(
+    "word, is_key",
     [
         (f"acme_api_{RANDOM}", True),
         (f"acme_{RANDOM}", True),

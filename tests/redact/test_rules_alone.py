@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from uuid import UUID
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, Rules
 from sessiontree.redact.rules import RULES
+from tests.support.rows import every_row
 
 
-@pytest.mark.parametrize(
+@every_row(
     "name",
     [
         *("aws_secret_key", "AWS-SECRET-KEY", "awsSecretKey"),
@@ -25,8 +25,8 @@ def test_a_secret_key_of_aws_is_masked_as_one_whatever_its_name(name: str) -> No
     assert text == f"{name} = [redacted:aws-secret-key:1]"
 
 
-@pytest.mark.parametrize(
-    ("value", "is_masked"),
+@every_row(
+    "value, is_masked",
     [("Winter7Rain", True), ("winterRain", True), ("Winter", False), ("{winter}", False)],
 )
 def test_an_element_named_password_hides_all_but_a_word_and_a_placeholder(

@@ -12,6 +12,8 @@ import pytest
 from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, lowered
 from sessiontree.redact.rules import RULES
+from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 constants: Any = re._constants  # type: ignore[attr-defined]
 REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)
@@ -33,7 +35,7 @@ def is_endless(kind: Any, value: Any) -> bool:
     return kind in REPEATS and value[1] == constants.MAXREPEAT
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@every_row("rule", RULES)
 def test_no_endless_repetition_is_within_another_that_could_give_back(rule: Any) -> None:
     for kind, value, atomic in nodes(re._parser.parse(rule.pattern.pattern)):  # type: ignore[attr-defined]
         if not is_endless(kind, value):
@@ -56,14 +58,14 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("piece", HOSTILE)
+@every_row("piece", HOSTILE)
 def test_a_hostile_text_is_done_with(piece: str) -> None:
     # A rule that took the square of this would not be done within the day.
     text = piece * (40_000 // len(piece))
     assert Redaction().text("password" + " " * 40_000 + text)
 
 
-SIZES = [40_000, pytest.param(200_000, marks=pytest.mark.soak)]
+of_either_size = in_soak("size", 20_000, 200_000)
 FILLERS = ["", "a", "a1", " ", "\\", "'", '"', ".", "-", "/", "=", ":", "@", "\n", "<", "aB1_"]
 GROWTH = 9.0  # of a linear cost it is 4; of one that grows with the square, 16
 SMALL = 0.1  # seconds of the processor that are too few to measure a growth
@@ -100,8 +102,8 @@ def assert_grows_with_the_size(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.name)
+@of_either_size
+@every_row("rule", RULES)
 def test_the_cost_of_a_rule_grows_with_the_text(rule: Rule, size: int) -> None:
     for text in awkward(rule):
         assert_grows_with_the_size(lambda text: list(rule.spans(text, lowered(text))), text, size)
@@ -113,8 +115,8 @@ VIEWED = [
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("piece", VIEWED)
+@of_either_size
+@every_row("piece", VIEWED)
 def test_the_cost_of_what_a_spelling_hides_grows_with_the_text(piece: str, size: int) -> None:
     def text(size: int) -> str:
         return (piece * (size // len(piece) + 1))[:size]
@@ -123,8 +125,8 @@ def test_the_cost_of_what_a_spelling_hides_grows_with_the_text(piece: str, size:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("piece", ["{", "[", '{"a":', '["a",', '{"a":1}\n', "[1,\n", '{"a":"b"},'])
+@of_either_size
+@every_row("piece", ["{", "[", '{"a":', '["a",', '{"a":1}\n', "[1,\n", '{"a":"b"},'])
 def test_the_cost_of_text_that_may_be_json_grows_with_the_text(piece: str, size: int) -> None:
     def text(size: int) -> str:
         return (piece * (size // len(piece) + 1))[:size]

@@ -10,6 +10,7 @@ import pytest
 
 from benchmarks.redaction import Example, examples, is_left
 from sessiontree import Redaction
+from tests.support.rows import every_row
 
 LEAST_RECALL: Final = 0.95
 
@@ -46,8 +47,8 @@ def left(shape: str, name: str) -> list[Example]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", ["context.txt", "context-held-out.txt"])
+@every_row("shape", list(SHAPES))
+@every_row("name", ["context.txt", "context-held-out.txt"])
 def test_a_secret_is_masked_in_an_entry_of_each_shape(shape: str, name: str) -> None:
     missed = left(shape, name)
     assert len(missed) <= (1 - LEAST_RECALL) * len(examples(name)) / 3, missed

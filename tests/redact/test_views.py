@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.redact.redaction import Redaction, joined, plain
+from tests.support.rows import every_row
 
 BODY = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fG3hJ6"
 KEY = "ghp_" + BODY
@@ -14,8 +14,8 @@ MASK = "[redacted:github-token:1]"
 WIDE = "".join(chr(ord(c) + 0xFEE0) for c in KEY)
 
 
-@pytest.mark.parametrize(
-    ("text", "masked"),
+@every_row(
+    "text, masked",
     [
         (f"ghp_\u200b{BODY}", MASK),
         (f"g\xadhp_{BODY}", MASK),
@@ -39,7 +39,7 @@ def test_a_key_is_masked_in_any_of_these_spellings(text: str, masked: str) -> No
     assert Redaction().text(text) == masked
 
 
-@pytest.mark.parametrize(
+@every_row(
     "text",
     [
         "".join(reversed(KEY)),

@@ -16,6 +16,7 @@ from openai.types.responses import ResponseFunctionToolCall
 from sessiontree import EntryError, Session
 from sessiontree.core.message import ToolCall, calls_of
 from tests.support.conversation import line, opened, said, user
+from tests.support.rows import every_row
 from tests.support.terminal import refused
 
 
@@ -25,8 +26,8 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-@pytest.mark.parametrize(
-    ("type", "near"),
+@every_row(
+    "type, near",
     [
         *(("mesage", "message"), ("messages", "message"), ("Message", "message")),
         *(("branch-summary", "branch_summary"), ("modelChange", "model_change")),
@@ -55,7 +56,7 @@ def test_an_unknown_type_of_another_program_is_read_and_copied(tmp_path: Path) -
             assert copy.entry("u1").line == session.entry("u1").line
 
 
-@pytest.mark.parametrize(
+@every_row(
     "message",
     [
         *({"role": "user"}, {"role": "assistant"}, {"role": "tool", "tool_call_id": "c"}),
@@ -77,7 +78,7 @@ def test_a_message_without_content_is_refused(session: Session, message: Any) ->
     assert "has no content" in told
 
 
-@pytest.mark.parametrize(
+@every_row(
     "message",
     [
         *(user(""), user([]), user(None), {"role": "assistant", "content": []}),

@@ -29,6 +29,7 @@ from sessiontree.library.search_file import Wanted
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user
+from tests.support.rows import every_row
 
 PNG = base64.b64encode(bytes(range(256)) * 400).decode()
 LONG = "a long answer, " * 4000
@@ -58,7 +59,7 @@ def blobs_of(file: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-@pytest.mark.parametrize("spill_over", [0, 100, 32768])
+@every_row("spill_over", [0, 100, 32768])
 def test_a_context_over_spilled_entries_is_the_inline_one_byte_for_byte(
     tmp_path: Path, spill_over: int
 ) -> None:
@@ -128,8 +129,8 @@ def test_previews_are_those_of_the_same_session_inline(tmp_path: Path) -> None:
     assert shown[0][-1].startswith("a long answer, a long")
 
 
-@pytest.mark.parametrize(
-    ("pattern", "regex", "inside", "with_blobs"),
+@every_row(
+    "pattern, regex, inside, with_blobs",
     [
         ("long answer", False, 0, 1),
         (f"^{LONG[:200]}$", True, 0, 0),  # the beginning is not the text
@@ -148,7 +149,7 @@ def test_a_search_finds_no_beginning_and_each_entry_once(
         assert len(list(found)) == count
 
 
-@pytest.mark.parametrize("compact", [False, True])
+@every_row("compact", [False, True])
 def test_each_lost_string_of_a_context_is_a_placeholder_and_one_warning(
     file: Path, compact: bool
 ) -> None:
@@ -214,8 +215,8 @@ class Refusing(Disk):
         return super().open(path, flags)
 
 
-@pytest.mark.parametrize(
-    ("damage", "fs", "error"),
+@every_row(
+    "damage, fs, error",
     [
         (Path.unlink, DISK, BlobMissingError),
         (lambda blob: blob.write_bytes(blob.read_bytes()[:-1]), DISK, BlobDamagedError),
@@ -223,7 +224,6 @@ class Refusing(Disk):
         (_link, DISK, BlobDamagedError),
         (Path.exists, Refusing(), BlobUnreadableError),
     ],
-    ids=["missing", "cut off", "other bytes", "a link", "unreadable"],
 )
 def test_whatever_is_wrong_with_a_blob_it_is_told_and_hides_nothing_else(
     file: Path, damage: Callable[[Path], object], fs: FileSystem, error: type[BlobError]
@@ -309,13 +309,13 @@ def test_a_session_in_memory_keeps_its_content_inline() -> None:
         assert LONG.encode() in entry.line
 
 
-@pytest.mark.parametrize("wrong", [-1, 1.5, "many"])
+@every_row("wrong", [-1, 1.5, "many"])
 def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(UsageError, match="spill_over"):
         Session.create(tmp_path / "s.jsonl", spill_over=wrong)
 
 
-@pytest.mark.parametrize("copy", ["fork", "export"])
+@every_row("copy", ["fork", "export"])
 def test_a_copy_shares_the_blobs_and_outlives_its_original(file: Path, copy: str) -> None:
     target = file.with_name("copy.jsonl")
     with Session.create(file) as session:

@@ -7,11 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sessiontree import Session, Store
 from sessiontree.errors import SessionTreeWarning
 from tests.support.conversation import talk
+from tests.support.rows import every_row
 
 SPILLED = "a long text that is stored as a blob"
 
@@ -61,7 +60,7 @@ def no_json(session: Session, folder: Path) -> None:
     stream.stop()
 
 
-@pytest.mark.parametrize("act", [forked, exported, inlined, listed, branched, streamed, no_json])
+@every_row("act", [forked, exported, inlined, listed, branched, streamed, no_json])
 def test_a_warning_names_the_line_of_the_call(
     tmp_path: Path, act: Callable[[Session, Path], Any]
 ) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.storage.fs import CREATE, DISK, LOCK, READ, Descriptor, Disk, LockDescriptor
+from tests.support.rows import every_row
 
 
 class Interrupted(Disk):
@@ -55,7 +56,7 @@ def test_an_owner_that_is_dropped_closes_its_descriptor(file: str) -> None:
     assert not is_open(number)
 
 
-@pytest.mark.parametrize("take", [copy.copy, copy.deepcopy, pickle.dumps])
+@every_row("take", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_an_owner_cannot_be_copied(take: object, file: str) -> None:
     assert callable(take)
     with Descriptor(DISK, DISK.open(file, READ)) as fd:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.storage.lines import MAGIC, ends_of
+from tests.support.rows import every_row
 
 
 def test_every_read_is_of_the_first_line_and_of_the_last_lines(tmp_path: Path) -> None:
@@ -39,7 +40,7 @@ def test_a_file_that_grows_keeps_its_ends(tmp_path: Path) -> None:
     ends.close(fd)
 
 
-@pytest.mark.parametrize(
+@every_row(
     "content",
     [
         b"first\nlast\n",

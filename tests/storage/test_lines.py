@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from random import Random
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sessiontree.storage.lines import Backwards, Read, lines_at, rest_of_line, whole_lines
 from tests.support.lines import blocks_of
+from tests.support.rows import every_row
 
 CONTENT = st.lists(st.sampled_from([b"\n", b"a", b"b", b"ab", b"\r\n", b"abc" * 9])).map(b"".join)
 Blocks = tuple[int, int]
@@ -143,8 +143,8 @@ def test_chosen_lines_are_those_of_a_split(content: bytes, blocks: Blocks, rando
     assert got == [line for _, line in chosen]
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "size", "found"),
+@every_row(
+    "start, end, size, found",
     [
         (0, 8, 99, (0, b"one\ntwo\n")),
         (0, 8, 8, (0, b"one\ntwo\n")),
@@ -164,8 +164,8 @@ def test_whole_lines_of_a_window_are_those_that_begin_in_it(
     assert lines.lines_before(end, size) == found
 
 
-@pytest.mark.parametrize(
-    ("start", "end", "found"),
+@every_row(
+    "start, end, found",
     [(0, 15, 3), (0, 11, 3), (0, 3, 3), (4, 15, 7), (8, 15, 11), (16, 15, 15), (0, 99, 99)],
 )
 def test_lines_alike_are_passed_at_once_within_the_window(start: int, end: int, found: int) -> None:

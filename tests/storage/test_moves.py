@@ -11,6 +11,7 @@ import pytest
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.sidecars import MOVING, bring_sidecars, move_session, moving
 from tests.support.faultydisk import FaultyDisk, NoLinks
+from tests.support.rows import every_row
 
 CHANGES = ("sync_folder", "replace", "link", "unlink", "make_folder")
 
@@ -33,8 +34,8 @@ WITHOUT_LINKS = [
 ]
 
 
-@pytest.mark.parametrize("disk", [FaultyDisk, NoLinks])
-@pytest.mark.parametrize("there", ["there", "there/deep"])
+@every_row("disk", [FaultyDisk, NoLinks])
+@every_row("there", ["there", "there/deep"])
 def test_the_file_of_a_session_is_the_last_to_leave_its_folder(
     disk: type[FaultyDisk], there: str, tmp_path: Path
 ) -> None:
