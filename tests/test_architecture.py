@@ -11,10 +11,9 @@ from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Final, NamedTuple
 
-import pytest
-
 import sessiontree
 from sessiontree import Session
+from tests.support.table import for_each
 
 PACKAGE: Final = Path(sessiontree.__file__).parent
 
@@ -194,7 +193,7 @@ def private_names(tree: ast.AST) -> set[str]:
     return {name for name in names if name.startswith("_")}
 
 
-@pytest.mark.parametrize("name", [n for n in MODULES if n != "session" and room(n) != "engine"])
+@for_each("name", [n for n in MODULES if n != "session" and room(n) != "engine"])
 def test_no_private_name_of_another_module_is_touched(name: str) -> None:
     tree = TREES[name]
     own = private_names(tree)

@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import NO_CORPUS, NOT_BOUND
+from tests.support.table import for_each
 
 ROOT = Path(__file__).parents[1]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "workers", "code"),
     [
         ([f"pytest.skip({NO_CORPUS!r})", f"pytest.skip({NOT_BOUND!r})", "pass"], 0, 0),

@@ -11,9 +11,8 @@ import sys
 from pathlib import Path
 from typing import Final
 
-import pytest
-
 from sessiontree import Session
+from tests.support.table import for_each
 
 RUN: Final = """
 import sys
@@ -49,7 +48,7 @@ BUDGETS: Final = {
 """The most modules of this package that a command may import."""
 
 
-@pytest.mark.parametrize("words", BUDGETS, ids=lambda words: words[0])
+@for_each("words", BUDGETS)
 def test_a_short_command_imports_few_modules(words: tuple[str, ...], tmp_path: Path) -> None:
     with Session.create(tmp_path / "s.jsonl", cwd="/project") as session:
         session.append_message({"role": "user", "content": "hello"})

@@ -19,6 +19,7 @@ from tests.agents.test_pi import PI_V1
 from tests.support.atif import check_trajectory
 from tests.support.pi_trees import USAGE, PiShaped
 from tests.support.saying import IMAGE
+from tests.support.table import for_each
 from tests.support.transcripts import session_of, user, with_subagent
 from tests.support.trees import Tree, words_in
 
@@ -87,7 +88,7 @@ def _shown(message: Any) -> Any:
 
 
 @pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
-@pytest.mark.parametrize("source", [PI_V1, *CLAUDE_CODE], ids=lambda path: path.stem)
+@for_each("source", [PI_V1, *CLAUDE_CODE])
 def test_real_sessions_are_valid_trajectories(source: Path, tmp_path: Path) -> None:
     with Session.open(source, readonly=True) as session:
         found, made = converted(session, tmp_path / "made.json")
@@ -140,7 +141,7 @@ def test_a_call_and_its_result_are_in_one_step(tmp_path: Path) -> None:
     assert "the signature of a thought is left out" in [loss.what for loss in made.losses]
 
 
-@pytest.mark.parametrize("key", ["summary", "content"])
+@for_each("key", ["summary", "content"])
 def test_codex_reasoning_is_the_reasoning_of_a_step(tmp_path: Path, key: str) -> None:
     session = Session.create()
     thought = [{"type": "summary_text", "text": "one"}, {"type": "summary_text", "text": "two"}]

@@ -14,6 +14,7 @@ import pytest
 from sessiontree import ForeignFormatError, ReadOnlyError, Session, SessionTreeError, import_session
 from tests.agents import test_codex, test_gemini, test_pi
 from tests.agents.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS, state_of
+from tests.support.table import for_each
 from tests.support.terminal import refused, run
 from tests.support.transcripts import assistant, line, result, user, written
 
@@ -116,7 +117,7 @@ def test_a_foreign_file_is_not_written_to(made: Make, tmp_path: Path, untouched:
 
 
 @pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
-@pytest.mark.parametrize("file", CLAUDE_CODE, ids=lambda path: path.stem)
+@for_each("file", CLAUDE_CODE)
 def test_a_real_transcript_is_left_untouched(file: Path) -> None:
     before = state_of(CORPUS / "claude-code")
     everything_of(file)
@@ -128,14 +129,14 @@ def test_a_real_transcript_is_left_untouched(file: Path) -> None:
     assert state_of(CORPUS / "claude-code") == before
 
 
-@pytest.mark.parametrize("made", ALL)
+@for_each("made", ALL)
 def test_translating_twice_gives_the_same_lines(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     with Session.open(file, readonly=True) as one, Session.open(file, readonly=True) as other:
         assert [e.line for e in one.entries()] == [e.line for e in other.entries()]
 
 
-@pytest.mark.parametrize("made", LOGS)
+@for_each("made", LOGS)
 def test_a_torn_last_line_is_reported_and_the_rest_is_read(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     whole = file.read_bytes()
@@ -147,7 +148,7 @@ def test_a_torn_last_line_is_reported_and_the_rest_is_read(made: Make, tmp_path:
         assert last_said(session) == ("say last" if made is claude_code else "last")
 
 
-@pytest.mark.parametrize("made", LOGS)
+@for_each("made", LOGS)
 def test_a_last_line_without_its_newline_is_a_line(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     file.write_bytes(file.read_bytes().rstrip(b"\n"))
@@ -156,7 +157,7 @@ def test_a_last_line_without_its_newline_is_a_line(made: Make, tmp_path: Path) -
         assert last_said(session) == ("say last" if made is claude_code else "last")
 
 
-@pytest.mark.parametrize("made", LOGS)
+@for_each("made", LOGS)
 def test_lines_of_other_formats_are_kept_and_told_once_a_type(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     lines = file.read_bytes().splitlines()
@@ -173,7 +174,7 @@ def test_lines_of_other_formats_are_kept_and_told_once_a_type(made: Make, tmp_pa
     everything_of(file)
 
 
-@pytest.mark.parametrize("made", ALL)
+@for_each("made", ALL)
 def test_a_file_cut_or_damaged_anywhere_is_read_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     whole = file.read_bytes()
@@ -212,14 +213,14 @@ def odd_versions(file: Path, made: Make, *, seed: int, count: int) -> Iterator[N
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("made", ALL)
+@for_each("made", ALL)
 def test_any_value_in_any_place_is_read_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     for _ in odd_versions(file, made, seed=2, count=150):
         ask(file)
 
 
-@pytest.mark.parametrize("made", ALL)
+@for_each("made", ALL)
 def test_an_integer_of_5000_digits_costs_nothing_beside_it(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "s.jsonl")
     with Session.open(file, readonly=True) as session:
@@ -269,7 +270,7 @@ def test_a_fork_of_a_foreign_session_is_a_sessiontree_file(tmp_path: Path) -> No
         assert session.verify() == []
 
 
-@pytest.mark.parametrize("make", ALL, ids=lambda make: make.__name__)
+@for_each("make", ALL)
 def test_verify_and_import_report_a_byte_that_is_not_utf_8(make: Make, tmp_path: Path) -> None:
     file = make(tmp_path / "session-a.json")
     content = file.read_bytes()
@@ -341,7 +342,7 @@ def test_wrong_parents_are_reported_and_every_message_is_found(
     everything_of(file)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("record", "named"),
     [
         ({"session_id": "s", "ts": 1, "text": "t"}, "the list of prompts of Codex"),

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-import pytest
-
 from sessiontree import Session
 from sessiontree.agents.claude_code.lines import Queue
 from sessiontree.importing.importer import import_session
@@ -17,6 +15,7 @@ from sessiontree.library.places import Selection, sessions_in
 from sessiontree.library.search import search
 from sessiontree.library.search_file import Wanted
 from sessiontree.text.pattern import query
+from tests.support.table import for_each
 from tests.support.transcripts import Line, assistant, line, result, user, written
 
 NOTE = "<task-notification>\n<task-id>t1</task-id>\n</task-notification>"
@@ -90,7 +89,7 @@ def test_a_prompt_that_only_the_queue_has_begins_a_turn_and_is_in_no_context(
     assert counts.turns == 3
 
 
-@pytest.mark.parametrize("name", [*LATER, *NOT_SENT])
+@for_each("name", [*LATER, *NOT_SENT])
 def test_a_prompt_that_a_message_carries_or_that_was_not_sent_begins_no_turn_of_its_own(
     name: str, tmp_path: Path
 ) -> None:
@@ -133,8 +132,8 @@ def test_an_import_of_an_earlier_version_is_not_repeated_below_the_prompt(tmp_pa
         assert len([row for row in session.tree() if row.type == "message"]) == 6
 
 
-@pytest.mark.parametrize("end", ["", "\ud800"])
-@pytest.mark.parametrize(
+@for_each("end", ["", "\ud800"])
+@for_each(
     ("more", "is_typed"),
     [
         ({}, True),

@@ -5,11 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
 from tests.agents.conftest import SESSION
+from tests.support.table import for_each
 from tests.support.transcripts import assistant, line, result, user, with_subagent, written
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents" / "claude_code"
@@ -50,7 +49,7 @@ def test_parallel_calls_of_a_subagent_are_no_branches(tmp_path: Path) -> None:
         assert len(results) == 3
 
 
-@pytest.mark.parametrize(("kept", "seen"), [(["b"], ["b"]), (["a", "b"], ["a", "b"]), (["x"], [])])
+@for_each(("kept", "seen"), [(["b"], ["b"]), (["a", "b"], ["a", "b"]), (["x"], [])])
 def test_a_compaction_keeps_the_messages_that_its_mark_names(
     kept: list[str], seen: list[str], tmp_path: Path
 ) -> None:
@@ -197,7 +196,7 @@ def _cost(**models: Any) -> dict[str, Any]:
     return {"type": "cost-state", "sessionId": SESSION, "modelUsage": used}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("states", "cost"),
     [
         ([{"m": 0.25}, {"m": 0.75, "n": 0.5}, {"m": 0.75, "n": 0.5}], 1.25),  # sums so far

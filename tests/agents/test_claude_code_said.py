@@ -9,11 +9,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sessiontree import Session
 from sessiontree.importing.importer import import_session
 from tests.agents.conftest import SESSION
+from tests.support.table import for_each
 from tests.support.transcripts import Line, assistant, encoded, line, user, written
 
 STDOUT = "<local-command-stdout>Not enough messages to compact.</local-command-stdout>"
@@ -67,7 +66,7 @@ def around(made: Line) -> list[Line]:
     return [user("a", None), made, assistant("z", "x")]
 
 
-@pytest.mark.parametrize("name", LINES)
+@for_each("name", LINES)
 def test_a_line_is_in_the_context_where_it_is_sent(name: str, tmp_path: Path) -> None:
     made = LINES[name]
     content = SENT[name][1] if name in SENT else None
@@ -81,7 +80,7 @@ def test_a_line_is_in_the_context_where_it_is_sent(name: str, tmp_path: Path) ->
     assert prompts == ["a", *(["x"] if "typed" in name and name in SENT else [])]
 
 
-@pytest.mark.parametrize("name", [name for name in SENT if "error of" not in name])
+@for_each("name", [name for name in SENT if "error of" not in name])
 def test_a_conversion_for_claude_code_writes_the_line_again(name: str, tmp_path: Path) -> None:
     made, _ = SENT[name]
     file = written(tmp_path / "s.jsonl", around(made))

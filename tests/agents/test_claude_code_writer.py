@@ -19,6 +19,7 @@ from tests.agents.conftest import CLAUDE_CODE, NO_CORPUS, SESSION, Told, convers
 from tests.agents.conftest import sdk as sdk  # a fixture
 from tests.agents.test_pi import PI_V1
 from tests.support.pi_trees import PiShaped
+from tests.support.table import for_each
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree, words_in
 
@@ -215,7 +216,7 @@ def test_pis_own_message_keys_are_not_written_for_claude_code(tmp_path: Path) ->
     assert answer["model"] == "m"
 
 
-@pytest.mark.parametrize("file", [b"abc", 5])
+@for_each("file", [b"abc", 5])
 def test_the_path_of_a_conversion_must_be_text(file: Any) -> None:
     session = session_of("a")
     with pytest.raises(UsageError, match="must be a string or a Path"):

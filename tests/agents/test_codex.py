@@ -20,6 +20,7 @@ from sessiontree.library.search import search
 from sessiontree.library.search_file import Wanted
 from sessiontree.text.pattern import Pattern
 from tests.support import transcripts
+from tests.support.table import for_each
 
 Line = dict[str, Any]
 
@@ -93,7 +94,7 @@ def test_a_rollout_becomes_a_conversation(tmp_path: Path) -> None:
         assert kinds == {"codex:turn_context", "codex:event_msg", "codex:response_item"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("turns", "left"),
     [(1, ["ctx", "one", "1"]), (2, ["ctx"]), (9, ["ctx"]), (0, ["ctx", "one", "1", "two", "2"])],
 )
@@ -178,7 +179,7 @@ def test_a_compressed_rollout_reads_as_the_plain_one(tmp_path: Path) -> None:
             assert other.original(entry) == one.original(entry.uuid)
 
 
-@pytest.mark.parametrize("cut", [1, 2, 5])
+@for_each("cut", [1, 2, 5])
 def test_a_cut_compressed_rollout_gives_the_lines_before_the_cut(tmp_path: Path, cut: int) -> None:
     packed = _compressed(tmp_path, *(said("user", f"{n} " * 999) for n in range(2000)))
     content = packed.read_bytes()
@@ -251,7 +252,7 @@ def about(text: str, kinds: list[str], *origins: str) -> Line:
     return item
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("item", "is_prompt"),
     [
         (about("<skill> is what I asked", ["user.text"]), True),

@@ -33,6 +33,7 @@ from sessiontree.text.preview import texts
 from sessiontree.views.costs import spending
 from tests.importing.conftest import assert_same
 from tests.support.grown import flat
+from tests.support.table import for_each
 
 FIXTURES: Final = Path(__file__).parents[2] / "fixtures"
 CUTS: Final = 60
@@ -74,7 +75,7 @@ def test_a_file_is_of_one_agent_wherever_its_end_is_cut() -> None:
             ), file
 
 
-@pytest.mark.parametrize("spoiled", [b"", b"{", b'"', b"\\", b"[1]", b"null", b"\xff"])
+@for_each("spoiled", [b"", b"{", b'"', b"\\", b"[1]", b"null", b"\xff"])
 def test_a_broken_line_costs_no_more_than_its_own_facts(spoiled: bytes) -> None:
     for file, reader in SESSIONS:
         content = file.read_bytes()

@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-import pytest
-
 from sessiontree import Session
 from sessiontree.agents import named, recognise
 from sessiontree.library.counts import Counter
 from sessiontree.library.listing import facts_of
+from tests.support.table import for_each
 
 ID: Final = "5b1f0c52-7f0e-4c1b-9d55-2f1f4f0a9e01"
 FIXTURE: Final = Path(__file__).parents[2] / f"fixtures/agents/droid/0.225.2/{ID}.jsonl"
@@ -82,7 +81,7 @@ def test_reminders_alone_are_marked_in_files_without_a_visibility(tmp_path: Path
         assert [turn[0].uuid for turn in session.turns()] == ["m2"]
 
 
-@pytest.mark.parametrize("content", [[{"type": "text", "text": "Ok"}], "Ok", [], None])
+@for_each("content", [[{"type": "text", "text": "Ok"}], "Ok", [], None])
 def test_reasoning_beside_the_content_becomes_a_block_once(tmp_path: Path, content: Any) -> None:
     beside = {"chatCompletionReasoningContent": "Hm"}
     thought = {"type": "thinking", "thinking": "Hm"}

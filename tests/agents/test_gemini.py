@@ -12,6 +12,7 @@ from sessiontree import Session, TooMuchError
 from sessiontree.agents import recognise
 from sessiontree.core import budget
 from sessiontree.library.listing import facts_of
+from tests.support.table import for_each
 from tests.support.transcripts import written
 
 Line = dict[str, Any]
@@ -58,7 +59,7 @@ MESSAGES = [
 ]
 
 
-@pytest.mark.parametrize("made", [log, document])
+@for_each("made", [log, document])
 def test_a_gemini_chat_becomes_a_conversation(tmp_path: Path, made: Any) -> None:
     file = made(tmp_path / "session.json", *MESSAGES)
     with Session.open(file, readonly=True) as session:
@@ -87,7 +88,7 @@ def test_a_repeated_message_id_replaces_the_message(tmp_path: Path) -> None:
         assert [e["customType"] for e in session.find(type="custom")] == ["gemini:replaced"]
 
 
-@pytest.mark.parametrize(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
+@for_each(("id", "left"), [("u2", ["one", "1"]), ("u1", []), ("gone", [])])
 def test_a_rewind_removes_a_message_and_all_after(tmp_path: Path, id: str, left: list[str]) -> None:
     turns = [user("u1", "one"), gemini("g1", "1"), user("u2", "two"), gemini("g2", "2")]
     file = log(tmp_path / "s.jsonl", *turns, {"$rewindTo": id}, user("u3", "new"))
@@ -109,7 +110,7 @@ def test_a_set_of_messages_replaces_the_conversation(tmp_path: Path) -> None:
     assert (facts.id, facts.name, facts.first_message) == ("g-1", "S", "one")
 
 
-@pytest.mark.parametrize("left", [0.3, 0.6, 0.9, 0.99])
+@for_each("left", [0.3, 0.6, 0.9, 0.99])
 def test_a_cut_document_gives_the_messages_before_the_cut(tmp_path: Path, left: float) -> None:
     file = document(tmp_path / "s.json", *(user(f"u{n}", f"say {n}") for n in range(50)))
     content = file.read_bytes()
@@ -123,7 +124,7 @@ def test_a_cut_document_gives_the_messages_before_the_cut(tmp_path: Path, left: 
         assert found.line > 5 * len(told)
 
 
-@pytest.mark.parametrize("indent", [None, 2])
+@for_each("indent", [None, 2])
 def test_a_documents_facts_do_not_depend_on_its_layout(tmp_path: Path, indent: int | None) -> None:
     file = tmp_path / "session-1.json"
     chat = {**META, "lastUpdated": "2025-10-01T10:01:00.000Z", "messages": MESSAGES}
@@ -146,7 +147,7 @@ def test_the_first_message_of_a_chat_is_the_first_with_a_text(tmp_path: Path) ->
     assert facts_of(str(file)).first_message == "hello"
 
 
-@pytest.mark.parametrize("make", [log, document])
+@for_each("make", [log, document])
 def test_very_many_messages_that_no_agent_writes_are_refused(
     make: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,6 +12,7 @@ from sessiontree import Session, Store
 from sessiontree.importing.importer import Importer, import_session
 from sessiontree.library.listing import facts_of
 from tests.agents.test_gemini import META, Line, gemini, log, texts, user
+from tests.support.table import for_each
 from tests.support.terminal import printed_json
 from tests.support.transcripts import written
 
@@ -78,7 +79,7 @@ CHATS = {
 }
 
 
-@pytest.mark.parametrize("lines", CHATS.values(), ids=CHATS)
+@for_each("lines", CHATS.values(), ids=CHATS)
 def test_a_tool_call_is_said_once_on_one_branch(tmp_path: Path, lines: list[Line]) -> None:
     with opened(tmp_path / "s.jsonl", *lines) as session:
         assert roles(session) == ROLES
@@ -125,9 +126,7 @@ def test_content_with_parts_stands_alone_beside_calls(tmp_path: Path) -> None:
         assert [m["role"] for m in session.context().messages] == ROLES[:3]
 
 
-@pytest.mark.parametrize(
-    "text", ["", " ", "/help", "?", "<session_context>x", "<hook_context>x</hook_context>"]
-)
+@for_each("text", ["", " ", "/help", "?", "<session_context>x", "<hook_context>x</hook_context>"])
 def test_what_the_program_ignores_is_not_said_by_the_user(tmp_path: Path, text: str) -> None:
     lines = [user("u0", [{"text": text}]), user("u1", "hello")]
     with opened(tmp_path / "s.jsonl", *lines) as session:
@@ -136,7 +135,7 @@ def test_what_the_program_ignores_is_not_said_by_the_user(tmp_path: Path, text: 
     assert facts_of(str(tmp_path / "s.jsonl")).first_message == "hello"
 
 
-@pytest.mark.parametrize("type", ["info", "warning", "error"])
+@for_each("type", ["info", "warning", "error"])
 def test_a_rewind_to_a_note_removes_it_and_what_follows(tmp_path: Path, type: str) -> None:
     note = {**user("n1", "a note"), "type": type}
     lines = [user("u1", "one"), gemini("g1", "1"), note, user("u2", "two"), {"$rewindTo": "n1"}]

@@ -21,6 +21,7 @@ from tests.support.conversation import assistant, call, result, said, talk, user
 from tests.support.grown import flat, grown
 from tests.support.pi_trees import PiShaped
 from tests.support.saying import IMAGE
+from tests.support.table import for_each
 from tests.support.trees import Tree, words_in
 
 TARGETS = ("codex", "gemini")
@@ -48,7 +49,7 @@ def messages_of(session: Session) -> Iterable[Any]:
     return session.context().messages
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 @given(seed=SEEDS)
 @example(1414497354)  # a branch leaves behind a merge that brings back what was compacted
 @settings(max_examples=40, deadline=None)
@@ -61,8 +62,8 @@ def test_any_session_says_the_same_when_it_is_read_again(to: str, folder: Path, 
         assert flat(messages_of(again)) == flat(messages_of(session))
 
 
-@pytest.mark.parametrize("to", TARGETS)
-@pytest.mark.parametrize("kind", [PiShaped, Tree])
+@for_each("to", TARGETS)
+@for_each("kind", [PiShaped, Tree])
 @given(seed=SEEDS)
 @settings(max_examples=25, deadline=None)
 def test_no_word_of_the_current_path_is_lost(
@@ -82,7 +83,7 @@ def words_of(messages: Iterable[Any]) -> set[str]:
     return {word for message in messages for word in words_in(message)}
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_the_same_session_gives_the_same_bytes(to: str, tmp_path: Path) -> None:
     file = grown(tmp_path / "s.jsonl", Random(4), answered=False)
     with Session.open(file, readonly=True) as session:
@@ -90,7 +91,7 @@ def test_the_same_session_gives_the_same_bytes(to: str, tmp_path: Path) -> None:
     assert Path(made[0]).read_bytes() == Path(made[1]).read_bytes()
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_branches_stay_branches(to: str, folder: Path) -> None:
     session = in_memory()
     first = talk(session, "one", "1", "two", "2")[1]
@@ -105,7 +106,7 @@ def test_branches_stay_branches(to: str, folder: Path) -> None:
     assert said(again.context()) == ["one", "1", "three", "3 again", "five", "5"]
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_a_merge_elsewhere_answers_no_call_of_the_current_branch(to: str, folder: Path) -> None:
     session = in_memory()
     talk(session, "one")
@@ -122,7 +123,7 @@ def test_a_merge_elsewhere_answers_no_call_of_the_current_branch(to: str, folder
     assert flat(messages_of(again)) == flat(messages_of(session))
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_a_branch_above_a_compaction_is_gone_on_with(to: str, folder: Path) -> None:
     session = in_memory()
     entries = talk(session, "one", "1", "two", "2")
@@ -135,7 +136,7 @@ def test_a_branch_above_a_compaction_is_gone_on_with(to: str, folder: Path) -> N
     assert "three" in " ".join(str(entry.get("message")) for entry in again.find(type="message"))
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_a_compaction_stays_one_and_the_messages_above_it_stay(to: str, folder: Path) -> None:
     session = in_memory()
     entries = talk(session, "one", "1", "two", "2")
@@ -150,7 +151,7 @@ def test_a_compaction_stays_one_and_the_messages_above_it_stay(to: str, folder: 
     assert "one" in said(again.context(compaction.parent_uuid))
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_images_usage_and_the_facts_of_the_session_stay(to: str, folder: Path) -> None:
     usage = {"input": 7, "output": 3, "cacheRead": 2, "cacheWrite": 0}
     model = {"codex": ("openai", "gpt-5"), "gemini": ("google", "gemini-2.5-pro")}[to]
@@ -169,7 +170,7 @@ def test_images_usage_and_the_facts_of_the_session_stay(to: str, folder: Path) -
         assert again.metadata["git"] == {"branch": "main"}
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_thinking_goes_only_where_it_can(to: str, tmp_path: Path) -> None:
     reasoning = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "c2VhbGVk"}
     session = in_memory()
@@ -202,7 +203,7 @@ def test_codex_gets_a_model_of_openai_alone(tmp_path: Path) -> None:
     assert "turn_context" not in Path(made.file).read_text()
 
 
-@pytest.mark.parametrize("text", ["/home is here", "? or not", " <session_context> x"])
+@for_each("text", ["/home is here", "? or not", " <session_context> x"])
 def test_a_text_that_gemini_would_ignore_is_said_all_the_same(text: str, tmp_path: Path) -> None:
     session = in_memory()
     talk(session, text, "yes")
@@ -226,7 +227,7 @@ def test_gemini_gets_a_result_for_each_call(tmp_path: Path) -> None:
     assert "Interrupted" in outcomes["c1"]["error"]
 
 
-@pytest.mark.parametrize("to", TARGETS)
+@for_each("to", TARGETS)
 def test_what_the_agent_adds_to_a_converted_session_comes_back_to_it(
     to: str, tmp_path: Path
 ) -> None:

@@ -21,6 +21,7 @@ from sessiontree import ForeignFormatError, Session
 from sessiontree.agents import recognise
 from sessiontree.importing.importer import import_session
 from tests.agents.conftest import CORPUS, NO_CORPUS
+from tests.support.table import for_each
 from tests.support.transcripts import written as written  # for the tests of other folders
 
 PI = os.environ.get("PI_CODING_AGENT", "")
@@ -271,7 +272,7 @@ PROMPTS: dict[str, tuple[list[Line], str]] = {
 }
 
 
-@pytest.mark.parametrize(("lines", "prompt"), PROMPTS.values(), ids=PROMPTS)
+@for_each(("lines", "prompt"), PROMPTS.values(), ids=PROMPTS)
 def test_a_system_prompt_is_the_one_that_pi_renders(
     tmp_path: Path, lines: list[Line], prompt: str
 ) -> None:
@@ -280,8 +281,8 @@ def test_a_system_prompt_is_the_one_that_pi_renders(
         assert (session.context().system or "") == prompt
 
 
-@pytest.mark.parametrize("role", ["user", "assistant", "toolResult"])
-@pytest.mark.parametrize("more", [{}, {"content": None}])
+@for_each("role", ["user", "assistant", "toolResult"])
+@for_each("more", [{}, {"content": None}])
 def test_a_message_without_content_has_an_empty_one(
     tmp_path: Path, role: str, more: dict[str, None]
 ) -> None:
@@ -300,7 +301,7 @@ def test_a_custom_message_without_content_has_an_empty_one(tmp_path: Path) -> No
         assert session.verify() == []
 
 
-@pytest.mark.parametrize("left", ["root", "of another file"])
+@for_each("left", ["root", "of another file"])
 def test_a_summary_may_name_the_top_or_a_branch_left_elsewhere(tmp_path: Path, left: str) -> None:
     lines = [HEADER, entry("a", None, "branch_summary", fromId=left, summary="tried")]
     file = written(tmp_path / "s.jsonl", lines)

@@ -24,6 +24,7 @@ from tests.agents.test_pi import PI, PI_V1, has_pi, told_by_pi
 from tests.support.pi_trees import PiShaped
 from tests.support.plugins import Plugin
 from tests.support.saying import IMAGE, PIXEL, user
+from tests.support.table import for_each
 from tests.support.trees import Tree, words_in
 
 Message = dict[str, Any]
@@ -326,7 +327,7 @@ OWN_KEYS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("type", OWN_KEYS)
+@for_each("type", OWN_KEYS)
 def test_a_key_that_pi_does_not_know_is_a_loss_of_each_type(tmp_path: Path, type: str) -> None:
     with Session.create(cwd="/project") as session:
         first = session.append_message(user("p1")).uuid

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from sessiontree import Session, import_session
 from sessiontree.library.listing import facts_of
 from sessiontree.views.rows import TreeRow
 from tests.agents import test_codex
 from tests.agents.test_bad_input import Make
+from tests.support.table import for_each
 from tests.support.terminal import printed_json
 from tests.support.transcripts import Line, assistant, line, user, written
 
@@ -83,7 +82,7 @@ def session_tree(file: Path) -> list[TreeRow]:
         return list(session.tree())
 
 
-@pytest.mark.parametrize("make", [codex, claude_code])
+@for_each("make", [codex, claude_code])
 def test_a_user_message_that_a_program_generated_begins_no_turn(make: Make, tmp_path: Path) -> None:
     source = make(tmp_path / "s.jsonl")
     done = import_session(source, tmp_path / "out")

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from sessiontree.agents import recognise
 from sessiontree.agents.writing import json_of
+from tests.support.table import for_each
 
 WRITTEN: list[tuple[Any, str]] = [
     ({"a": [1, None]}, '{"a":[1,null]}'),
@@ -21,7 +20,7 @@ WRITTEN: list[tuple[Any, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("value", "text"), WRITTEN, ids=[text for _, text in WRITTEN])
+@for_each(("value", "text"), WRITTEN, ids=[text for _, text in WRITTEN])
 def test_any_value_is_json_on_one_line(value: Any, text: str) -> None:
     assert json_of(value) == text.encode()
 
@@ -47,7 +46,7 @@ STARTS: list[tuple[list[dict[str, Any]], bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "is_claude_code"), STARTS)
+@for_each(("lines", "is_claude_code"), STARTS)
 def test_the_first_lines_tell_a_file_of_claude_code(
     lines: list[dict[str, Any]], is_claude_code: bool
 ) -> None:

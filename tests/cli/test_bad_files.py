@@ -22,6 +22,7 @@ from sessiontree import (
 )
 from sessiontree.core.codec import encode
 from sessiontree.storage.fs import Disk
+from tests.support.table import for_each
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 HELLO = {"role": "user", "content": "hello"}
@@ -113,8 +114,8 @@ def test_a_pipe_that_has_no_name_in_a_folder_is_refused_as_one() -> None:
     assert said == f"{path} is a device or a pipe; give a session file"
 
 
-@pytest.mark.parametrize("device", ["/dev/null", "/dev/zero"])
-@pytest.mark.parametrize("readonly", [True, False])
+@for_each("device", ["/dev/null", "/dev/zero"])
+@for_each("readonly", [True, False])
 def test_a_device_is_refused(device: str, readonly: bool) -> None:
     with pytest.raises(NotASessionError, match=rf"^{device} is a device or a pipe; give"):
         Session.open(device, readonly=readonly)

@@ -11,6 +11,7 @@ import pytest
 
 from sessiontree import Session, Store
 from tests.support.edited import ask, do, project, replace, write
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, refused
 
 NAMES = ("a b.py", "-n.py", ":a.py", "[id].py", 'q"t\t.py', "new\nline.py", "é.py")
@@ -39,7 +40,7 @@ def git(folder: Path, *words: str) -> None:
     )
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_a_file_of_any_name_is_found(tmp_path: Path, name: str) -> None:
     store, app = project(tmp_path)
     git(app, "init", "-q")
@@ -89,7 +90,7 @@ def test_a_file_whose_name_looks_like_a_line_is_that_file(tmp_path: Path) -> Non
     assert [row["text"] for row in rows("blame", f"{app}/new\nline:2-2", store.root)] == ["two"]
 
 
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@for_each("end", ["\n", "\r\n"])
 def test_the_line_ends_of_a_file_do_not_count(tmp_path: Path, end: str) -> None:
     store, app = project(tmp_path)
     file = app / "a.py"

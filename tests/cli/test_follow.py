@@ -9,11 +9,12 @@ import pytest
 
 from sessiontree.cli.look import _Leaves
 from tests.support.conversation import line, message, opened
+from tests.support.table import for_each
 
 ON = {"lane": "review"}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "told"),
     [
         ([message("b", "a", "on")], []),

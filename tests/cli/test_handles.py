@@ -13,6 +13,7 @@ from sessiontree import Session
 from sessiontree.core.handle import Handle
 from sessiontree.handles.registry import Registry
 from tests.support.plugins import Plugin
+from tests.support.table import for_each
 from tests.support.terminal import contents, done, driving, printed_json, refused, run
 
 PNG = b"\x89PNG\r\n\x1a\n\x1b[31m"
@@ -100,7 +101,7 @@ def test_text_that_drives_a_terminal_is_not_printed(chat: Path) -> None:
     assert "red" in shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "told"),
     [
         (("no handle",), "is not a handle; give plugin@version::method:meta"),

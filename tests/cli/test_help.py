@@ -4,10 +4,10 @@ import subprocess
 import sys
 
 import click
-import pytest
 
 import sessiontree
 from sessiontree.cli import COMMANDS, main
+from tests.support.table import for_each
 from tests.support.terminal import done
 
 
@@ -17,7 +17,7 @@ def command(name: str) -> click.Command:
     return found
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_the_help_of_a_command_names_all_its_options_with_a_text(name: str) -> None:
     shown = done(name, "--help")
     for parameter in command(name).params:
@@ -26,7 +26,7 @@ def test_the_help_of_a_command_names_all_its_options_with_a_text(name: str) -> N
             assert all(spelling in shown for spelling in parameter.opts)
 
 
-@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {"branch-here"}))
+@for_each("name", sorted(set(COMMANDS) - {"branch-here"}))
 def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     text = command(name).help
     assert text is not None
@@ -34,13 +34,13 @@ def test_the_list_of_commands_says_what_each_says_of_itself(name: str) -> None:
     assert command(name).name == name
 
 
-@pytest.mark.parametrize("name", ["blob", "handle"])
+@for_each("name", ["blob", "handle"])
 def test_the_help_of_a_group_is_in_whole_sentences(name: str) -> None:
     _, listed = done(name, "--help").split("Commands:\n")
     assert all(line.endswith(".") and not line.endswith("...") for line in listed.splitlines())
 
 
-@pytest.mark.parametrize("flag", ["--help", "-h"])
+@for_each("flag", ["--help", "-h"])
 def test_help_lists_every_command_and_shows_an_example(flag: str) -> None:
     shown = done(flag)
     for name, (_, text) in COMMANDS.items():
@@ -49,7 +49,7 @@ def test_help_lists_every_command_and_shows_an_example(flag: str) -> None:
     assert "sessiontree append chat.jsonl" in shown
 
 
-@pytest.mark.parametrize("flag", ["--help", "--version"])
+@for_each("flag", ["--help", "--version"])
 def test_help_and_version_import_no_command_and_no_decoder(flag: str) -> None:
     source = (
         "import sys; from sessiontree.cli import main;"
@@ -72,7 +72,7 @@ def test_every_command_that_prints_data_takes_json() -> None:
         assert "--json" in done(name, "--help")
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@for_each("name", COMMANDS)
 def test_an_unreadable_file_is_an_error_and_not_wrong_usage(name: str) -> None:
     """It is found out by reading, and told as any other refusal; the next file goes on."""
     commands = [command(name)]

@@ -8,6 +8,7 @@ import pytest
 from sessiontree import Session
 from tests.cli.test_tree import in_terminal
 from tests.support.sessions import chat as chat_of
+from tests.support.table import for_each
 from tests.support.terminal import done, driving, lines, printed_json, run, said
 
 LOOKING = [
@@ -187,8 +188,8 @@ def test_show_of_a_ref_prints_one_entry(chat: Path) -> None:
     assert told.endswith("\nmore\n")
 
 
-@pytest.mark.parametrize("words", LOOKING)
-@pytest.mark.parametrize("kind", ["chat", "version_1"])
+@for_each("words", LOOKING)
+@for_each("kind", ["chat", "version_1"])
 def test_reading_commands_leave_the_folder_unchanged(
     words: tuple[str, ...], kind: str, request: pytest.FixtureRequest
 ) -> None:

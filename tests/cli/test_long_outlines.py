@@ -18,6 +18,7 @@ from sessiontree.views.words import without_path
 from tests.agents.test_claude_code_queue import NOTE
 from tests.cli.test_tree import in_terminal
 from tests.support.conversation import HEADER, line, message, opened, write
+from tests.support.table import for_each
 from tests.support.terminal import done, run
 from tests.support.transcripts import (
     CALL,
@@ -143,7 +144,7 @@ def test_a_prompt_has_the_columns_that_figures_leave_free(file: Path) -> None:
         assert any("say what is to be done here" in row for row in drawn(session))
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("prompt", "shown"),
     [
         ("'/var/folders/49/l4/T/shot-1.png' mend it", "[shot-1.png] mend it"),
@@ -178,7 +179,7 @@ SAID: dict[str, tuple[list[Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", SAID)
+@for_each("name", SAID)
 def test_the_result_of_a_turn_is_the_last_answer_of_substance(name: str, tmp_path: Path) -> None:
     steps, expected = SAID[name]
     lines, above = [user("p", None)], "p"

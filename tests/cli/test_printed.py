@@ -7,10 +7,11 @@ import pytest
 from tests.cli import outlines
 from tests.cli.cases import CASES
 from tests.cli.printing import EXPECTED, printed
+from tests.support.table import for_each
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", CASES)
+@for_each("name", CASES)
 def test_the_commands_print_and_write_what_is_expected(name: str) -> None:
     """`python -m tests.cli.printing` writes the expectations again, after a change on purpose."""
     expected = (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
@@ -18,7 +19,7 @@ def test_the_commands_print_and_write_what_is_expected(name: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", outlines.NAMES)
+@for_each("name", outlines.NAMES)
 def test_a_screen_shows_what_is_expected(name: str) -> None:
     expected = (outlines.OUTLINES / f"{name}.txt").read_text(encoding="utf-8")
     assert outlines.drawn(name).split("\n$ ") == expected.split("\n$ ")

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import re
 
-import pytest
 from rich.cells import cell_len
 
 from tests.cli.printing import EXPECTED
 from tests.cli.screens import SIZES, screens
+from tests.support.table import for_each
 
 SCREENS = dict(screens())
 
 
-@pytest.mark.parametrize("name", SCREENS)
+@for_each("name", SCREENS)
 def test_a_screen_is_what_is_expected(name: str) -> None:
     """`python -m tests.cli.printing` writes the expectations again, after a change on purpose."""
     assert SCREENS[name] == (EXPECTED / f"{name}.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("kind", ["screen", "spending"])
-@pytest.mark.parametrize(("width", "height"), SIZES)
+@for_each("kind", ["screen", "spending"])
+@for_each(("width", "height"), SIZES)
 def test_a_screen_is_full_and_not_wider_than_the_terminal(
     width: int, height: int, kind: str
 ) -> None:

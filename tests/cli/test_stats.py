@@ -18,6 +18,7 @@ from sessiontree.core.usage import Usage
 from sessiontree.library.counts import By
 from sessiontree.library.spending import Spending, SpendingSum
 from tests.support.sessions import chat
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, refused, run
 
 
@@ -112,7 +113,7 @@ def test_a_reference_that_is_lost_costs_nothing(folder: Path) -> None:
     assert "Left out" not in run("stats", folder, "--by", "agent").stderr
 
 
-@pytest.mark.parametrize("width", [40, 50, 64, 79])
+@for_each("width", [40, 50, 64, 79])
 def test_the_table_fits_a_narrow_screen(width: int) -> None:
     row = SpendingSum(1234, 12345, Usage(10**7, 10**6, 10**8, 10**6, 12345.6), 2345.6, 12)
     made = Spending({"/a/long/path/to/a/project/of/somebody" * 2: row}, row, Counter())
@@ -122,9 +123,7 @@ def test_the_table_fits_a_narrow_screen(width: int) -> None:
     assert "$2,345.60" in lines[1]
 
 
-@pytest.mark.parametrize(
-    ("by", "shown"), [("project", "…ect/of/somebody"), ("model", "/a/long/path/to…")]
-)
+@for_each(("by", "shown"), [("project", "…ect/of/somebody"), ("model", "/a/long/path/to…")])
 def test_a_long_name_is_cut_at_its_end_and_a_path_at_its_start(by: By, shown: str) -> None:
     row = SpendingSum(1, 1, Usage(1, 1, 0, 0, 0.0), 0.0, 1)
     made = Spending({"/a/long/path/to/a/project/of/somebody": row}, row, Counter())

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
 from rich.cells import cell_len
 
 from sessiontree.cli.lists import time_of
 from tests.cli.printing import EXPECTED
 from tests.cli.tables import tables
+from tests.support.table import for_each
 from tests.support.terminal import utc
 
 
@@ -23,7 +23,7 @@ def test_no_row_is_wider_than_its_screen() -> None:
             assert max(map(cell_len, lines)) <= max(int(width), 36)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stored", "told"),
     [
         (None, "unknown"),

@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree.cli import terminal
 from sessiontree.cli.screen import path_in
+from tests.support.table import for_each
 
 
 class Terminal(io.StringIO):
@@ -24,21 +25,21 @@ def both_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     return stream
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("uuid", "told"), [("1234567", "1234567"), ("12345678", "12345678"), ("123456789", "12345678")]
 )
 def test_a_uuid_is_shown_by_its_first_eight_characters(uuid: str, told: str) -> None:
     assert terminal.short(uuid) == told
 
 
-@pytest.mark.parametrize(("length", "kept"), [(1_999, 1_999), (2_000, 2_000), (2_001, 2_000)])
+@for_each(("length", "kept"), [(1_999, 1_999), (2_000, 2_000), (2_001, 2_000)])
 def test_only_a_very_long_line_is_cut(length: int, kept: int) -> None:
     line = terminal.as_line("x" * length)
     assert (len(line), line.endswith("…")) == (kept, length > kept)
     assert terminal.as_line("a\nb") == "a↵b"
 
 
-@pytest.mark.parametrize("count", [0, 1, 9, 10, 11, 1_012])
+@for_each("count", [0, 1, 9, 10, 11, 1_012])
 def test_ten_findings_are_printed_and_the_others_counted(
     count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -49,9 +50,7 @@ def test_ten_findings_are_printed_and_the_others_counted(
     assert shown.getvalue().splitlines() == told + more
 
 
-@pytest.mark.parametrize(
-    ("colours", "told"), [("", "a \x1b[1;31mb\x1b[0m c\n"), ("1", "a «b» c\n")]
-)
+@for_each(("colours", "told"), [("", "a \x1b[1;31mb\x1b[0m c\n"), ("1", "a «b» c\n")])
 def test_a_mark_is_red_where_colours_are_wanted(
     colours: str, told: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -99,7 +98,7 @@ def test_messages_are_masked_until_the_command_ends(monkeypatch: pytest.MonkeyPa
     assert shown.getvalue().splitlines() == ["secret", "«mask»", "secret", "secret"]
 
 
-@pytest.mark.parametrize("silent", [True, False])
+@for_each("silent", [True, False])
 def test_a_bar_appears_after_a_while_and_goes_at_the_end(
     silent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -111,7 +110,7 @@ def test_a_bar_appears_after_a_while_and_goes_at_the_end(
     assert bool(shown.getvalue()) is not silent
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "folder", "width", "shown"),
     [
         ("/a/b.py", None, 20, "/a/b.py"),

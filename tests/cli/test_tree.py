@@ -16,6 +16,7 @@ from rich.cells import cell_len
 
 from tests.cli.outlines import WORKED
 from tests.support.conversation import line
+from tests.support.table import for_each
 from tests.support.terminal import done, driving, printed_json, refused, run
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
@@ -23,13 +24,17 @@ FILES = [*sorted(FIXTURES.glob("*/session.jsonl")), *sorted(FIXTURES.glob("agent
 _STYLE = re.compile(r"\x1b\[[\d;]*m")
 
 
-@pytest.mark.parametrize("width", ["40", "80", "200"])
+WIDTHS = ["40", "80", "200"]
+
+
+@pytest.mark.slow
+@for_each("width", WIDTHS)
 def test_no_line_is_wider_than_the_screen_and_none_drives_it(
     width: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", width)
     monkeypatch.setenv("FORCE_COLOR", "1")
-    for file in (*FILES, WORKED):
+    for file in (*FILES[WIDTHS.index(width) :: len(WIDTHS)], WORKED):
         for words in (("tree",), ("tree", "--depth", "9"), ("labels",), ("diff", "@~1")):
             drawn = _STYLE.sub("", run(words[0], file, *words[1:]).stdout)
             assert driving(drawn) == set()
@@ -45,7 +50,7 @@ def test_a_turn_is_opened_by_its_number_its_part_or_an_entry_of_it() -> None:
     assert printed_json("tree", WORKED, "--turn", "s2")[0]["lane"] == "agent-callers"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("turn", "told"),
     [
         ("99", "there is no turn 99: its turns are 1 to 6"),
@@ -58,7 +63,7 @@ def test_a_turn_that_is_not_there_is_refused_with_the_turns_there_are(turn: str,
     assert told in refused("tree", WORKED, "--turn", turn)
 
 
-@pytest.mark.parametrize("turn", ["1", "3", "5", "5.1", "6"])
+@for_each("turn", ["1", "3", "5", "5.1", "6"])
 def test_a_turn_is_a_ref_wherever_a_ref_is_taken(turn: str, tmp_path: Path) -> None:
     first = printed_json("tree", WORKED, "--turn", turn)[0]["uuid"]
     ref = f"turn:{turn}"
@@ -72,7 +77,7 @@ def test_a_turn_is_a_ref_wherever_a_ref_is_taken(turn: str, tmp_path: Path) -> N
     assert printed_json("branch", copy, f'"turn:{turn}"', "--name", "again")["parentUuid"] == first
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ref", "told"),
     [
         ("5", "no entry is named '5'; for the prompt of turn 5, give turn:5"),

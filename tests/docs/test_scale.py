@@ -18,6 +18,7 @@ from tests.contracts import PlaceLogs, check_log
 from tests.docs.examples import ROOT
 from tests.places.server import Server, server
 from tests.support.conversation import assistant, user
+from tests.support.table import for_each
 
 PAGE: Final = (ROOT / "docs" / "scale.md").read_text(encoding="utf-8")
 _PARTITION: Final = re.findall(r"^```sql\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)[0]
@@ -105,7 +106,7 @@ def _append(log: Log, block: bytes, at: int | None = None) -> int:
         return log.append(block, log.size() if at is None else at)
 
 
-@pytest.mark.parametrize("expired", [False, True])
+@for_each("expired", [False, True])
 def test_a_rule_that_removes_merged_blocks_would_lose_what_a_stalled_writer_appends(
     expired: bool,
 ) -> None:

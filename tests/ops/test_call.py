@@ -16,6 +16,7 @@ from sessiontree.ops.params import Call
 from sessiontree.storage import lock
 from tests.support.conversation import user
 from tests.support.sessions import chat, version_1
+from tests.support.table import for_each
 
 
 class Told(SimpleNamespace):
@@ -81,7 +82,7 @@ def test_a_file_of_version_1_is_told_when_it_is_migrated(tmp_path: Path) -> None
     assert len(told) == 1
 
 
-@pytest.mark.parametrize(("lines", "more"), [(1, ""), (2, " (2 findings)"), (9, " (9 findings)")])
+@for_each(("lines", "more"), [(1, ""), (2, " (2 findings)"), (9, " (9 findings)")])
 def test_the_first_damage_and_the_number_of_findings_are_told(
     tmp_path: Path, lines: int, more: str
 ) -> None:

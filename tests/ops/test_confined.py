@@ -13,6 +13,7 @@ from sessiontree.importing.importer import Importer
 from tests.support.calls import Calls
 from tests.support.foreign import TIME, foreign_session
 from tests.support.sessions import by_hand, said
+from tests.support.table import for_each
 
 
 def test_a_handle_leads_to_no_session_of_another_project(tmp_path: Path) -> None:
@@ -37,7 +38,7 @@ def test_a_handle_leads_to_no_session_of_another_project(tmp_path: Path) -> None
         assert "secret" not in str(confined(name, session=own).events)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params"),
     [
         ("handle.resolve", {"handle": "file@1.0.0::path:hostname", "root": "/etc"}),

@@ -20,6 +20,7 @@ from sessiontree.ops.guidance import Refusal
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call
 from tests.support.events import data, events, refusal
+from tests.support.table import for_each
 
 
 class Asked(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
@@ -80,7 +81,7 @@ def test_a_call_tells_progress_and_guidance_before_its_result_and_done_last() ->
     assert (result.content_type, result.value) == ("sessiontree.Answer", {"text": "aa"})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind", "provenance", "words"),
     [
         ("ask", "bad_name", "sessiontree", "no dot"),
@@ -105,7 +106,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones(
     assert error.recoverable
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "words"),
     [
         (None, "not null"),
@@ -131,7 +132,7 @@ def test_a_parameter_that_does_not_fit_is_named_with_an_example(params: Any, wor
     assert words in found[1].message  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("error", "kind", "recoverable"),
     [
         (Refusal("no", "mine", "Do this."), "mine", True),
@@ -144,7 +145,6 @@ def test_a_parameter_that_does_not_fit_is_named_with_an_example(params: Any, wor
         (KeyError("odd"), "fault", False),
         (errors.RefError("no", "ref", ["near"]), "no_such_ref", True),
     ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
 )
 def test_what_a_method_raises_is_told(error: Exception, kind: str, recoverable: bool) -> None:
     def work(call: Call) -> None:
@@ -162,7 +162,7 @@ class TakeFailed(Exception):
     pass
 
 
-@pytest.mark.parametrize("failed", [TakeFailed, KeyboardInterrupt])
+@for_each("failed", [TakeFailed, KeyboardInterrupt])
 def test_what_take_raises_ends_the_call_though_the_method_catches_errors(
     failed: type[BaseException],
 ) -> None:
@@ -359,7 +359,7 @@ def test_a_namespace_that_cannot_take_part_is_named_and_harms_no_other(plugged: 
     assert len(plugged.problems) == 8
 
 
-@pytest.mark.parametrize("name", ["", "a.b", "a b", "ä\n", "Tree"])
+@for_each("name", ["", "a.b", "a b", "ä\n", "Tree"])
 def test_a_namespace_has_a_name_that_can_be_called(name: str) -> None:
     with pytest.raises(ValueError, match="not a name for a namespace"):
         Namespace(name, "For tests.")

@@ -25,6 +25,7 @@ from sessiontree.ops import OWN
 from sessiontree.ops.budget import size
 from sessiontree.ops.operation import Method
 from tests.support.events import events
+from tests.support.table import for_each
 
 Schema = dict[str, Any]
 
@@ -159,15 +160,28 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     assert os.listdir(beside) == []
 
 
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.slow
+@for_each("name", METHODS)
 def test_random_parameters_raise_nothing_and_results_fit(
     name: str, prepared: Path, place: Path
 ) -> None:
+    call_with_random_parameters(name, prepared, place, times=8)
+
+
+@pytest.mark.soak
+@for_each("name", METHODS)
+def test_many_random_parameters_raise_nothing_and_results_fit(
+    name: str, prepared: Path, place: Path
+) -> None:
+    call_with_random_parameters(name, prepared, place, times=80)
+
+
+def call_with_random_parameters(name: str, prepared: Path, place: Path, times: int) -> None:
     method = METHODS[name]
     result = jsonschema.Draft202012Validator(method.result_schema)
     answered = 0
 
-    @settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=times, deadline=None, suppress_health_check=list(HealthCheck))
     @given(params=params_of(method), redact=st.booleans())
     def check(params: Any, redact: bool) -> None:
         nonlocal answered

@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Handle, Session
 from sessiontree.calls.dispatcher import Data
 from tests.support.calls import Answer, Calls
+from tests.support.table import for_each
 
 FIXTURES: Final = Path("fixtures")
 CASES: Final = [
@@ -67,12 +68,12 @@ NAMED: Final = [f"{name} {params}" for name, params in READS]
 
 @pytest.fixture(scope="module")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """20 MB: an answer of 10 MB, a thousand turns, branches, labels, handles, lone surrogates."""
+    """5 MB: an answer of 2 MB, 300 turns, branches, labels, handles, lone surrogates."""
     file = tmp_path_factory.mktemp("large") / "large.jsonl"
     with Session.create(file, spill_over=None, durability="os", name="large") as session:
         session.append_message({"role": "system", "content": "Be brief. " * 5000})
         with session.batch():
-            for n in range(1000):
+            for n in range(300):
                 prompt = session.append_message({"role": "user", "content": f"prompt {n}\n" * 50})
                 call = {"type": "tool_use", "id": f"c{n}", "name": "Read", "input": {"n": n}}
                 session.append_message({"role": "assistant", "content": [call]})
@@ -83,18 +84,18 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for n in range(300):
             session.label(f"@~{n}", f"label {n}")
         for n in range(50):
-            session.branch("@~40", name=f"branch-{n}")
+            session.branch("@~15", name=f"branch-{n}")
             session.append_message({"role": "user", "content": f"on branch {n}"})
         session.switch("branch-3")
-        session.append_message({"role": "assistant", "content": '\\ "quoted" é\n' * 600_000})
+        session.append_message({"role": "assistant", "content": '\\ "quoted" é\n' * 120_000})
         session.append_message({"role": "user", "content": "lone XXXXXX here"})
     file.write_bytes(file.read_bytes().replace(b"XXXXXX", b"\\ud800"))
-    assert file.stat().st_size > 18_000_000
+    assert file.stat().st_size > 4_000_000
     return file
 
 
-@pytest.mark.parametrize("budget", [200, 4000])
-@pytest.mark.parametrize(("name", "params"), READS, ids=NAMED)
+@for_each("budget", [200, 4000])
+@for_each(("name", "params"), READS, ids=NAMED)
 def test_an_answer_about_a_large_session_fits(
     large: Path, name: str, params: dict[str, Any], budget: int
 ) -> None:
@@ -114,7 +115,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.mark.parametrize("case", CASES)
+@for_each("case", CASES)
 def test_any_session_is_read_by_every_method_or_refused_in_words(cases: Path, case: str) -> None:
     before = {path: path.read_bytes() for path in (cases / case).rglob("*") if path.is_file()}
     calls = Calls(cases / case, write=False)
@@ -134,7 +135,7 @@ def test_any_session_is_read_by_every_method_or_refused_in_words(cases: Path, ca
     assert after == before
 
 
-@pytest.mark.parametrize("name", ["tree.get", "tree.export", "context.get"])
+@for_each("name", ["tree.get", "tree.export", "context.get"])
 def test_damage_is_told_with_what_tells_all_of_it(cases: Path, name: str) -> None:
     calls = Calls(cases, write=False)
     answer = calls(name, session=str(cases / "damage-json" / "session.jsonl"))
@@ -158,7 +159,7 @@ def test_a_lone_surrogate_leaves_the_rest_of_an_answer_as_it_is(tmp_path: Path) 
     assert len(answer.value["messages"]) > 15
 
 
-@pytest.mark.parametrize("name", ["tree.list", "tree.export", "node.find", "context.estimate"])
+@for_each("name", ["tree.list", "tree.export", "node.find", "context.estimate"])
 def test_a_stopped_call_ends_in_the_middle_of_its_work(large: Path, name: str) -> None:
     calls = Calls(large.parent, write=False)
     stop = StopsAfter(2)

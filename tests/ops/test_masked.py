@@ -12,6 +12,7 @@ import pytest
 from sessiontree import Session
 from tests.ops.test_fit import NAMED, READS, WITHOUT_SESSION
 from tests.support.calls import Calls
+from tests.support.table import for_each
 
 BODY: Final = "".join(Random(7).choices(ascii_letters, k=36))
 SECRET: Final = f"ghp_{BODY}"
@@ -44,8 +45,8 @@ def pieces_in(answer: Any) -> list[str]:
     return [piece for piece in pieces if piece in told]
 
 
-@pytest.mark.parametrize("budget", [200, 700, 4000, 0])
-@pytest.mark.parametrize(("name", "params"), READS, ids=NAMED)
+@for_each("budget", [200, 700, 4000, 0])
+@for_each(("name", "params"), READS, ids=NAMED)
 def test_no_piece_of_a_secret_leaves(
     folder: Path, name: str, params: dict[str, Any], budget: int
 ) -> None:

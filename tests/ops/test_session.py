@@ -341,7 +341,7 @@ def test_the_newest_day_of_totals_comes_first(calls: Calls, store: Store) -> Non
     assert days == ["2026-03-03", "2026-03-02", "2026-03-01"]
 
 
-@pytest.mark.slow
+@pytest.mark.soak
 def test_the_answers_about_a_session_of_200_megabytes_keep_their_budget(
     calls: Calls, store: Store
 ) -> None:

@@ -9,6 +9,7 @@ from sessiontree.calls import Dispatcher, Error, Event, Scope
 from sessiontree.cli import COMMANDS, derive, made_of, main
 from sessiontree.ops import OWN
 from sessiontree.ops.field import parameters
+from tests.support.table import for_each
 
 DERIVED = sorted(name for name, (place, _) in COMMANDS.items() if "." in place.partition(":")[2])
 
@@ -19,7 +20,7 @@ def command(name: str) -> click.Command:
     return found
 
 
-@pytest.mark.parametrize("name", DERIVED)
+@for_each("name", DERIVED)
 def test_a_command_and_its_method_describe_a_parameter_in_one_place(name: str) -> None:
     every = [one for method in made_of(name).values() for one in parameters(method.params)]
     described = {one.name: one.description for one in reversed(every)}
@@ -48,7 +49,7 @@ def test_each_parameter_of_a_method_is_an_option_of_its_call_with_the_same_text(
                 )
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "method"),
     [("import", "import"), ("record", "record"), ("resume", "resume_command")],
 )

@@ -19,6 +19,7 @@ from sessiontree.views.work import ends_of
 from tests.agents.conftest import CORPUS
 from tests.support.conversation import HEADER, chain, line, message, opened, write
 from tests.support.saying import call
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json
 from tests.support.trees import Tree
 
@@ -239,7 +240,7 @@ def test_two_trees_in_one_file_share_no_entry(file: Path) -> None:
         assert [turn.prompt for turn in found.one.turns] == ["p1"]
 
 
-@pytest.mark.parametrize(("length", "is_cut"), [(499, False), (500, False), (501, True)])
+@for_each(("length", "is_cut"), [(499, False), (500, False), (501, True)])
 def test_of_a_long_text_its_start_and_its_end_are_told(length: int, is_cut: bool) -> None:
     text = "".join(f"{number:04} " for number in range(200))[:length]
     told = ends_of(text)
@@ -255,7 +256,7 @@ def test_of_a_long_text_its_start_and_its_end_are_told(length: int, is_cut: bool
 PROMPTED = sorted({*FIXTURES.glob("*/session.jsonl"), *CORPUS.rglob("*.jsonl")})
 
 
-@pytest.mark.parametrize("file", PROMPTED, ids=lambda file: f"{file.parent.name}/{file.name}")
+@for_each("file", PROMPTED)
 def test_numbers_of_prompts_are_those_of_the_outline(file: Path) -> None:
     try:
         session = Session.open(file, readonly=True)
