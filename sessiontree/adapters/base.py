@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import wraps
@@ -50,8 +51,8 @@ _LOCK: Final = ".lock"
 
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]+")
 
-
 P = ParamSpec("P")
+K = TypeVar("K")
 T = TypeVar("T")
 
 _ATTEMPTS: Final = 100
@@ -73,6 +74,14 @@ def run_again(write: Callable[P, T]) -> Callable[P, T]:
         return write(*args, **kwargs)
 
     return run
+
+
+def remember(known: OrderedDict[K, T], key: K, value: T, most: int) -> None:
+    """Put a value into a cache, as the one used last of at most so many."""
+    known[key] = value
+    known.move_to_end(key)
+    while len(known) > most:
+        known.popitem(last=False)
 
 
 class SessionFiles:

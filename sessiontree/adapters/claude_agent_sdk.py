@@ -32,6 +32,7 @@ from sessiontree.adapters.base import (
     check_sound,
     foreign,
     loses_content,
+    remember,
     run_again,
 )
 from sessiontree.adapters.claude_lines import (
@@ -330,9 +331,7 @@ class _Indexes:
             for offset, block in whole_lines(read, kept.tree.end, view.size):
                 kept.tree.extend(block, offset, report)
             end = read(max(0, view.size - _CHECKED), _CHECKED)
-            self._kept[file] = _Index(kept.tree, end, kept.lost + lost)
-            while len(self._kept) > 8:
-                self._kept.popitem(last=False)
+            remember(self._kept, file, _Index(kept.tree, end, kept.lost + lost), 8)
             return self._kept[file]
 
 

@@ -50,9 +50,6 @@ STARTS: Final = "claude-code:subagent"
 _KIND: Final = "claude-code:"
 _PLAIN: Final = re.compile(r"[0-9A-Za-z_.\-]{1,100}")
 _NOTHING: Final = object()
-_FARTHEST: Final = 1000
-"""Entries upwards in which a message is looked for."""
-
 
 Left = tuple[int, Mapping[str, Any]]
 """A line that a crash left, and its row."""
@@ -83,9 +80,7 @@ class Placed(NamedTuple):
 
     uuid: str
     parent: str  # the uuid of the entry above it
-    node: ThreadNode | None = (
-        None  # the place of its line in the conversation; None without such a place
-    )
+    node: ThreadNode | None = None  # the place of its line in the conversation, if it has one
     says: bool = False  # whether it is a message of the conversation
     json: bytes = b""  # its line; empty without one
 
@@ -93,12 +88,7 @@ class Placed(NamedTuple):
 class Key:
     """What a session has of one key: of the transcript, or of a subagent's.
 
-    Args:
-        reader: reads the session.
-        tree: the index of the session.
-        lane: the lane of the key; None for the transcript.
-        start: the uuid of the entry that the lines of the key follow.
-        first: the row behind that entry.
+    The lines follow the entry `start`; `first` is the row behind it. The transcript has no lane.
     """
 
     def __init__(
@@ -210,11 +200,7 @@ class Key:
 class Placing:
     """Places new lines of a key behind those that its session has.
 
-    Args:
-        key: what the session has.
-        session_id: the id of the session, which most lines repeat.
-        top: the entry above the lines without a parent.
-        costs: what each model cost so far; it is brought up to date.
+    `top` is the entry above lines without a parent; `costs`, by model, are brought up to date.
     """
 
     def __init__(self, key: Key, session_id: str, top: str, costs: dict[str, float]) -> None:
@@ -290,7 +276,7 @@ class Placing:
 
     def _up(self, uuid: str) -> Iterator[Placed]:
         """The entries from one upwards, as far as any is looked for."""
-        for _ in range(_FARTHEST):
+        for _ in range(1000):  # entries upwards in which a message is looked for
             if (one := self._at(uuid)) is None:
                 return
             yield one
@@ -457,11 +443,7 @@ def canonical(value: Any) -> bytes:
 
 
 def _json(value: Any) -> bytes:
-    """A value as JSON, lone surrogates as escapes.
-
-    Raises:
-        EntryError: JSON cannot carry it.
-    """
+    """A value as JSON, lone surrogates as escapes."""
     try:
         return dumps(value)
     except EntryError:

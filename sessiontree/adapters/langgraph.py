@@ -38,7 +38,7 @@ from anyio.to_thread import run_sync
 
 from sessiontree.adapters import langgraph_checkpoints as checkpoints
 from sessiontree.adapters import langgraph_checkpoints as kept
-from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound, run_again
+from sessiontree.adapters.base import LANGGRAPH, SessionFiles, check_sound, remember, run_again
 from sessiontree.adapters.langgraph_checkpoints import KEY, Above, CheckpointAt, Name, about_of
 from sessiontree.core.entry import Entry
 from sessiontree.errors import NothingToDoError, SessionNotFoundError, UsageError
@@ -71,8 +71,6 @@ FOLDER: Final = "langgraph"
 _ATOMS: Final = (str, int, float, bool, bytes, type(None))
 
 Json = dict[str, Any]
-K = TypeVar("K")
-V = TypeVar("V")
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -548,13 +546,13 @@ class _Known:
     def put(self, session: Session, entry: Entry, lists: dict[str, list[Snapshot]]) -> None:
         name = session.header.uuid, about_of(entry)["key"]
         with self._lock:
-            _keep(self._seen, name, _SeenCheckpoint(entry, lists))
+            remember(self._seen, name, _SeenCheckpoint(entry, lists), 8)
             self._early.pop(name, None)
 
     def note_early(self, session: Session, key: str) -> None:
         name = session.header.uuid, key
         with self._lock:
-            _keep(self._early, name, self._early.get(name, 0) + 1)
+            remember(self._early, name, self._early.get(name, 0) + 1, 8)
 
     def early(self, session: Session, key: str) -> int:
         return self._early.get((session.header.uuid, key), 0)
@@ -565,13 +563,6 @@ def _named(config: RunnableConfig) -> Name:
     return Name(
         str(asked["thread_id"]), asked.get("checkpoint_ns", ""), get_checkpoint_id(config) or None
     )
-
-
-def _keep(known: OrderedDict[K, V], key: K, value: V) -> None:
-    known[key] = value
-    known.move_to_end(key)
-    while len(known) > 8:
-        known.popitem(last=False)
 
 
 def _copy(value: Any) -> Any:

@@ -36,7 +36,15 @@ from typing import Any, Final, NamedTuple
 
 from anyio.to_thread import run_sync
 
-from sessiontree.adapters.base import PYDANTIC_AI, SessionFiles, check_sound, run_again, up, without
+from sessiontree.adapters.base import (
+    PYDANTIC_AI,
+    SessionFiles,
+    check_sound,
+    remember,
+    run_again,
+    up,
+    without,
+)
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
@@ -343,10 +351,7 @@ class SessionTreeConversationStore(ConversationStore):
         entries = [] if record is None else [record.head_id, *record.branches]
         with self._remembering:
             for entry in filter(None, entries):
-                self._files[entry] = file
-                self._files.move_to_end(entry)
-            while len(self._files) > 100_000:
-                self._files.popitem(last=False)
+                remember(self._files, entry, file, 100_000)
 
     def _write(
         self, record: ConversationRecord, new: list[ConversationEntry], expected: str | None

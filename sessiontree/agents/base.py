@@ -180,12 +180,7 @@ class Reader(Protocol):
         """The facts in the start and the end of a file; both may cut lines."""
 
     def stands_alone(self, body: Mapping[str, Any], beside: bool) -> bool:
-        """Whether all of a line's entry but its parent comes from the line.
-
-        Args:
-            body: the object in the line.
-            beside: whether the line is in a subagent's file.
-        """
+        """Whether all of a line's entry but its parent comes from the line."""
         return False
 
     def beyond_header(self, left: dict[str, bytes]) -> Mapping[str, bytes]:

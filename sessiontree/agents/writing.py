@@ -138,10 +138,6 @@ class Losses(RequestNotes):
         return [Loss(what, count, uuid or None) for what, (count, uuid) in self._found.items()]
 
 
-_TOGETHER: Final = 100
-"""The rows of which the handles are resolved together."""
-
-
 class SessionSource(Protocol):
     """The session to convert, as a writer reads it. A row is a position in `tree`."""
 
@@ -240,7 +236,7 @@ class Writer(Protocol):
 
 def resolved_ahead(source: SessionSource, rows: Iterator[int]) -> Iterator[int]:
     """The rows; the handles among those that follow each other are resolved together."""
-    while batch := list(islice(rows, _TOGETHER)):
+    while batch := list(islice(rows, 100)):  # the rows of which the handles are resolved together
         handles = [row for row in batch if source.tree.type_of(row) == "handle"]
         if handles:
             source.resolve_ahead(handles)

@@ -330,11 +330,7 @@ class Opening(_NotPlain):
 
 
 def opening(make: Callable[[], Session]) -> Opening:
-    """Open a session in a worker of its own.
-
-    Args:
-        make: opens the plain session.
-    """
+    """Open a session in a worker of its own."""
 
     async def open() -> AsyncSession:
         return await _opened(Worker(_shown), make)

@@ -39,9 +39,6 @@ from sessiontree.errors import ReadOnlyError, SessionTreeWarning, UsageError
 
 T = TypeVar("T")
 
-LAST_SECONDS: Final = 5.0
-"""How long the end of an event loop or of the process waits for its threads."""
-
 DEEPEST: Final = 16
 """How many calls may wait for their coroutines, each inside the one before."""
 
@@ -85,7 +82,8 @@ class Patience:
     def seconds(self) -> float:
         """Return the rest; the first call begins the waiting."""
         if self._until is None:
-            self._until = monotonic() + LAST_SECONDS
+            # how long the end of an event loop or of the process waits for its threads
+            self._until = monotonic() + 5.0
         return max(0.0, self._until - monotonic())
 
 
@@ -229,8 +227,7 @@ _INSIDE: Final[ContextVar[Job[Any] | None]] = ContextVar("call that this code is
 class Worker:
     """The thread of a session and of its lanes; it starts with the first call.
 
-    Args:
-        shown: gives what a coroutine function gets in place of an argument.
+    `shown` gives what a coroutine function gets in place of an argument.
     """
 
     def __init__(self, shown: Callable[[Worker, Any], Any]) -> None:

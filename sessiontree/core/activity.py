@@ -46,9 +46,6 @@ _PATCHED: Final = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.MU
 _NOTE: Final = "<task-notification>"
 _REFUSED: Final = "The user doesn't want to "
 _EXIT: Final = re.compile(r'(?:exit code:? |exited with code |"exit_code": ?)(-?\d{1,6})', re.I)
-_NOT_PATCHED: Final = ("apply_patch verification failed", "patch rejected")
-"""The starts of results of Codex's `apply_patch` that failed, which have no exit code."""
-
 _GISTS: Final = ("Primary Request and Intent:", "\nSummary:\n", "\nAnalysis:\n")
 _ARGUMENTS: Final = re.compile("<command-args>(.*?)</command-args>", re.DOTALL)
 _SHELL: Final = re.compile("<bash-input>(.*?)</bash-input>", re.DOTALL)
@@ -164,7 +161,12 @@ def _is_failure(block: Mapping[str, Any], text: str) -> bool:
     if kind_of(block) not in RESULT_ITEMS:
         return False
     found = _EXIT.search(text)
-    return int(found[1]) != 0 if found is not None else text.startswith(_NOT_PATCHED)
+    # the starts of results of Codex's `apply_patch` that failed, which have no exit code
+    return (
+        int(found[1]) != 0
+        if found is not None
+        else text.startswith(("apply_patch verification failed", "patch rejected"))
+    )
 
 
 def _text_of_result(block: Mapping[str, Any]) -> str:

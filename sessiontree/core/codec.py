@@ -573,9 +573,6 @@ SHORTEST_ENTRY: Final = len('{"type":"","uuid":"x"}')
 _RUN: Final = re.compile(
     rb"(?:(?<=\n)|\A)([^\n]{0,%d}\n)\1{7,}+" % (SHORTEST_ENTRY - 1)  # at least eight lines alike
 )
-_USUAL_LENGTH: Final = 40
-"""A block whose lines are longer than this on average has too few short lines to look for runs."""
-
 Lines = list[bytes]
 """Consecutive lines, each with its LF."""
 
@@ -583,7 +580,8 @@ Lines = list[bytes]
 def parts(block: bytes, lines: Lines | None = None) -> Iterator[tuple[Lines, int]]:
     """Whole lines as parts: lines and 1, or the one line of a run and how often it stands there."""
     lines = ended_lines(block) if lines is None else lines
-    if len(lines) * _USUAL_LENGTH <= len(block):
+    # A block whose lines are longer than this on average has too few short lines to look for runs
+    if len(lines) * 40 <= len(block):
         yield lines, 1
         return
     done = 0

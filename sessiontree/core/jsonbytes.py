@@ -13,8 +13,6 @@ from sessiontree.errors import EntryError
 
 _DEEPEST: Final = 254  # levels of nesting that orjson writes
 _OPTIONS: Final = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
-_FLOAT: Final = b"\xcb"
-"""The byte before each float in MessagePack; a length or a text may have it too."""
 
 
 def dumps(value: Any) -> bytes:
@@ -53,7 +51,8 @@ def sorted_ascii(value: Any) -> bytes | None:
 def may_have_floats(value: Any) -> bool:
     """True if a value may have a float in it; told in a fraction of the time of a walk."""
     try:
-        return _FLOAT in msgspec.msgpack.encode(value)
+        # the byte before each float in MessagePack; a length or a text may have it too
+        return b"\xcb" in msgspec.msgpack.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError, msgspec.MsgspecError):
         return True
 

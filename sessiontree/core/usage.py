@@ -113,12 +113,7 @@ class Mode(NamedTuple):
 
 
 def mode_of(reported: Any, service_tier: Any = None) -> Mode | None:
-    """How an answer was served, if not in the usual way.
-
-    Args:
-        reported: the usage, in which Anthropic tells of its fast mode.
-        service_tier: the tier of OpenAI that served it, if the agent keeps it apart.
-    """
+    """How an answer was served, if not in the usual way."""
     if isinstance(reported, Mapping) and reported.get("speed") == "fast":
         return Mode("speed", "fast")
     usual = not isinstance(service_tier, str) or service_tier in ("", "auto", "default", "standard")
@@ -220,8 +215,6 @@ class Spent(msgspec.Struct, frozen=True, array_like=True, gc=False):
 
 
 _OF_SESSION: Final = "session"
-_REPORTS: Final = frozenset({_OF_SESSION, "result"})
-"""The kinds of `usage` entries that give the cost of answers before them."""
 
 
 def spent_on(
@@ -237,20 +230,13 @@ def spent_on(
 ) -> Iterator[Spent]:
     """What a provider reported for an answer, then what the models used that its model asked.
 
-    Args:
-        reported: the usage, in any shape.
-        time: when the answer was written, as stored.
-        answer: the id that several lines of one answer repeat.
-        entry: the uuid of the line.
-        provider: the provider.
-        model: the model.
-        service_tier: the tier of OpenAI that served it, if the agent keeps it apart.
-        kind: the kind of a `usage` entry.
+    `answer` is the id that several lines of one answer repeat, `entry` the uuid of the line.
     """
     usage, id = usage_of(reported), _text(answer)
     at = seconds_of(time)
     milliseconds = None if at is None else int(at * 1000)
-    is_report = isinstance(kind, str) and kind in _REPORTS
+    # the kinds of `usage` entries that give the cost of answers before them
+    is_report = isinstance(kind, str) and kind in (_OF_SESSION, "result")
     named = provider if isinstance(provider, str) else None
     yield Spent(
         time=milliseconds,

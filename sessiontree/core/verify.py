@@ -21,9 +21,6 @@ from sessiontree.core.index import NO_ROW, Ancestry, TreeIndex
 from sessiontree.errors import HandleError
 
 _SEAL_LENGTH: Final = CRC_LENGTH + len("\n")
-_STEPS: Final = 100_000
-"""The steps up the tree after which an index of what is above what costs less."""
-
 _ABOVE: Final = frozenset({"firstKeptEntryUuid", "baseUuid"})  # name an ancestor, or the entry
 
 
@@ -123,7 +120,8 @@ class Verification:
     def finish(self) -> None:
         """Follow the references, once all entries are known."""
         tree = self._tree
-        self._steps = _STEPS + len(tree)
+        # the steps up the tree after which an index of what is above what costs less
+        self._steps = 100_000 + len(tree)
         bases = {uuid for _, key, uuid in self._references if key == "baseUuid"}
         for row, parent in tree.missing_parents():
             if self._is_copy and (parent in bases or tree.type_of(row) in ANNOTATIONS):

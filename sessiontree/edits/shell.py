@@ -30,9 +30,6 @@ Effect = Literal["write", "append", "move", "delete", "patch", "change", "show"]
 LONGEST: Final = 1 << 20
 """Characters of a script that is read."""
 
-_LONGEST_LINE: Final = 8192
-"""Characters of a line that is taken apart; the text of a here-document is not."""
-
 _HERE: Final = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|([\w.]+))")
 _EXPANDS: Final = re.compile(r"[$`\\]")
 _PATTERN: Final = re.compile(r"[*?\[~]|\{[^{}]*(?:,|\.\.)[^{}]*\}")
@@ -50,9 +47,6 @@ _BODY: Final = "\0here-document"
 """The word that stands for a here-document."""
 
 _OPERATORS: Final = frozenset({";", "&&", "||", "|", "&", "|&", ";;"})
-_GOES_ON: Final = frozenset({"||", "|", "|&"})
-"""Operators after which it is not certain that the next line is done."""
-
 _UNCERTAIN: Final = frozenset(
     {
         *("if", "then", "else", "elif", "fi", "for", "while", "until", "do", "done", "case"),
@@ -149,7 +143,8 @@ def _commands(script: str) -> Iterator[_ShellCommand]:
     for line in lines:
         if line.lstrip().startswith("#"):
             continue
-        if len(line) > _LONGEST_LINE:
+        # characters of a line that is taken apart; the text of a here-document is not
+        if len(line) > 8192:
             return
         here: list[str] = []
         for mark in _HERE.finditer(line):
@@ -161,7 +156,10 @@ def _commands(script: str) -> Iterator[_ShellCommand]:
             tokens = _tokens(_HERE.sub(f" {_BODY} ", line))
         except ValueError:  # a quotation over several lines
             return
-        if tokens and (tokens[-1] in _GOES_ON or (tokens[-1] == "&&" and _TESTS & {*tokens})):
+        # operators after which it is not certain that the next line is done
+        if tokens and (
+            tokens[-1] in {"||", "|", "|&"} or (tokens[-1] == "&&" and _TESTS & {*tokens})
+        ):
             return
         for command in _split(tokens, here):
             if _ends_reading(command):
@@ -200,11 +198,7 @@ def _tokens(line: str) -> list[str]:
 
 
 def _words(line: str) -> Iterator[str]:
-    """The words and operators of a line, as `shlex` gives them, which looks at each character.
-
-    Raises:
-        ValueError: a quotation does not end.
-    """
+    """The words and operators of a line, as `shlex` gives them, which looks at each character."""
     word: list[str] = []
     at = 0
     while at < len(line):

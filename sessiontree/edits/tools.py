@@ -69,9 +69,6 @@ _NUMBERED: Final = re.compile(r" *(\d{1,9})(→|\t)(.*)", re.ASCII)
 _NUMBER_WITH_TABS: Final = re.compile(r"Read|view|str_replace\w*")
 """The tools whose lines have a number and a tab; of another tool, the file has them itself."""
 
-MOST_GROWTH: Final = 1 << 20
-"""The characters by which a text that stands in many places may make a file longer."""
-
 _PASSES: Final = 4
 """The steps to look at a character a few times."""
 
@@ -412,11 +409,7 @@ def _output_in(result: str) -> str | None:
 
 
 class SideFacts:
-    """What an agent keeps of calls beside their results, in one line of its file.
-
-    Args:
-        line: the line of the agent that an entry was made of.
-    """
+    """What an agent keeps of calls beside their results, in one line of its file."""
 
     def __init__(self, line: Mapping[str, Any]) -> None:
         self._line = line
@@ -536,7 +529,8 @@ def _every(text: str, swap: Swap, steps: Budget) -> str | None:
     if find(text, swap.old, 0, steps) < 0:
         return None
     count = text.count(swap.old)
-    if count > 1 and count * (len(swap.new) - len(swap.old)) > MOST_GROWTH:
+    # the characters by which a text that stands in many places may make a file longer
+    if count > 1 and count * (len(swap.new) - len(swap.old)) > 1 << 20:
         return None
     steps.take(_PASSES * len(text) + LINE * count)
     return text.replace(swap.old, swap.new)

@@ -83,10 +83,7 @@ def file_events(
 ) -> list[FileEvent]:
     """What a session did to files, and saw of them, in order.
 
-    Args:
-        cursor: the session.
-        original_line: gives the line of the file that an entry was made of.
-        names: only events of calls that have one of these in their arguments; all if empty.
+    Only of calls with one of these names in their arguments, unless there are none.
     """
     cwd = cursor.reader.header.get("cwd")
     backups = _backups_of(cursor)

@@ -40,35 +40,11 @@ Certainty = Literal["exact", "normalized", "hunk"]
 MOST_ASIDE: Final = 8
 """The states of the file that were left and are still looked at."""
 
-_MOST_FLOATING: Final = 100
-"""The edits that did not fit that are still looked at."""
-
-_MOST_STARTS: Final = 100
-"""The places of one line in an edit that did not fit that are looked at."""
-
-_MOST_PLACES: Final = 16
-"""The places of one line that are kept after it is gone."""
-
-_SUBSTANCE: Final = 20
-"""Letters and digits that a line needs to be known by itself, away from its place."""
-
 _REFORMED: Final = 12
 """The steps to look at a character of a line without regard to form."""
 
-_TRIED_LINE: Final = 3_500
-"""The steps to look for a line among those of an edit that did not fit."""
-
-_NEW_CHARACTER: Final = 200
-"""The steps to find a character of the lines that an edit adds by itself."""
-
 _GAP: Final = 40_000
 """The most pairs of lines of a gap that are compared without regard to form."""
-
-_LONGEST_JOINED: Final = 4000
-"""The characters of lines that a formatter may have joined or broken."""
-
-_MOST_BARE: Final = 3
-"""The lines of the longest run without a letter that is taken for brackets and blank lines."""
 
 _SPACE: Final = re.compile(r"\s+")
 _COMMA: Final = re.compile(r",(?=[)\]}])")
@@ -129,11 +105,7 @@ def _is_near(gone: _GoneLine, above: str | None, below: str | None) -> bool:
 
 
 class Replay:
-    """The state of one file; see the module.
-
-    Args:
-        steps: limits the work; methods raise a TooMuchError at its end.
-    """
+    """The state of one file; see the module."""
 
     def __init__(self, steps: Budget) -> None:
         self._steps = steps
@@ -182,9 +154,10 @@ class Replay:
             if made is not None:
                 self._become(made, state, plain, number)
                 return True
-        self._steps.take(_NEW_CHARACTER * characters_of(edit))
+        # the steps to find a character of the lines that an edit adds by itself
+        self._steps.take(200 * characters_of(edit))
         self._floating.append(_floating(number, edit))
-        del self._floating[:-_MOST_FLOATING]
+        del self._floating[:-100]  # the edits that did not fit that are still looked at
         return False
 
     def _fit(self, edit: Edit) -> str | None:
@@ -313,7 +286,7 @@ class Replay:
             for at in old:
                 places = self._gone.setdefault(lines[at], [])
                 places.append(_GoneLine(_at(lines, at - 1), _at(lines, at + 1), state.writers[at]))
-                del places[:-_MOST_PLACES]
+                del places[:-16]  # the places of one line that are kept after it is gone
 
     def _explain(self, lines: Sequence[str], writers: Writers, open_lines: set[int]) -> None:
         """Give writers to lines that the last state does not have."""
@@ -350,7 +323,8 @@ class Replay:
             self._steps.take(LINE * min(len(texts), len(floating.texts)))
             if texts.isdisjoint(floating.texts):
                 continue
-            self._steps.take(_TRIED_LINE * len(open_lines))
+            # the steps to look for a line among those of an edit that did not fit
+            self._steps.take(3_500 * len(open_lines))
             for run in _runs(open_lines):
                 for part in _parts_in(run, lines, floating, self._steps):
                     for at in part:
@@ -404,7 +378,8 @@ def _floating(number: int, edit: Edit) -> _Floating:
     starts: dict[tuple[str, str], list[int]] = {}
     for index, pair in enumerate(pairwise(own)):
         counts[pair[0]] += 1
-        if counts[pair[0]] <= _MOST_STARTS:
+        # the places of one line in an edit that did not fit that are looked at
+        if counts[pair[0]] <= 100:
             starts.setdefault(pair, []).append(index)
     return _Floating(number, edit, undone(_plain(edit)), own, frozenset(own), starts)
 
@@ -425,10 +400,11 @@ def _new_lines(edit: Edit) -> list[str]:
 
 def _anchored(same: Iterable[Run], lines: Sequence[str]) -> list[Run]:
     """The runs with a letter: a lone bracket between changes may be the twin of another one."""
+    # the lines of the longest run without a letter that is taken for brackets and blank lines
     return [
         (one, other, length)
         for one, other, length in same
-        if length > _MOST_BARE or any(map(_LETTERS.search, lines[other : other + length]))
+        if length > 3 or any(map(_LETTERS.search, lines[other : other + length]))
     ]
 
 
@@ -536,7 +512,8 @@ def _same_text(
     first, second = before[one], behind[other]
     one, other = one + 1, other + 1
     while True:
-        if max(len(first), len(second)) > _LONGEST_JOINED:
+        # the characters of lines that a formatter may have joined or broken
+        if max(len(first), len(second)) > 4000:
             return None
         steps.take(CHANGED_LINE + _REFORMED * (len(first) + len(second)))
         left, right = _bare(first), _bare(second)
@@ -584,7 +561,8 @@ def _runs(numbers: set[int]) -> list[range]:
 
 def _is_known_by_itself(lines: Sequence[str]) -> bool:
     said = [len(_LETTERS.findall(line)) for line in lines]
-    return sum(count > 2 for count in said) > 1 or max(said, default=0) >= _SUBSTANCE
+    # letters and digits that a line needs to be known by itself, away from its place
+    return sum(count > 2 for count in said) > 1 or max(said, default=0) >= 20
 
 
 def _parts_in(

@@ -246,11 +246,7 @@ def _with_all_blocks(sources: Sequence[Entry], path: Sequence[Entry]) -> list[En
 
 
 def _check_fits(cursor: Cursor, plan: CompactionPlan) -> Sequence[Entry]:
-    """Refuse a plan that no longer fits the path; return what was written since, oldest first.
-
-    Raises:
-        UsageError: the leaf is not below the plan's, or what the plan replaces was changed.
-    """
+    """Refuse a plan that no longer fits the path; return what was written since, oldest first."""
     if cursor.leaf.uuid == plan.leaf.uuid:
         return ()
     again = "nothing was written: make a new plan, or compact again"

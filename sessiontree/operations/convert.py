@@ -42,9 +42,6 @@ _DEPENDENT: Final = PIECES | {"merge"}
 _SHORT: Final = 500
 """The bytes up to which the entry of a line is kept: it takes little memory."""
 
-_MOST_STORED: Final = 50_000
-"""The entries that are kept, the first that are read."""
-
 _BATCH: Final = 100
 """The number of entries that are read together."""
 
@@ -197,7 +194,8 @@ class ConvertedSession:
         if not self._counted[row] and isinstance(message := entry.message_value, dict):
             self._counted[row] = 1
             self._blocks.take(count_of_blocks(message))
-        if self._is_forked and len(entry.line) <= _SHORT and len(self._stored) < _MOST_STORED:
+        # the entries that are kept, the first that are read
+        if self._is_forked and len(entry.line) <= _SHORT and len(self._stored) < 50_000:
             self._stored[row] = entry  # branches and lanes read the start of their paths many times
         return entry
 

@@ -151,10 +151,7 @@ class _ComparedLogs(NamedTuple):
 class SessionCopy:
     """The copy of one session, which can be brought up to date again and again.
 
-    Args:
-        fs: the file system of paths.
-        source: the path or address of the session.
-        target: that of the copy; its folder exists.
+    The folder of the target exists.
     """
 
     def __init__(self, fs: FileSystem, source: str, target: str) -> None:
@@ -283,9 +280,6 @@ class _Run:
         """Where the target ends, which has the bytes of the source up to there.
 
         Another program may copy the same session, and be further already.
-
-        Raises:
-            SessionExistsError: it has other bytes, or more.
         """
         size = target.size()
         end = self._end if size <= self._end else _whole_end(self._source)
@@ -353,11 +347,7 @@ class _Run:
         return self._end - end
 
     def _read_back(self, start: int, digest: bytes) -> None:
-        """Read the target again from an offset on, and compare the SHA-256 of its bytes.
-
-        Raises:
-            CorruptionError: it is another one.
-        """
+        """Read the target again from an offset on, and compare the SHA-256 of its bytes."""
         hashed = hashlib.sha256()
         with contextlib.closing(open_log(self._fs, self._file, readonly=True)) as target:
             for offset in range(start, self._end, _BLOCK):

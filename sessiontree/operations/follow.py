@@ -44,9 +44,6 @@ _START_LENGTH: Final = 512
 _PAUSE: Final = 4
 """The pause after another agent's file was read, as a multiple of the time that this took."""
 
-_BEING_WRITTEN: Final = frozenset({"cut short"})
-"""Kinds of damage that an agent's next write may end."""
-
 
 class Options(NamedTuple):
     """What a follower needs besides the file."""
@@ -105,8 +102,7 @@ def _follow(
 def follow_translated(file: SessionFile, options: Options) -> Iterator[Entry]:
     """The entries added to another agent's file from now on; see `follow`.
 
-    Args:
-        file: the file as the session has it open; it is opened again for this follower alone.
+    The file is opened again for this follower alone.
     """
     entries = _follow_translated(file, options, current_task())
     next(entries)
@@ -168,7 +164,8 @@ class _Rereader:
                 f"{log.name} was replaced by another session; follow that one", log.name
             )
         for damage in self._file.damage_in_original([]):
-            if damage.kind not in _BEING_WRITTEN and _name(damage) not in self._told:
+            # what is cut short may be being written
+            if damage.kind != "cut short" and _name(damage) not in self._told:
                 self._told.add(_name(damage))
                 self._options.report(self._file.original.identity, damage)
         ends = {entry.lane: entry for entry in found}

@@ -103,12 +103,7 @@ GIVING_FACTS: Final = ("session_info", "compaction")
 
 
 class Lineage:
-    """What the path to an entry takes along.
-
-    Args:
-        reader: reads the tree.
-        leaf: the entry.
-    """
+    """What the path to an entry takes along."""
 
     def __init__(self, reader: TreeReader, leaf: Entry) -> None:
         self._reader = reader

@@ -193,11 +193,7 @@ class _Plan(NamedTuple):
 
     @classmethod
     def of(cls, one: _Side, other: _Side) -> _Plan:
-        """Compare two copies.
-
-        Raises:
-            CorruptionError: they have different lines with the same uuid.
-        """
+        """Compare two copies."""
         with gc_paused():
             common = _common(one, other)
             first = common.first
@@ -301,11 +297,7 @@ def _common(one: _Side, other: _Side) -> _Common:
 
 
 def _lacking(source: _Side, target: _Side, first: int) -> list[int]:
-    """The rows of one copy that the other one lacks, parents first.
-
-    Raises:
-        CorruptionError: both have a uuid, and each has a line with it that the other one lacks.
-    """
+    """The rows of one copy that the other one lacks, parents first."""
     tree, rows = source.tree, range(first, len(source.tree))
     known = target.tree
     common = [row for row in rows if known.row(tree.uuids[row]) != NO_ROW]

@@ -55,9 +55,6 @@ MESSAGE_ID: Final = "messageId"
 PARTIAL: Final = "partial"
 """The metadata key of a block that broke off."""
 
-_NOT_A_MODEL: Final = "<synthetic>"
-"""The model that Claude Code names in a message that it wrote itself."""
-
 
 class Response:
     """One message, being recorded; `uuid` is the `messageUuid` of one that was recorded before."""
@@ -127,7 +124,8 @@ class Response:
         id, model = message.get("id"), message.get("model")
         if isinstance(id, str) and id:
             self.id = id
-        if isinstance(model, str) and model and model != _NOT_A_MODEL:
+        # the model that Claude Code names in a message that it wrote itself
+        if isinstance(model, str) and model and model != "<synthetic>":
             self.facts["model"] = model
         self._note_usage(message.get("usage"))
         self._note_stop(message.get("stop_reason"))

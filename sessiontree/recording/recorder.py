@@ -106,8 +106,6 @@ _FACTS: Final = {
 
 _UUID: Final = re.compile(rb'"uuid": ?"([\w-]{5,64})"')
 _ID: Final = re.compile(rb'"id": ?"([\w-]{5,64})"')
-_OTHERS: Final = frozenset({"system", "stream_event", "rate_limit_event"})
-"""Types of events of Claude Code, even where no more is known of one."""
 
 _RESULT_KEYS: Final = frozenset({"subtype", "usage", "modelUsage", "total_cost_usd", "cost_usd"})
 """Keys of a result of Claude Code; another agent's result has none of them."""
@@ -327,7 +325,8 @@ class StreamAccumulator:
         if is_known:
             self._result(event, lane)
         is_known = is_known or lane.take(event)
-        self.recognized += is_known or str(kind) in _OTHERS
+        # types of events of Claude Code, even where no more is known of one
+        self.recognized += is_known or str(kind) in {"system", "stream_event", "rate_limit_event"}
         if not is_known:
             lane.keep(kind if isinstance(kind, str) and kind else "event", event, event.get("uuid"))
 

@@ -35,9 +35,6 @@ _DELTA_KEYS: Final = {
 }
 """The key that the deltas of a block go to, by its type."""
 
-_JSON_DELTAS: Final = frozenset({"toolCall", "tool_use"})
-"""Blocks whose deltas are JSON."""
-
 
 class MessageStream:
     """A message that is being written. `Session.stream_message` returns it as a context manager."""
@@ -294,7 +291,7 @@ def _joined(block: Mapping[str, Any], deltas: list[str]) -> dict[str, Any]:
     kind = block["type"]
     key = _DELTA_KEYS.get(kind, "text")
     text = "".join(deltas)
-    if kind not in _JSON_DELTAS:
+    if kind not in {"toolCall", "tool_use"}:  # blocks whose deltas are JSON
         return {key: block.get(key, "") + text} if text or kind in _DELTA_KEYS else {}
     if not text:
         return {key: block.get(key) or {}}
