@@ -326,8 +326,6 @@ def _is_store(given: str, fs: FileSystem) -> bool:
 
 
 class _Stores(NamedTuple):
-    """Two stores that are united."""
-
     fs: FileSystem
     one: Catalog
     other: Catalog
@@ -359,7 +357,6 @@ class _Stores(NamedTuple):
             yield self.other.file(theirs)
 
     def _by_id(self, store: Catalog) -> dict[str, list[str]]:
-        """The names of the sessions of a store, by their ids."""
         found: dict[str, list[str]] = {}
         for name, _ in sorted(store.states(self.result.problems.append)):
             try:

@@ -186,7 +186,7 @@ def _with_torn(find: Find) -> Find:
 
 
 def _may_have_more(agent: Agent, file: str) -> bool:
-    """Whether a session may have lines in other files of its thread, or of another one."""
+    """True if a session may have lines in other files of its thread, or of another one."""
     rollout = rollout_of(file)
     if rollout is not None and rollout.segment != rollout.thread:
         return True

@@ -76,14 +76,7 @@ HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
 FIRST_MESSAGE_WITHIN: Final = 256 * 1024
 FIRST_MESSAGE_WIDTH: Final = 200
-"""Characters of the first message that are given."""
-
-_LAST_LINES: Final = 8
-"""Lines tried, from the end, for one that is an entry."""
-
-_CUT: Final = 2 * FIRST_MESSAGE_WIDTH
-_USER: Final = b'"user"'
-_COMMAND: Final = b"<command-name>"
+"""The characters of the first message that a list shows."""
 
 
 class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
@@ -135,6 +128,11 @@ class SessionInfo(msgspec.Struct, frozen=True, rename="camel"):
     cost: float | None = None
     copy_of: str | None = None
 
+    @property
+    def title(self) -> str | None:
+        """The name, or else the first prompt."""
+        return self.name or self.first_message
+
 
 def files_with_ending(names: Mapping[str, str], ending: str) -> list[str]:
     """The files whose names end so, and those whose names no store gave; none if no name ends so.
@@ -177,7 +175,7 @@ def session_infos(
 
 
 def _is_in_files(agent: str) -> bool:
-    """Whether an agent, given its name for people, keeps a session in several files."""
+    """True if an agent, given its name for people, keeps a session in several files."""
     from sessiontree.agents import AGENTS  # slow to import, and few files are another agent's
 
     return any(each.is_in_files for each in AGENTS if each.program == agent)
@@ -294,7 +292,6 @@ def moment(timestamp: str | None) -> float:
 
 
 def by_time(one: SessionInfo) -> tuple[float, str]:
-    """The sort key of sessions: the last change, then the file's name."""
     return moment(one.modified), os.path.basename(one.file)
 
 
@@ -423,7 +420,6 @@ class _Opened:
         )
 
     def _maker(self, start: FileStart) -> str | None:
-        """The agent that wrote the file, or that the header names."""
         if start.kind == "version 1":
             from sessiontree.library.homes import agent_of_version_1  # few files are of version 1
 
@@ -437,20 +433,17 @@ class _Opened:
 
 
 def _owner(file: str) -> Agent | None:
-    """The agent that a file of version 1 belongs to: the one in whose folder it lies."""
     from sessiontree.library.homes import agent_at  # few files are of version 1
 
     return agent_at(file)
 
 
 def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:
-    """What an import, or the agent that records a session, says about it."""
     metadata = header.get("metadata")
     return _text(metadata, key) if isinstance(metadata, dict) else None
 
 
 def _imported_from(header: Mapping[str, Any]) -> str | None:
-    """The name of the file that a session was imported from."""
     metadata = header.get("metadata")
     source = metadata.get("importedFrom") if isinstance(metadata, dict) else None
     return _text(source, "file") if isinstance(source, dict) else None
@@ -487,7 +480,7 @@ def _last_entry(tail: bytes, read: Read, size: int) -> _Last:
     """The last entry of a file, read further back if it does not start in the tail."""
     backwards = Backwards(read, tail, size - len(tail))
     end = size - tail.endswith(b"\n")
-    for _ in range(_LAST_LINES):
+    for _ in range(8):  # lines that are no entries
         start, line = backwards.line_before(end)
         if line:
             with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -514,7 +507,6 @@ def _name_in(window: bytes) -> str | None:
 
 
 def _entries_in(window: bytes, needle: bytes, kind: str) -> Iterator[Mapping[str, Any]]:
-    """The entries of a type in a window, last first."""
     at = stringzilla.rfind(window, needle)
     while at >= 0:
         start, end = _line_around(window, at)
@@ -539,7 +531,7 @@ def _first_message(head: bytes, read: Read, size: int) -> str | None:
 
 
 def _prompt_in(window: bytes) -> str | None:
-    texts = map(_prompt_of, _objects_with(window, _USER))
+    texts = map(_prompt_of, _objects_with(window, b'"user"'))
     return next((_cut(text) for text in texts if text is not None), None)
 
 
@@ -554,7 +546,7 @@ def _prompt_of(body: dict[str, Any]) -> str | None:
 
 
 def _command_in(window: bytes) -> str | None:
-    for body in _objects_with(window, _COMMAND):
+    for body in _objects_with(window, b"<command-name>"):
         message = body.get("message")
         if isinstance(message, dict) and role_of(message) == "user":
             command = slash_command(text_of(message))
@@ -573,7 +565,7 @@ def _objects_with(window: bytes, needle: bytes) -> Iterator[dict[str, Any]]:
 
 
 def _cut(text: str) -> str:
-    return one_line(text[:_CUT], FIRST_MESSAGE_WIDTH)
+    return one_line(text[: 2 * FIRST_MESSAGE_WIDTH], FIRST_MESSAGE_WIDTH)
 
 
 def _text(body: Mapping[str, Any], key: str) -> str | None:

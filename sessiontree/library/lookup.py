@@ -258,8 +258,7 @@ _DATE: Final = re.compile(r"-(\d{8}|\d{4}-\d\d-\d\d)$")
 
 
 def title_of(one: SessionInfo, width: int) -> str:
-    """The name of a session, or else its first prompt."""
-    return one_line(one.name or one.first_message or "(no messages)", width)
+    return one_line(one.title or "(no messages)", width)
 
 
 def shown_id(id: str, ids: Mapping[str, str]) -> str:
@@ -277,7 +276,6 @@ def note_of(one: SessionInfo, ids: Mapping[str, str]) -> str:
 
 
 def agent_of(one: SessionInfo) -> str:
-    """The short name of the agent that held the conversation."""
     return one_line(one.made_by or OWN)
 
 

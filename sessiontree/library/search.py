@@ -31,9 +31,6 @@ from sessiontree.storage.places import place_of
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Sought
 
-_ASKED: Final = 20
-"""The sessions at addresses that are asked whether they have blobs; each is one request."""
-
 WORTH_SHARING: Final = 32_000_000
 """Bytes from which a second process saves more time than its start costs."""
 
@@ -141,7 +138,6 @@ def _worth(files: Iterable[str]) -> int:
 def _found_in(
     file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner
 ) -> Iterator[SearchHit | str]:
-    """The hits in a file, and what is wrong with it."""
     problems: list[str] = []
     try:
         hits = FileSearch(file, pattern, wanted, scanner, problems.append).hits()
@@ -162,17 +158,16 @@ class Likely:
         self._files = files
         self._sought = sought
         self._next = 0
-        self._count = _FIRST_ASKED
+        self._count = 4  # asked about at once; few, so that the first hit comes soon
         self._known: dict[str, bool] = {}
 
     def has(self, file: str) -> bool:
-        """Whether a session may have a hit."""
         if self._sought is None or not is_address(file):
             return True
         while file not in self._known and self._next < len(self._files):
             self._ask(self._files[self._next : self._next + self._count], self._sought)
             self._next += self._count
-            self._count = min(2 * self._count, _MOST_ASKED)
+            self._count = min(2 * self._count, 128)
         return self._known.get(file, True)
 
     def _ask(self, files: Sequence[str], sought: Sought) -> None:
@@ -189,34 +184,25 @@ class Likely:
                 self._known.update((file, name in found) for name, file in names.items())
 
 
-_FIRST_ASKED: Final = 4
-_MOST_ASKED: Final = 128
-"""Sessions that a server is asked about at once: first few, so that the first hit comes soon."""
-
-
 class SessionsOfHits:
     """The facts of the sessions that hits are in, each read once."""
 
     def __init__(self) -> None:
-        self._last: tuple[str, SessionInfo | None] = ("", None)
+        self._file = ""
+        self._facts: SessionInfo | None = None
 
     def of(self, hit: SearchHit) -> SessionInfo | None:
         """The facts of a hit's session; None if they cannot be read any more."""
-        if self._last[0] != hit.file:
-            self._last = hit.file, _facts(hit.file)
-        return self._last[1]
-
-
-def _facts(file: str) -> SessionInfo | None:
-    try:
-        return facts_of(file)
-    except SessionTreeError:
-        return None
+        if self._file != hit.file:
+            self._file, self._facts = hit.file, None
+            with suppress(SessionTreeError):
+                self._facts = facts_of(hit.file)
+        return self._facts
 
 
 def has_blobs(files: Iterable[str]) -> bool:
-    """Whether a session has blobs; of those at addresses, only the first ones are looked at."""
-    left = _ASKED
+    """True if a session has blobs; of those at addresses, only the first ones are looked at."""
+    left = 20  # each is one request
     for file in files:
         if not is_address(file):
             if os.path.isdir(os.path.realpath(file) + BLOBS):
@@ -236,7 +222,7 @@ def described(hits: Iterable[SearchHit]) -> Iterator[dict[str, Any]]:
     for hit in hits:
         one = sessions.of(hit)
         about = {} if one is None else {"agent": one.made_by, "cwd": one.cwd}
-        title = None if one is None else one.name or one.first_message
+        title = None if one is None else one.title
         yield {**msgspec.to_builtins(hit), "title": title, **about}
 
 
@@ -245,7 +231,6 @@ LARGEST: Final = 16_000_000
 
 
 def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
-    """The hits of one file with the numbers of their turns, as far as they are known."""
     found = list(hits)
     numbers = _numbers(found[0].file) if found else {}
     for hit in found:
@@ -253,7 +238,6 @@ def with_turns(hits: Iterable[SearchHit]) -> Iterator[SearchHit]:
 
 
 def _numbers(file: str) -> dict[str, int]:
-    """The number of the turn of each entry, by its uuid."""
     try:
         change = changes_of([file])[file]
         if change is None or change.size > LARGEST:

@@ -121,8 +121,6 @@ class SearchHit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class FileSearch:
-    """One file being searched."""
-
     def __init__(
         self, file: str, pattern: Pattern | AllOf, wanted: Wanted, scanner: Scanner, report: Report
     ) -> None:
@@ -193,33 +191,24 @@ class FileSearch:
         return iter(sorted({*found, *lines_made_anew(block, end)}))
 
     def _may_match_beside(self) -> bool:
-        """Whether a folder of the file's own may hold what is searched for."""
-        if self._may_match_in_history():
-            return True
+        """True if another file of the session may hold what is searched for."""
         folder = own_folder(self._file)
         if self._wanted.blobs and os.path.isdir(os.path.join(folder, TOOL_RESULTS)):
             return True
-        has_chats = next(chats_of_subagents(self._file, self._report), None) is not None
-        if not (has_chats or os.path.isdir(os.path.join(folder, SUBAGENTS))):
+        has_agents = os.path.isdir(os.path.join(folder, SUBAGENTS)) or any(
+            True for _ in chats_of_subagents(self._file, self._report)
+        )
+        if not has_agents and rollout_of(self._file) is None:
             return False
-        from sessiontree.engine.translated import agent_files  # slow to import, few need it
+        from sessiontree.engine.translated import agent_files, history_files  # slow, few need it
         from sessiontree.library.search_foreign import names_match
 
         find = self._pattern.candidates
-        return any(
-            names_match(file, find) or next(self._scanner.lines(file, find), None) is not None
-            for file in agent_files(self._file, self._report)
+        agents = list(agent_files(self._file, self._report)) if has_agents else []
+        return any(names_match(file, find) for file in agents) or any(
+            next(self._scanner.lines(file, find), None) is not None
+            for file in (*agents, *history_files(self._file))
         )
-
-    def _may_match_in_history(self) -> bool:
-        """Whether another file of Codex, which holds a part of the session, may match."""
-        if rollout_of(self._file) is None:
-            return False
-        from sessiontree.engine.translated import history_files  # slow to import, few need it
-
-        find = self._pattern.candidates
-        files = history_files(self._file)
-        return any(next(self._scanner.lines(file, find), None) is not None for file in files)
 
     def _hits_by_parts(
         self, start: FileStart, lines: Iterable[tuple[int, bytes]]
@@ -263,7 +252,6 @@ class FileSearch:
                 yield self._made(entry, *match)
 
     def _hits_as_opened(self) -> Iterator[SearchHit]:
-        """The hits in a file that must be translated as a whole."""
         from sessiontree.session import Session
 
         with Session.open(self._file, readonly=True) as session:
@@ -396,12 +384,11 @@ class FileSearch:
 
         body = dict(_restored(entry, fetch))
         if entry.type == "handle":
-            body[_CONTENT] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
+            body["(content)"] = fetch(str(body.get("handle"))).decode("utf-8", "replace")
         return body
 
 
 def _naming(reader: Reader, foreign: ForeignFile, name: str) -> Iterator[Entry]:
-    """The entries of lines that name something."""
     for number, file in enumerate(foreign.files):
         for offset, line in Scanner().lines(file, Pattern(name).candidates):
             entry = foreign.entry(reader, number, offset, line)
@@ -410,7 +397,6 @@ def _naming(reader: Reader, foreign: ForeignFile, name: str) -> Iterator[Entry]:
 
 
 def _facts_of_message(entry: Entry) -> dict[str, Any]:
-    """What a hit says of the message in an entry."""
     message = entry.message_as_stored if entry.type == "message" else None
     if not isinstance(message, dict):
         return {"prompt": True} if begins_turn(entry.as_stored) else {}
@@ -430,7 +416,7 @@ PROMPT: Final = "prompt"
 
 
 def _has_role(entry: Entry, roles: frozenset[str]) -> bool:
-    """Whether an entry has one of some roles, by the name of people or as stored."""
+    """True if an entry has one of some roles, by the name of people or as stored."""
     if PROMPT in roles and begins_turn(entry.as_stored) and not is_of_subagent(entry.lane):
         return True
     stored, named = role(entry), speaker(entry)
@@ -445,8 +431,6 @@ _BEGINS_ENTRY: Final = frozenset(b"{\0\xef\t\r ")
 
 CHAT: Final = b'"projectHash"'
 """A key that every chat of Gemini CLI has within its first bytes."""
-
-_CONTENT: Final = "(content)"
 
 decode: Final = decoder(ignore)
 """The entry of a line at an offset, or None; what is wrong with the line is not told."""

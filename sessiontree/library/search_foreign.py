@@ -48,9 +48,6 @@ from sessiontree.storage.scanner import Find, Inside, Scanner
 from sessiontree.text.pattern import lines_with
 from sessiontree.text.preview import role
 
-_MOST_ALONE: Final = 5000
-"""The lines that are translated alone; the whole file costs less than more of them."""
-
 
 class ForeignFile:
     """A file of another agent, or of version 1, as a search reads it.
@@ -127,7 +124,7 @@ class ForeignFile:
         return (None for _ in islice(lines, 1))  # a message may depend on any other
 
     def _has_history(self) -> bool:
-        """Whether this is a segment of Codex that continues another, so that its uuids differ."""
+        """True if this is a segment of Codex that continues another, so that its uuids differ."""
         rollout = rollout_of(self.files[0])
         if rollout is None:
             return False
@@ -136,9 +133,8 @@ class ForeignFile:
     def _of_lines(
         self, reader: Reader, find: Find, lines: Iterable[tuple[int, bytes]]
     ) -> Iterator[Entry | None]:
-        """The entries of lines one by one, until one depends on others."""
         has_prompt = False
-        left = _MOST_ALONE
+        left = 5000  # the whole file costs less than more lines, each translated alone
         for number, file in enumerate(self.files):
             if number and names_match(file, find):
                 yield None
@@ -158,13 +154,13 @@ class ForeignFile:
             yield None
 
     def _may_be_caller(self, line: bytes, find: Find) -> bool:
-        """Whether a uuid in a line may match; a subagent's entries name that of its caller."""
+        """True if a uuid in a line may match; a subagent's entries name that of its caller."""
         body = decode_object(line)
         names = ("uuid", "parentUuid", "sourceToolAssistantUUID")
         return any(_is_in(str(body.get(name)).encode("utf-8", "replace"), find) for name in names)
 
     def _repeats_prompts(self, reader: Reader) -> bool:
-        """Whether a line repeats the prompts above it, so that each is found there too."""
+        """True if a line repeats the prompts above it, so that each is found there too."""
         if not reader.repeating:
             return False
         found = Scanner().lines(self.files[0], partial(lines_with, reader.repeating))
@@ -259,14 +255,14 @@ _decode_objects: Final = msgspec.json.Decoder(_Object).decode_lines
 
 
 def names_match(file: str, find: Find) -> bool:
-    """Whether the name of a subagent's transcript, or its file of facts, may match."""
+    """True if the name of a subagent's transcript, or its file of facts, may match."""
     return _is_in(sidecar_of(file) or b"", find) or _is_in(
         _agent(file).encode("utf-8", "replace"), find
     )
 
 
 def _is_in(content: bytes, find: Find) -> bool:
-    """Whether content that an entry may be made of may match."""
+    """True if content that an entry may be made of may match."""
     return next(find(content.replace(b"\n", b" "), len(content)), None) is not None
 
 

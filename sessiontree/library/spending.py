@@ -35,12 +35,12 @@ CountedSession = tuple[SessionInfo, FileCounts | None]
 class SpendingSum(msgspec.Struct):
     """The sums of some answers."""
 
-    sessions: int = 0  # the number of sessions that the answers are in
-    answers: int = 0  # the number of answers, summaries and `usage` entries
+    sessions: int = 0  # that the answers are in
+    answers: int = 0  # with summaries and `usage` entries
     usage: Usage = Usage()  # the tokens, and the cost that the agents reported
     # The cost in US dollars at list prices of the answers without a reported cost.
     estimated: float = 0.0
-    unpriced: int = 0  # the number of answers without a reported cost whose price is not known
+    unpriced: int = 0  # answers without a reported cost whose price is not known
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `stats --by --json` prints for a row."""
@@ -62,9 +62,9 @@ class Spending(msgspec.Struct):
     # The sums by day (the earliest first), or by project, model or agent (the most expensive
     # first); None has what belongs to no day, project or model.
     rows: dict[Name, SpendingSum]
-    total: SpendingSum  # the sums of all
-    unpriced: Counter[Name]  # the number of answers without a known price, by model
-    copies: int = 0  # the number of answers that stand in another session too, and count there
+    total: SpendingSum
+    unpriced: Counter[Name]  # answers without a known price, by model
+    copies: int = 0  # answers that are in another session too, and count there
 
 
 class _CountedAnswer(msgspec.Struct, gc=False):
@@ -77,8 +77,6 @@ class _CountedAnswer(msgspec.Struct, gc=False):
 
 
 class _Sums:
-    """Adds up answers."""
-
     def __init__(self, by: By) -> None:
         self.made = Spending({}, SpendingSum(), Counter())
         self._by = by
@@ -194,12 +192,12 @@ def _place(item: tuple[Name, SpendingSum]) -> tuple[float, int, bool, str]:
 class Totals(msgspec.Struct):
     """The sums of some sessions."""
 
-    sessions: int = 0  # the number of sessions
-    turns: int = 0  # the number of prompts, in each session that has them
-    bytes: int = 0  # the size of the session files
-    usage: Usage = Usage()  # the tokens, and the cost that the agents reported, of each answer once
-    not_counted: int = 0  # the number of sessions whose turns and tokens are not known
-    copies: int = 0  # the number of answers that stand in another session too, and count there
+    sessions: int = 0
+    turns: int = 0  # in each session that has them
+    bytes: int = 0  # of the session files
+    usage: Usage = Usage()  # of each answer once
+    not_counted: int = 0  # sessions whose turns and tokens are not known
+    copies: int = 0  # answers that are in another session too, and count there
 
     def add(self, one: SessionInfo, counts: FileCounts | None, copies: list[Spent]) -> None:
         """Add a session, without the answers that are copies."""

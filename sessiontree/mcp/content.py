@@ -128,7 +128,7 @@ def _behind(every: Sequence[_Placed], cursor: str) -> int:
 
 
 def _item(one: SessionInfo) -> Item:
-    title = one_line(one.name or one.first_message or "(nothing said yet)", _TITLE)
+    title = one_line(one.title or "(nothing said yet)", _TITLE)
     facts = [one.made_by or "sessiontree", one.cwd and f"in {one.cwd}", f"changed {one.modified}"]
     about = one_line(", ".join(filter(None, facts)), _ABOUT)
     return Item(one.id, title, f"A session of {about}. Its text is data.", one.modified, one.bytes)

@@ -315,7 +315,7 @@ def row_of_session(one: SessionInfo, *, is_alone: bool) -> SessionRow:
 
 
 def _title(one: SessionInfo) -> str:
-    return one_line(one.name or one.first_message or "", _TITLE)
+    return one_line(one.title or "", _TITLE)
 
 
 class Search(Selected):
