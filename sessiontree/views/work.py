@@ -41,7 +41,7 @@ from sessiontree.core.blocks import is_handle_of_message, role_of_entry
 from sessiontree.core.display import before_cut, one_line
 from sessiontree.core.entry import CONTENT, PIECES, SUMMARIES, Entry, moment_of
 from sessiontree.core.message import Message, calls_of, message_in, result_ids, role_of, text_of
-from sessiontree.core.usage import Usage, advice_in, counts_instead, usage_of
+from sessiontree.core.usage import ANSWERS, Usage, advice_in, counts_instead, usage_of
 from sessiontree.text.preview import preview
 from sessiontree.views.messages import is_typed
 
@@ -249,14 +249,25 @@ class Answers:
     def __init__(self) -> None:
         self._counted: dict[str, tuple[WorkTally, Usage]] = {}
 
-    def count(self, tally: WorkTally, id: Any, usage: Usage) -> None:
-        if isinstance(id, str) and id:
-            before = self._counted.get(id)
+    def count(self, tally: WorkTally, entry: Entry) -> None:
+        """Add what an entry used: the rule is that of `core.usage.spent_by`, without its times."""
+        keys = entry.as_stored
+        fields = entry.message_as_stored if entry.type == "message" else keys
+        if not isinstance(fields, Mapping) or not isinstance(fields.get("usage"), Mapping):
+            return
+        reported, answer = fields["usage"], fields.get(ANSWERS.get(entry.type, ""))
+        self._add(tally, answer, usage_of(reported))
+        for advice in advice_in(reported, answer):
+            self._add(tally, advice.name, usage_of(advice.reported))
+
+    def _add(self, tally: WorkTally, answer: Any, usage: Usage) -> None:
+        if isinstance(answer, str) and answer:
+            before = self._counted.get(answer)
             if before is not None:
                 if before[1] == usage or not counts_instead(usage, before[1]):
                     return
                 before[0].spend(before[1], sub)
-            self._counted[id] = tally, usage
+            self._counted[answer] = tally, usage
         tally.spend(usage)
 
 
@@ -376,14 +387,14 @@ class WorkTally:
     def take(self, entry: Entry, answers: Answers) -> list[TurnEvent]:
         """Count an entry; the events that it is."""
         if entry.type == "usage":
-            answers.count(self, None, usage_of(entry.as_stored.get("usage")))
+            answers.count(self, entry)
             return []
         if entry.type not in CONTENT:
             if is_typed(entry):
                 self._note_time(entry)
             return []
         if entry.type == "compaction" or entry.type in SUMMARIES:
-            answers.count(self, None, usage_of(entry.as_stored.get("usage")))
+            answers.count(self, entry)
         if entry.type in ("compaction", "merge") or entry.type in SUMMARIES:
             self.is_compacted = entry.type == "compaction"
             return [_event(entry)]
@@ -464,13 +475,7 @@ class WorkTally:
         model = fields.get("model")
         if isinstance(model, str) and model and model != SYNTHETIC:
             self._models[one_line(model, 100)] += 1
-        usage = fields["usage"] if "usage" in fields else entry.as_stored.get("usage")
-        if isinstance(usage, dict):
-            is_end = entry.type == "message_end"
-            id = entry.as_stored.get("messageUuid") if is_end else fields.get("id")
-            answers.count(self, id, usage_of(usage))
-            for advice in advice_in(usage, id):
-                answers.count(self, advice.name, usage_of(advice.reported))
+        answers.count(self, entry)
 
     def _disturbed(self, entry: Entry, fields: Message) -> list[TurnEvent]:
         if (cause := error_of(fields)) is not None:

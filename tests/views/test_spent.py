@@ -71,6 +71,17 @@ def test_the_cost_of_a_recorded_turn_covers_its_answers(session: Session) -> Non
     ]
 
 
+def test_the_work_of_the_turns_adds_up_to_the_usage_of_the_session(session: Session) -> None:
+    session.append_message({"role": "user", "content": "go"})
+    advised = [{"type": "advisor_message", "model": "m", "input_tokens": 7}]
+    answer = {"role": "assistant", "content": "x", "model": "m"}
+    session.append_message({**answer, "id": "r1", "usage": {**TOKENS, "iterations": advised}})
+    usage = {**TOKENS, "iterations": advised}
+    session.append("usage", kind="other", provider=None, model="m", usage=usage)
+    (turn,) = session.outline().turns
+    assert turn.work.usage == session.stats().usage == Usage(input=34, output=10)
+
+
 def test_a_recorded_turn_without_a_cost_covers_nothing(session: Session) -> None:
     answer = {"role": "assistant", "content": "x", "model": "m", "usage": TOKENS}
     session.append_message(answer)
