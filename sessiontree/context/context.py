@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 class Context:
     """The messages for a model at an entry, and the entries that the messages come from."""
 
-    __slots__ = ("_count", "_entries", "_settings", "_tokens", "leaf", "messages", "warnings")
+    __slots__ = (
+        *("_count", "_entries", "_is_paired", "_settings", "_tokens"),
+        *("leaf", "messages", "warnings"),
+    )
 
     def __init__(
         self,
@@ -34,6 +37,8 @@ class Context:
         warnings: list[str],
         settings: Callable[[str], Any],
         count: TokenCounter = estimate_tokens,
+        *,
+        is_paired: bool = True,
     ) -> None:
         if count is not estimate_tokens:
             check_never_awaited("count", count)
@@ -42,6 +47,7 @@ class Context:
         self.messages = messages
         self._entries = entries
         self.warnings = warnings  # texts about corrections and missing content
+        self._is_paired = is_paired
         self._settings = settings
         self._count = count
         self._tokens = -1
@@ -52,6 +58,11 @@ class Context:
         if not isinstance(self._entries, list):
             self._entries = list(self._entries)
         return self._entries
+
+    @property
+    def is_paired(self) -> bool:
+        """True if each call is followed by its result; not with `verbatim`."""
+        return self._is_paired
 
     @property
     def tokens(self) -> int:
@@ -107,7 +118,9 @@ class Context:
         uuids = self._uuids()
         model = self.model
         model_id = model.get("modelId") if model else None
-        return request(self.messages, uuids, system=self.system, model=model_id)
+        return request(
+            self.messages, uuids, system=self.system, model=model_id, is_paired=self._is_paired
+        )
 
     def _uuids(self) -> list[str]:
         if isinstance(self._entries, list):

@@ -161,8 +161,6 @@ class _Verbatim:
         self._messages += messages
         self._sources.extend(sources)
 
-    take_texts = take_all
-
     def joined(self) -> tuple[list[Message], Joined[Entry], list[str]]:
         return self._messages.copy(), self._sources.copy(), []
 
@@ -234,8 +232,6 @@ class Fold:
         if not part.messages:
             for entry in part.entries:
                 self._take(entry)
-        elif part.are_texts:
-            self._out.take_texts(part.messages, part.sources)
         else:
             self._out.take_all(part.messages, part.sources)
             if part.model is not None:

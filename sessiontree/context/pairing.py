@@ -16,9 +16,9 @@ Responses, with reasoning between them.
 Each correction is a warning. Messages that need none are passed on as the same objects in the same
 order. A later call may use an id again: a result answers the nearest open call before it.
 
-Messages are taken one by one, and everything before the last group of calls is settled, so that one
-more message costs one message. A result that comes after its call was given up unsettles all that
-stands before it: then all messages are paired again, once, when the result is asked for.
+Messages are taken one by one, and everything before the last group of calls is settled, so one more
+message costs one message. A result for a group that is settled unsettles what follows the group:
+then all groups are settled again, once, when the result is asked for.
 """
 
 from __future__ import annotations
@@ -44,7 +44,6 @@ from sessiontree.core.message import (
 Source = TypeVar("Source")
 
 _Noted = tuple[int, str]  # the place of the message that a warning is about, and the warning
-_RESULT_ROLES = frozenset({"toolResult", "tool"})  # roles of messages that are one result
 _PAIRED_BLOCKS = CALL_BLOCKS | RESULT_BLOCKS
 
 
@@ -146,131 +145,129 @@ class Pairing(Generic[Source]):
     def __init__(self) -> None:
         self._taken: list[Message] = []
         self._taken_sources: Joined[Source] = Joined()
+        self._groups: dict[int, Group[Source]] = {}  # by the places of their calls
+        self._open: dict[str, list[Group[Source]]] = {}  # by the ids of open calls
+        self._left: dict[int, Message | None] = {}  # of messages with results, by their places
+        self._handed_out: list[_Noted] = []
         self._start_over()
 
     def _start_over(self) -> None:
         self._messages: list[Message] = []
         self._sources: Joined[Source] = Joined()
-        self._warnings: list[_Noted] = []
-        self._tail: Group[Source] | None = None
-        self._given_up: set[str] = set()
+        self._settled: list[_Noted] = []
+        self._tail: Group[Source] | None = None  # the group that the next message may answer
+        self._staying = 0  # the messages so far of which something stays in its place
         self._is_unsettled = False
 
     def take(self, message: Message, source: Source) -> None:
+        place = len(self._taken)
         self._taken.append(message)
         self._taken_sources.append(source)
-        if self._is_unsettled:
+        ids = result_ids(message)
+        if ids:
+            left = self._hand_out(ResultMessage(ids, message, source), place)
+            self._left[place] = left
+            if left is not None:  # which ends a response in pieces
+                self._stay(left, source, None)
             return
-        role = message.get("role")
-        is_item = "type" in message or "tool_calls" in message
-        is_text = type(message.get("content")) is str
-        if is_item or not (role == "assistant" or (role == "user" and is_text)):
-            ids = result_ids(message)
-            if ids:
-                if role in _RESULT_ROLES and self._closes_tail(ids[0]):
-                    self._messages.append(message)
-                    self._sources.append(source)
-                else:
-                    self._take_answer(ResultMessage(ids, message, source))
-                return
-        tail = self._tail
-        if tail is not None and not tail.goes_on_in(message):
-            self._settle_tail()
-            tail = None
-        self._messages.append(message)
-        self._sources.append(source)
-        if is_item or not is_text:
-            calls = calls_of(message)
-            if tail is not None:
-                tail.go_on(calls, len(self._messages))
-            elif calls:
-                first = len(self._taken) - 1
-                self._tail = Group(calls, message, source, len(self._messages), first)
+        group, calls = self._tail, calls_of(message)
+        if group is not None and group.goes_on_in(message):
+            opened = group.go_on(calls, self._staying + 1)
+        elif calls:
+            group = Group(calls, message, source, self._staying + 1, place)
+            opened = group.open
+        else:
+            self._stay(message, source, None)
+            return
+        self._groups[place] = group
+        for id in opened:
+            self._open.setdefault(id, []).append(group)
+        self._stay(message, source, group)
 
     def take_all(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
         """Take messages one after the other; most are passed on many at once."""
         at = 0
-        while at < len(messages) and not self._is_unsettled:
-            if self._tail is None and (end := _end_of_paired(messages, at)) > at:
-                self._pass_on(messages[at:end], sources[at:end])
-                at = end
-            else:
+        while at < len(messages):
+            end = _end_of_paired(messages, at) if self._tail is None else at
+            if end == at:
                 self.take(messages[at], sources[at])
                 at += 1
-        self._taken += messages[at:]
-        self._taken_sources.extend(sources[at:])
-
-    def take_texts(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
-        """Take messages that have a role and a text, and nothing else."""
-        if self._is_unsettled:
-            self._taken += messages
-            self._taken_sources.extend(sources)
-            return
-        self._settle_tail()  # a message without an id goes on in no response
-        self._pass_on(messages, sources)
+            elif at == 0 and end == len(messages):
+                self._pass_on(messages, sources)
+                return
+            else:
+                self._pass_on(messages[at:end], sources[at:end])
+                at = end
 
     def _pass_on(self, messages: Sequence[Message], sources: Sequence[Source]) -> None:
         self._taken += messages
         self._taken_sources.extend(sources)
         self._messages += messages
         self._sources.extend(sources)
+        self._staying += len(messages)
 
-    def _closes_tail(self, id: str) -> bool:
-        """True if this answers the only open call, as most results do; closes it then."""
-        tail = self._tail
-        if tail is None or tail.answers or len(tail.calls) != 1 or tail.calls[0].id != id:
-            return False
-        self._tail = None
-        return True
+    def _stay(self, message: Message, source: Source, group: Group[Source] | None) -> None:
+        """Settle the last group, unless the message is of it, and put the message behind it."""
+        if self._tail is not None and self._tail is not group:
+            self._settle(self._tail)
+        self._messages.append(message)
+        self._sources.append(source)
+        self._staying += 1
+        self._tail = group
 
-    def _take_answer(self, answer: ResultMessage[Source]) -> None:
-        tail = self._tail
-        if tail is not None and tail.open.issuperset(answer.ids) and _distinct(answer.ids):
-            tail.open.difference_update(answer.ids)
-            tail.answers.append(answer)
-            return
-        if self._given_up.isdisjoint(answer.ids) and (
-            tail is None or tail.open.isdisjoint(answer.ids)
-        ):
-            self._leave_out(answer)
-            return
-        self._is_unsettled = True
-
-    def _leave_out(self, answer: ResultMessage[Source]) -> None:
-        """Drop results that answer no open call; keep the other content of the message."""
-        place = len(self._taken) - 1
-        self._warnings.extend((place, _orphan_warning(id)) for id in answer.ids)
-        rest = _without_results(answer.message)
-        if rest is not None:
-            self._settle_tail()
-            self._messages.append(rest)
-            self._sources.append(answer.source)
-
-    def _settle_tail(self) -> None:
-        tail = self._tail
-        if tail is None:
-            return
-        messages, sources, warnings = _answered(tail)
+    def _settle(self, group: Group[Source]) -> None:
+        messages, sources, warnings = _answered(group)
         self._messages += messages
         self._sources.extend(sources)
-        self._warnings += [(tail.first, warning) for warning in warnings]
-        self._given_up |= tail.open
-        self._tail = None
+        self._settled += [(group.first, warning) for warning in warnings]
+
+    def _hand_out(self, answer: ResultMessage[Source], place: int) -> Message | None:
+        """Give the results of the message at a place to their groups; return what is left of it."""
+        home = self._home(answer)
+        if home is not None:
+            home.answers.append(answer)
+            for id in answer.ids:
+                self._close(id, home)
+            return None
+        alone = _each_result(answer.message, len(answer.ids))
+        for id, message in zip(answer.ids, alone, strict=True):
+            if id not in self._open:
+                warning = f"a result for call {id or '(no id)'} was left out"
+                self._handed_out.append((place, f"{warning}: no such call is open before it"))
+                continue
+            group = self._open[id][-1]
+            group.answers.append(ResultMessage([id], message, answer.source))
+            self._close(id, group)
+            self._is_unsettled |= group is not self._tail
+            warning = f"the result of call {id} was apart from it and was moved behind it"
+            self._handed_out.append((place, warning))
+        return _without_results(answer.message)
+
+    def _home(self, answer: ResultMessage[Source]) -> Group[Source] | None:
+        """The group that a message of results is directly behind and answers, if any."""
+        groups = self._open.get(answer.ids[0])
+        if groups is None or groups[-1].place != self._staying:
+            return None
+        group = groups[-1]
+        return group if group.open.issuperset(answer.ids) and _distinct(answer.ids) else None
+
+    def _close(self, id: str, group: Group[Source]) -> None:
+        """Close a call of a group, which is nearly always the last with an open call of the id."""
+        group.open.discard(id)
+        groups = self._open[id]
+        del groups[next(at for at in reversed(range(len(groups))) if groups[at] is group)]
+        if not groups:
+            del self._open[id]
 
     def _look_again(self) -> None:
+        """Settle all groups again, since one got a result after it was settled."""
         self._start_over()
-        taken = list(zip(self._taken, self._taken_sources, strict=True))
-        groups, leftovers = _assign(taken, self._warnings)
-        for place, (message, source) in enumerate(taken):
-            left = leftovers.get(place, message)
-            if left is None:
-                continue
-            group = groups.get(place)
-            if group is None or group is not self._tail:
-                self._settle_tail()
-            self._messages.append(left)
-            self._sources.append(source)
-            self._tail = group
+        for place, (message, source) in enumerate(
+            zip(self._taken, self._taken_sources, strict=True)
+        ):
+            left = self._left.get(place, message)
+            if left is not None:
+                self._stay(left, source, self._groups.get(place))
 
     def result(self) -> tuple[list[Message], list[Source], list[str]]:
         """The paired messages, the source of each, and the warnings, in fresh lists.
@@ -284,13 +281,15 @@ class Pairing(Generic[Source]):
         """The same, the sources not read yet."""
         if self._is_unsettled:
             self._look_again()
-        if self._tail is None:
-            return self._messages.copy(), self._sources.copy(), _in_order(self._warnings)
-        messages, more, warnings = _answered(self._tail)
-        noted = self._warnings + [(self._tail.first, warning) for warning in warnings]
-        sources = self._sources.copy()
-        sources.extend(more)
-        return self._messages + messages, sources, _in_order(noted)
+        messages, sources = self._messages.copy(), self._sources.copy()
+        noted = self._handed_out + self._settled
+        if self._tail is not None:
+            made, more, warnings = _answered(self._tail)
+            messages += made
+            sources.extend(more)
+            noted += [(self._tail.first, warning) for warning in warnings]
+        # in the order of their messages, whenever each was found
+        return messages, sources, [warning for _, warning in sorted(noted, key=itemgetter(0))]
 
 
 def _end_of_paired(messages: Sequence[Message], start: int) -> int:
@@ -315,9 +314,15 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
                 return place_of_calls
             del called[-len(ids) :]
             continue
+        content = message.get("content")
+        if (
+            content.__class__ is str
+            and len(message) == 2
+            and (role == "user" or role == "assistant")
+        ):
+            continue  # as in most
         if (role != "assistant" and role != "user") or "type" in message or "tool_calls" in message:
             return place
-        content = message.get("content")
         if content.__class__ is str:
             continue
         if content.__class__ is not list:
@@ -337,92 +342,6 @@ def _end_of_paired(messages: Sequence[Message], start: int) -> int:
             place_of_calls = place
             called.reverse()
     return place_of_calls if called else len(messages)
-
-
-def _in_order(warnings: list[_Noted]) -> list[str]:
-    """The warnings in the order of their messages, whenever each was found."""
-    return [warning for _, warning in sorted(warnings, key=itemgetter(0))]
-
-
-def _assign(
-    taken: list[tuple[Message, Source]], warnings: list[_Noted]
-) -> tuple[dict[int, Group[Source]], dict[int, Message | None]]:
-    """Give every result to its call.
-
-    Returns the groups by the place of their calls, and what is left of each message that brought
-    results (None for nothing) by its place.
-    """
-    groups: dict[int, Group[Source]] = {}
-    open_calls: dict[str, list[Group[Source]]] = {}
-    leftovers: dict[int, Message | None] = {}
-    group: Group[Source] | None = None
-    stayed = 0  # the messages so far of which something stays in its place
-    for place, (message, source) in enumerate(taken):
-        ids = result_ids(message)
-        if ids:
-            answer = ResultMessage(ids, message, source)
-            left = leftovers[place] = _hand_out(answer, place, stayed, open_calls, warnings)
-            if left is not None:
-                stayed += 1
-                group = None  # other content between two pieces ends the response
-            continue
-        stayed += 1
-        calls = calls_of(message)
-        if group is not None and group.goes_on_in(message):
-            opened = group.go_on(calls, stayed)
-        elif calls:
-            group = Group(calls, message, source, stayed, place)
-            opened = group.open
-        else:
-            group = None
-            continue
-        groups[place] = group
-        for id in opened:
-            open_calls.setdefault(id, []).append(group)
-    return groups, leftovers
-
-
-def _hand_out(
-    answer: ResultMessage[Source],
-    at: int,
-    stayed: int,
-    open_calls: dict[str, list[Group[Source]]],
-    warnings: list[_Noted],
-) -> Message | None:
-    """Give the results of the message at a place to their groups; returns what is left of it."""
-    home = _home(answer, stayed, open_calls)
-    if home is not None:
-        home.answers.append(answer)
-        for id in answer.ids:
-            _remove_last(open_calls[id], home)
-            home.open.discard(id)
-        return None
-    alone = _each_result(answer.message, len(answer.ids))
-    for id, message in zip(answer.ids, alone, strict=True):
-        if not open_calls.get(id):
-            warnings.append((at, _orphan_warning(id)))
-            continue
-        group = open_calls[id].pop()
-        group.open.discard(id)
-        group.answers.append(ResultMessage([id], message, answer.source))
-        warnings.append((at, f"the result of call {id} was apart from it and was moved behind it"))
-    return _without_results(answer.message)
-
-
-def _remove_last(groups: list[Group[Source]], group: Group[Source]) -> None:
-    """Remove a group, nearly always the last, from the groups with an open call."""
-    del groups[next(at for at in reversed(range(len(groups))) if groups[at] is group)]
-
-
-def _home(
-    answer: ResultMessage[Source], place: int, open_calls: dict[str, list[Group[Source]]]
-) -> Group[Source] | None:
-    """The group that a message of results is directly behind and answers, if any."""
-    nearest = open_calls.get(answer.ids[0])
-    if not nearest or nearest[-1].place != place:
-        return None
-    group = nearest[-1]
-    return group if group.open.issuperset(answer.ids) and _distinct(answer.ids) else None
 
 
 def _answered(group: Group[Source]) -> tuple[list[Message], list[Source], list[str]]:
@@ -514,7 +433,3 @@ def _without_results(message: Message) -> Message | None:
 
 def _distinct(ids: list[str]) -> bool:
     return len(ids) == 1 or len(set(ids)) == len(ids)
-
-
-def _orphan_warning(id: str) -> str:
-    return f"a result for call {id or '(no id)'} was left out: no such call is open before it"

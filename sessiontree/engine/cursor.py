@@ -292,7 +292,7 @@ class Cursor:
                 fold = Fold(path, self.segment, resolver, verbatim=verbatim, strict=strict)
             messages, entries, warnings = fold.joined()
         settings = self._settings(path, dict(fold.settings), fold.contents(warnings))
-        return Context(leaf, messages, entries, warnings, settings, count)
+        return Context(leaf, messages, entries, warnings, settings, count, is_paired=not verbatim)
 
     def messages(self, entries: Sequence[Entry]) -> Sequence[Resolution]:
         """Return the message of each `handle` entry, or the error.

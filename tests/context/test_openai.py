@@ -194,7 +194,7 @@ def test_a_call_that_an_edit_replaced_says_the_new_words() -> None:
 
 
 def test_a_lone_surrogate_is_replaced() -> None:
-    request = chat_request([user("a\ud800b")], ["u"], system=None, model=None)
+    request = chat_request([user("a\ud800b")], ["u"], system=None, model=None, is_paired=True)
     assert request.params["messages"][0]["content"] == "a�b"
     assert "surrogates" in request.warnings[0]
 
@@ -205,7 +205,7 @@ def test_arguments_that_json_cannot_carry_are_replaced_and_named() -> None:
     for _ in range(100_000):
         deep = {"in": deep}
     made = assistant(call("a", path="\ud800"), call("b", n=float("inf")), call("c", deep=deep))
-    request = chat_request([user("go"), made], ["u", "v"], system=None, model=None)
+    request = chat_request([user("go"), made], ["u", "v"], system=None, model=None, is_paired=True)
     assert fault(chat, request.params) is None
     calls = request.params["messages"][1]["tool_calls"]
     told = [one["function"]["arguments"] for one in calls]

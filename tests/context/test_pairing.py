@@ -3,11 +3,13 @@ from __future__ import annotations
 import copy
 from itertools import pairwise
 from time import process_time
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sessiontree import Session
 from sessiontree.context.pairing import Pairing
 from sessiontree.core.message import Message
 from tests.support.conversation import user
@@ -261,6 +263,28 @@ def test_calls_with_their_results_are_taken_together_without_a_group(
     pairing: Pairing[int] = Pairing()
     pairing.take_all(messages, range(len(messages)))
     assert pairing.result() == (messages, [*range(len(messages))], [])
+
+
+@pytest.mark.parametrize("verbatim", [False, True])
+def test_a_request_pairs_the_messages_of_a_context_once(
+    monkeypatch: pytest.MonkeyPatch, verbatim: bool
+) -> None:
+    made: list[object] = []
+    make = Pairing.__init__
+
+    def count(pairing: Pairing[Any]) -> None:
+        made.append(pairing)
+        make(pairing)
+
+    monkeypatch.setattr(Pairing, "__init__", count)
+    session = Session.create()
+    for message in (PROMPT, call("pi", "a", "b"), result("pi", "b"), STEER):
+        session.append_message(message)
+    context = session.context(verbatim=verbatim)
+    sent = [context.to_anthropic(), context.to_openai(), context.to_openai("chat")]
+    assert all("Interrupted" in str(request.params) for request in sent)
+    assert len(made) == (3 if verbatim else 1)
+    assert context.is_paired is not verbatim
 
 
 def _is_part(message: Message, messages: list[Message]) -> bool:

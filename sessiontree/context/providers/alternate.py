@@ -44,26 +44,23 @@ def turns_of(
     uuids: Sequence[str],
     *,
     model: str | None,
+    is_paired: bool,
     id_limit: int,
     fit: Callable[[SideTurn, RequestNotes], SideTurn],
 ) -> tuple[list[SideTurn], RequestNotes]:
     """Messages of any shape as turns, and the notes taken on the way.
 
     `uuids` has the entry of each message, and `fit` keeps the parts that the provider accepts.
-    System messages are left to the caller. Thinking of any model but `model` is left out. A
-    TooMuchError for more than `REQUEST_BLOCKS`.
+    Messages as stored, not paired, may have system messages, which are left to the caller.
+    Thinking of any model but `model` is left out. A TooMuchError for more than `REQUEST_BLOCKS`.
     """
     notes = RequestNotes()
-    pairing: Pairing[str] = Pairing()
     blocks = Budget(budget.REQUEST_BLOCKS)
     for message, uuid in zip(messages, uuids, strict=True):
         blocks.take(count_of_blocks(message), uuid=uuid)
-        if message.get("role") != "system":
-            pairing.take(message, uuid)
-    paired, sources, warnings = pairing.result()
-    for warning in warnings:
-        notes.add(warning)
-    paired, sources = _without_broken_end(paired, sources, model, notes)
+    if not is_paired:
+        messages, uuids = _paired(messages, uuids, notes)
+    paired, sources = _without_broken_end(messages, uuids, model, notes)
     turns = _answered(
         _by_side(paired, sources, MessageReader(notes, model)), GivenIds(id_limit), notes
     )
@@ -74,8 +71,21 @@ def turns_of(
     return turns, notes
 
 
+def _paired(
+    messages: Sequence[Message], uuids: Sequence[str], notes: RequestNotes
+) -> tuple[list[Message], list[str]]:
+    pairing: Pairing[str] = Pairing()
+    for message, uuid in zip(messages, uuids, strict=True):
+        if message.get("role") != "system":
+            pairing.take(message, uuid)
+    paired, sources, warnings = pairing.result()
+    for warning in warnings:
+        notes.add(warning)
+    return paired, sources
+
+
 def _without_broken_end(
-    messages: list[Message], uuids: list[str], model: str | None, notes: RequestNotes
+    messages: Sequence[Message], uuids: Sequence[str], model: str | None, notes: RequestNotes
 ) -> tuple[list[Message], list[str]]:
     """The messages without an answer that broke off at their end, so that the model answers anew.
 

@@ -55,10 +55,17 @@ _OPENING: Final = "(The conversation begins with the assistant.)"
 
 
 def request(
-    messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
+    messages: Sequence[Message],
+    uuids: Sequence[str],
+    *,
+    system: str | None,
+    model: str | None,
+    is_paired: bool,
 ) -> Request:
     """`system` and `messages` of the Messages API, from the arguments of `turns_of`."""
-    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
+    turns, notes = turns_of(
+        messages, uuids, model=model, is_paired=is_paired, id_limit=ID_LIMIT, fit=_fit
+    )
     note_answer_at_end(turns, messages, notes)
     if turns and turns[0].side == "assistant":
         notes.add("a first message of the user was put before the assistant's")

@@ -115,10 +115,17 @@ ID_LIMIT: Final = 40
 
 
 def request(
-    messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
+    messages: Sequence[Message],
+    uuids: Sequence[str],
+    *,
+    system: str | None,
+    model: str | None,
+    is_paired: bool,
 ) -> Request:
     """`messages` of the Chat Completions API, from the arguments of `turns_of`."""
-    turns, notes = turns_of(messages, uuids, model=model, id_limit=ID_LIMIT, fit=_fit)
+    turns, notes = turns_of(
+        messages, uuids, model=model, is_paired=is_paired, id_limit=ID_LIMIT, fit=_fit
+    )
     note_answer_at_end(turns, messages, notes)
     text = clean_system(system)
     made: list[dict[str, Any]] = [{"role": "system", "content": text}] if text else []
@@ -195,11 +202,21 @@ RESPONSES_ID_LIMIT: Final = 64
 
 
 def responses_request(
-    messages: Sequence[Message], uuids: Sequence[str], *, system: str | None, model: str | None
+    messages: Sequence[Message],
+    uuids: Sequence[str],
+    *,
+    system: str | None,
+    model: str | None,
+    is_paired: bool,
 ) -> Request:
     """`instructions` and `input` of the Responses API, from the arguments of `turns_of`."""
     turns, notes = turns_of(
-        messages, uuids, model=model, id_limit=RESPONSES_ID_LIMIT, fit=_fit_for_responses
+        messages,
+        uuids,
+        model=model,
+        is_paired=is_paired,
+        id_limit=RESPONSES_ID_LIMIT,
+        fit=_fit_for_responses,
     )
     items = ItemMaker(notes)
     made: list[dict[str, Any]] = []
