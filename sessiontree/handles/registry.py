@@ -8,12 +8,12 @@ or the error, of each. A package brings a resolver by an entry point of the grou
 Invariants:
 
 - A handle goes to the resolver whose schema names its plugin and method and includes its version,
-  the latest registered first, so that a 1.x and a 2.x can be used together.
-- A resolver that fails, or cannot be loaded, affects its own handles only.
+  the latest registered first, so a 1.x and a 2.x can be used together.
+- A resolver that fails, or cannot be loaded, affects its own handles only; it is not tried again.
 - Resolving ends, whatever handles point to.
 - Nothing of a package is imported before a handle of its plugin is resolved.
 - Threads may use a registry at once: none sees a scan of the packages that is unfinished, and a
-  resolver of a package is made once. A plugin that cannot be loaded is tried again at the next use.
+  resolver of a package is made once.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import lru_cache
 from importlib import import_module
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol, Self
 
 import msgspec
@@ -63,21 +64,13 @@ if TYPE_CHECKING:
 
 
 class MetaField(msgspec.Struct, frozen=True):
-    """A field of a handle schema, which describes one part of a handle's meta.
-
-    Attributes:
-        name: the name of the part.
-        required: whether a handle must have the part; optional parts come last.
-        prefix: the first characters of the part, such as `msg-`.
-        pattern: a regular expression for the characters after the prefix.
-        form: a description of the pattern for people, such as `a number from 1`.
-    """
+    """A field of a handle schema, which describes one part of a handle's meta."""
 
     name: str
-    required: bool = True
-    prefix: str = ""
-    pattern: str | None = None
-    form: str = ""
+    required: bool = True  # optional parts come last
+    prefix: str = ""  # the first characters of the part, such as `msg-`
+    pattern: str | None = None  # a regular expression for the characters after the prefix
+    form: str = ""  # a description of the pattern for people, such as `a number from 1`
 
     def __post_init__(self) -> None:
         try:
@@ -98,25 +91,18 @@ class MetaField(msgspec.Struct, frozen=True):
 
 
 class HandleSchema(msgspec.Struct, frozen=True):
-    """A description of the handles of one method of a plugin.
-
-    Attributes:
-        plugin, method: the plugin and the method of the handles.
-        versions: the versions of the handles, by their first two numbers: one or more conditions
-            with spaces between them, such as `1` or `1.x` (any 1), `1.2` (any 1.2), `>=1.2 <2`,
-            `*` (any).
-        meta: a field for each part of meta.
-        kind: the kind of data that the handles resolve to.
-        resolves_to: a description of the data for people, as text; or a JSON schema, which the
-            data must fit (not for `binary`), and which needs the package jsonschema. A `$ref` to
-            another address is not followed.
-    """
+    """A description of the handles of one method of a plugin."""
 
     plugin: str
     method: str
+    # The versions of the handles, by their first two numbers: one or more conditions with spaces
+    # between them, such as `1` or `1.x` (any 1), `1.2` (any 1.2), `>=1.2 <2`, `*` (any).
     versions: str = "*"
-    meta: Sequence[MetaField] = ()
-    kind: Kind = "document"
+    meta: Sequence[MetaField] = ()  # a field for each part of meta
+    kind: Kind = "document"  # the kind of data that the handles resolve to
+    # A description of the data for people, as text; or a JSON schema, which the data must fit (not
+    # for `binary`), and which needs the package jsonschema. A `$ref` to another address is not
+    # followed.
     resolves_to: str | Mapping[str, Any] = ""
 
     def __post_init__(self) -> None:
@@ -294,11 +280,9 @@ def _conditions(versions: str) -> list[tuple[Callable[[Any, Any], bool], tuple[i
     ]
 
 
-ENTRY_POINTS: Final = "sessiontree.handles"  # the group of the entry points
 DEEPEST: Final = 16  # the longest chain of handles that lead to one another
 Resolution = ResolvedHandle | SessionTreeError
 Step = tuple[Handle, Mapping[str, Any]]  # the handle of an entry, and the entry's metadata
-_ALONE: Final = object()  # in place of the data of a handle that is resolved by itself
 
 
 class Resolver(Protocol):
@@ -571,16 +555,14 @@ class Registry:
 
     def schemas(self) -> list[HandleSchema]:
         """Load every plugin, and return all schemas. `broken` has the errors of loading."""
-        installed = self._installed
-        loaded = [resolver for name in installed.plugins() for resolver in installed.load(name)]
-        found = [schema for resolver in [*self._resolvers, *loaded] for schema in resolver.schemas]
+        loaded = chain.from_iterable(map(self._installed.load, self._installed.plugins()))
+        found = [schema for each in (*self._resolvers, *loaded) for schema in each.schemas]
         return sorted(found, key=lambda schema: schema.plugin)
 
     @property
     def broken(self) -> list[UnknownHandleError]:
-        """The errors of the plugins that could not be loaded when they were used last."""
-        installed = self._installed
-        return [error for name in installed.plugins() for error in installed.errors(name)]
+        """The errors of the plugins that could not be loaded, of those that were used."""
+        return list(chain.from_iterable(map(self._installed.errors, self._installed.plugins())))
 
     def check(self, handle: Handle) -> HandleSchema | None:
         """Check a handle and return its schema, or None if no resolver fits the handle.
@@ -605,7 +587,8 @@ class Registry:
         """
         resolver, schema = self._found(handle)
         schema.check(handle)
-        return _alone(resolver, schema, handle, scope, metadata)
+        data = _ask(resolver, handle, scope, metadata or {})
+        return _resolved(handle, schema, data)
 
     def resolve_many(
         self,
@@ -617,7 +600,12 @@ class Registry:
 
         Equal handles with equal metadata are resolved once.
         """
-        wanted = [_parsed_or_error(handle) for handle in handles]
+        wanted: list[Handle | SessionTreeError] = []
+        for given in handles:
+            try:
+                wanted.append(_parsed(given))
+            except HandleError as error:
+                wanted.append(error.with_traceback(None))
         facts = metadata or [{}] * len(wanted)
         batch: dict[Handle, Mapping[str, Any]] = {}
         for handle, one in zip(wanted, facts, strict=True):
@@ -645,30 +633,30 @@ class Registry:
         """What each of some handles points to, given with the metadata of their entries."""
         groups: dict[int, tuple[Resolver, dict[Handle, HandleSchema]]] = {}
         done: dict[Handle, Resolution] = {}
-        candidates = {plugin: self._candidates(plugin) for plugin in {h.plugin for h in metadata}}
         for handle in metadata:
             try:
-                resolver, schema = self._found(handle, candidates[handle.plugin])
+                resolver, schema = self._found(handle)
                 schema.check(handle)
             except SessionTreeError as error:
                 done[handle] = error.with_traceback(None)  # whose frames hold all they read
             else:
                 groups.setdefault(id(resolver), (resolver, {}))[1][handle] = schema
         for resolver, schemas in groups.values():
-            done.update(_batch(resolver, schemas, scope, metadata))
+            answers = _ask_all(resolver, list(schemas), scope, metadata)
+            for (handle, schema), data in zip(schemas.items(), answers, strict=True):
+                try:
+                    done[handle] = _resolved(handle, schema, data)
+                except SessionTreeError as error:
+                    done[handle] = error.with_traceback(None)
         return done
 
-    def _found(
-        self, handle: Handle, candidates: Sequence[Resolver] | None = None
-    ) -> tuple[Resolver, HandleSchema]:
+    def _found(self, handle: Handle) -> tuple[Resolver, HandleSchema]:
         """Return the resolver of a handle, and its schema.
 
         Raises:
             UnknownHandleError: no resolver fits, or its plugin cannot be loaded.
         """
-        if candidates is None:
-            candidates = self._candidates(handle.plugin)
-        for resolver in candidates:
+        for resolver in self._candidates(handle.plugin):
             for schema in resolver.schemas:
                 if (schema.plugin, schema.method) != (handle.plugin, handle.method):
                     continue
@@ -676,7 +664,7 @@ class Registry:
                     return resolver, schema
         if errors := self._installed.errors(handle.plugin):
             raise errors[0]
-        raise UnknownHandleError(self._unknown(handle, candidates), str(handle))
+        raise UnknownHandleError(self.unknown(handle), str(handle))
 
     def _candidates(self, plugin: str) -> list[Resolver]:
         """Return all resolvers that may know a plugin; loads the installed ones of the plugin."""
@@ -684,9 +672,7 @@ class Registry:
 
     def unknown(self, handle: Handle) -> str:
         """Explain why no resolver fits a handle, and name the available plugins or forms."""
-        return self._unknown(handle, self._candidates(handle.plugin))
-
-    def _unknown(self, handle: Handle, candidates: Sequence[Resolver]) -> str:
+        candidates = self._candidates(handle.plugin)
         schemas = [s for found in candidates for s in found.schemas if s.plugin == handle.plugin]
         if not schemas and (errors := self._installed.errors(handle.plugin)):
             return str(errors[0])
@@ -694,7 +680,7 @@ class Registry:
             there = ", ".join(self.plugins) or "none"
             return (
                 f"unknown plugin {handle.plugin!r}; registered: {there}; register it, or install "
-                f"the package that brings it, by an entry point of the group {ENTRY_POINTS!r}"
+                "the package that brings it, by an entry point of the group 'sessiontree.handles'"
             )
         names = ", ".join(schema.name for schema in schemas)
         has_method = any(schema.method == handle.method for schema in schemas)
@@ -710,8 +696,7 @@ class _Installed:
         self._scanning = threading.Lock()
         self._points: dict[str, dict[EntryPoint, None]] | None = None if plugins else {}
         self._making = threading.RLock()  # a resolver may resolve handles while it is made
-        self._made: dict[EntryPoint, Resolver] = {}
-        self._failed: dict[EntryPoint, str] = {}
+        self._loaded: dict[EntryPoint, Resolver | str] = {}  # the resolver, or why there is none
 
     def plugins(self) -> Mapping[str, Iterable[EntryPoint]]:
         """All plugins; the first call scans the installed packages."""
@@ -720,39 +705,38 @@ class _Installed:
                 from importlib.metadata import entry_points  # slow to import
 
                 points: defaultdict[str, dict[EntryPoint, None]] = defaultdict(dict)
-                for point in entry_points(group=ENTRY_POINTS):  # a package may be there twice
+                for point in entry_points(
+                    group="sessiontree.handles"
+                ):  # a package may be there twice
                     points[point.name][point] = None
                 self._points = dict(points)
             return self._points
 
     def load(self, plugin: str) -> list[Resolver]:
-        """The resolvers of a plugin that can be loaded; one that failed before is tried again."""
-        points = self.plugins().get(plugin, ())
-        return [made for made in map(self._load, points) if made is not None]
+        """The resolvers of a plugin that can be loaded; each is loaded once."""
+        loaded = map(self._load, self.plugins().get(plugin, ()))
+        return [resolver for resolver in loaded if not isinstance(resolver, str)]
 
-    def _load(self, point: EntryPoint) -> Resolver | None:
-        made = self._made.get(point)
-        if made is not None:
-            return made
+    def _load(self, point: EntryPoint) -> Resolver | str:
+        if point in self._loaded:
+            return self._loaded[point]
         try:
             found = point.load()  # outside the lock: other threads may wait for the same import
             with self._making:
-                if point not in self._made:
-                    self._made[point] = _resolver(point, found)
+                if point not in self._loaded:
+                    self._loaded[point] = _resolver(point, found)
         except (Exception, SystemExit) as error:  # whatever another package raises
-            self._failed[point] = (
+            self._loaded.setdefault(
+                point,
                 f"the plugin {point.name!r} cannot be loaded from {point.value}: "
-                f"{type(error).__name__}: {error}; repair or remove its package"
+                f"{type(error).__name__}: {error}; repair or remove its package",
             )
-        return self._made.get(point)
+        return self._loaded[point]
 
     def errors(self, plugin: str) -> list[UnknownHandleError]:
-        """The errors of the last `load` of a plugin, each a new one to raise."""
-        return [
-            UnknownHandleError(self._failed[point], point.name)
-            for point in self.plugins().get(plugin, ())
-            if point in self._failed and point not in self._made
-        ]
+        """Why resolvers of a plugin could not be loaded, each a new error to raise."""
+        loaded = ((point, self._loaded.get(point)) for point in self.plugins().get(plugin, ()))
+        return [UnknownHandleError(why, at.name) for at, why in loaded if isinstance(why, str)]
 
 
 def _resolver(point: EntryPoint, found: Any) -> Resolver:
@@ -778,79 +762,56 @@ def _check_resolver(resolver: Any) -> None:
     raise UsageError(f"{resolver!r:.80} is not a resolver: {fault}")
 
 
-def _batch(
-    resolver: Resolver,
-    schemas: Mapping[Handle, HandleSchema],
-    scope: ResolverScope,
-    metadata: Mapping[Handle, Mapping[str, Any]],
-) -> Iterator[tuple[Handle, Resolution]]:
-    """Resolve distinct handles of one resolver: at once, or else one by one."""
-    handles = list(schemas)
-    found = _together(resolver, handles, scope, metadata)
-    for handle, data in zip(handles, found, strict=True):
-        try:
-            if data is _ALONE:
-                yield handle, _alone(resolver, schemas[handle], handle, scope, metadata[handle])
-            else:
-                yield handle, _resolved(handle, schemas[handle], data)
-        except SessionTreeError as error:
-            yield handle, error.with_traceback(None)
+def _ask(
+    resolver: Resolver, handle: Handle, scope: ResolverScope, metadata: Mapping[str, Any]
+) -> Any:
+    """What a resolver returns for a handle; its own errors become a ResolverFailedError."""
+    within = scope.entered(handle).about({handle: metadata})
+    try:
+        return called(resolver.resolve, handle, within, alone=True)
+    except SessionTreeError:
+        raise
+    except Exception as error:
+        raise _failed(handle, error) from error
 
 
-def _together(
+def _ask_all(
     resolver: Resolver,
     handles: list[Handle],
     scope: ResolverScope,
     metadata: Mapping[Handle, Mapping[str, Any]],
-) -> list[Any]:
-    """The data of handles, resolved at once; `_ALONE` for each where that fails."""
-    alone = [_ALONE] * len(handles)
+) -> Iterator[Any]:
+    """The data of each handle, or its error: of all at once if the resolver can."""
     resolve_many = getattr(resolver, "resolve_many", None)
     if resolve_many is None or len(handles) < 2:
-        return alone
+        for handle in handles:
+            try:
+                yield _ask(resolver, handle, scope, metadata[handle])
+            except SessionTreeError as error:
+                yield error
+        return
     try:
         found = list(called(resolve_many, handles, scope.deeper().about(metadata), alone=True))
-    except Exception:  # one of them failed; the others are resolved alone
-        return alone
-    return found if len(found) == len(handles) else alone
-
-
-def _alone(
-    resolver: Resolver,
-    schema: HandleSchema,
-    handle: Handle,
-    scope: ResolverScope,
-    metadata: Mapping[str, Any] | None,
-) -> ResolvedHandle:
-    """What a handle resolves to by itself."""
-    within = scope.entered(handle).about({handle: metadata} if metadata else {})
-    return _resolved(handle, schema, _asked(resolver.resolve, handle, within))
-
-
-def _asked(
-    resolve: Callable[[Handle, ResolverScope], Any], handle: Handle, scope: ResolverScope
-) -> Any:
-    """What a resolver returns; its own errors become a ResolverFailedError."""
-    try:
-        return called(resolve, handle, scope, alone=True)
-    except SessionTreeError:
-        raise
+        if len(found) != len(handles):
+            raise ValueError(f"resolve_many returned {len(found)} results, not {len(handles)}")
+    except SessionTreeError as error:
+        found = [error] * len(handles)
     except Exception as error:
-        raise ResolverFailedError(
-            f"the resolver of {handle.plugin} failed on {handle}: {type(error).__name__}: {error}",
-            str(handle),
-        ) from error
+        found = [_failed(handle, error) for handle in handles]
+    yield from found
+
+
+def _failed(handle: Handle, error: Exception) -> ResolverFailedError:
+    failed = ResolverFailedError(
+        f"the resolver of {handle.plugin} failed on {handle}: {type(error).__name__}: {error}",
+        str(handle),
+    )
+    failed.__cause__ = error
+    return failed
 
 
 def _parsed(handle: Handle | str) -> Handle:
     return handle if isinstance(handle, Handle) else Handle.parse(handle)
-
-
-def _parsed_or_error(handle: Handle | str) -> Handle | HandleError:
-    try:
-        return _parsed(handle)
-    except HandleError as error:
-        return error.with_traceback(None)
 
 
 def _resolved(handle: Handle, schema: HandleSchema, data: Any) -> ResolvedHandle:

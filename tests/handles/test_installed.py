@@ -111,38 +111,19 @@ def test_sessions_of_one_loop_that_use_plugins_first_get_right_contexts(
     assert asyncio.run(together()) == wanted
 
 
-def test_a_plugin_that_cannot_be_imported_is_an_error_until_it_can(
-    installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    registry = Registry(plugins=True)
-    monkeypatch.setenv("LICENCE", "")
-    checked = "import os\nassert os.environ['LICENCE'], 'no licence'\n"
-    (installed / "slow_plugin.py").write_text(checked + MODULE.format(name="slow"))
-    for _ in range(2):
-        with pytest.raises(UnknownHandleError, match=r"slow_plugin.*no licence"):
-            content(registry, "slow@1.0.0::a")
-    assert [str(error) for error in registry.broken] == [registry_error(registry)]
-    monkeypatch.setenv("LICENCE", "yes")
-    assert content(registry, "slow@1.0.0::a") == said("slow@1.0.0::a")
-    assert registry.broken == []
-
-
-def registry_error(registry: Registry) -> str:
-    with pytest.raises(UnknownHandleError) as failed:
-        content(registry, "slow@1.0.0::a")
-    return str(failed.value)
-
-
-def test_a_plugin_that_fails_is_loaded_once_for_a_batch(
-    installed: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plugin_that_cannot_be_imported_is_tried_once(installed: Path) -> None:
     counted = "from tests.handles import test_installed\ntest_installed.tried.append(1)\n1 / 0\n"
     (installed / "slow_plugin.py").write_text(counted)
     tried.clear()
-    with ResolverScope(Registry(plugins=True)) as scope:
+    registry = Registry(plugins=True)
+    with ResolverScope(registry) as scope:
         found = scope.resolve_many([f"slow@1.0.0::a:{number}" for number in range(100)])
     assert all(isinstance(one, UnknownHandleError) for one in found)
+    with pytest.raises(UnknownHandleError, match=r"slow_plugin.*division by zero") as failed:
+        content(registry, "slow@1.0.0::a")
+    assert [str(error) for error in registry.broken] == [str(failed.value)]
     assert len(tried) == 1
+    assert content(registry, "tardy@1.0.0::a") == said("tardy@1.0.0::a")
 
 
 tried: list[int] = []

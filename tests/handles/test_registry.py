@@ -199,14 +199,22 @@ def test_what_fails_is_told_by_its_own_error_and_hides_no_other() -> None:
 
 
 @every_row(
-    "fails",
-    [lambda hs, s: 1 / 0, lambda hs, s: [said("one")], lambda hs, s: None, lambda hs, s: iter(())],
+    "fails, told",
+    [
+        (lambda hs, s: 1 / 0, "ZeroDivisionError: division by zero"),
+        (lambda hs, s: [said("one")], "resolve_many returned 1 results, not 2"),
+        (lambda hs, s: None, "TypeError"),
+    ],
 )
-def test_a_batch_that_fails_is_resolved_one_by_one(fails: Any) -> None:
+def test_a_batch_that_fails_is_an_error_of_each_handle(fails: Any, told: str) -> None:
     plugin = Batching("p", fails)
-    found = resolve_many(Registry([plugin]), handle(1), handle(2))
-    assert [each.data for each in found] == [said(str(handle(1))), said(str(handle(2)))]
-    assert len(plugin.batches) == 1
+    found = resolve_many(Registry([plugin, Plugin("q")]), handle(1), handle(2), "q@1.0.0::a")
+    for wanted, one in zip((handle(1), handle(2)), found, strict=False):
+        assert isinstance(one, ResolverFailedError)
+        assert str(one).startswith(f"the resolver of p failed on {wanted}: ")
+        assert told in str(one)
+    assert found[2].data == said("q@1.0.0::a")
+    assert (len(plugin.batches), plugin.asked) == (1, [])
 
 
 def test_a_batch_may_give_an_error_for_one() -> None:
