@@ -23,9 +23,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from sessiontree.core.header import directory_of, folder_name
 from sessiontree.errors import (
     NothingToDoError,
     SessionBusyError,
@@ -46,10 +45,11 @@ from sessiontree.library.listing import (
     facts_of,
     files_with_ending,
     header_of,
+    in_project,
     reached,
     session_infos,
 )
-from sessiontree.library.root import project_folder
+from sessiontree.library.root import below, project_name
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.names import (
     SUFFIX,
@@ -79,26 +79,16 @@ if TYPE_CHECKING:
 PathLike = str | os.PathLike[str]
 
 
-def not_restored(error: SessionExistsError) -> SessionExistsError:
-    """The error for a session of the trash whose old path another one has."""
-    return SessionExistsError(
-        f"{error.file} is there already; move that session to the trash, and restore this one then",
-        error.file,
-    )
-
-
-class Catalog(Protocol):
-    """The sessions of a store, by their files.
+class Catalog:
+    """The sessions of a store, by their files; `Folder` and `Remote` say where these are.
 
     Attributes:
         root: the path of the folder, or the address.
         fs: what sessions in files are opened with.
     """
 
-    @property
-    def root(self) -> str: ...
-    @property
-    def fs(self) -> FileSystem: ...
+    root: str
+    fs: FileSystem
 
     def project(self, cwd: PathLike) -> str:
         """What the files of a working directory's sessions are below.
@@ -106,9 +96,13 @@ class Catalog(Protocol):
         Raises:
             UsageError: no directory can have this path.
         """
+        return self._at(project_name(cwd))
 
     def new_file(self, cwd: PathLike, name: str) -> str:
         """The file of a new session of a working directory, whose folder is there."""
+        file = self._at(f"{project_name(cwd)}/{name}")
+        make_room(self.fs, file)
+        return file
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         """The files of the sessions, one each, unordered; those of a directory, or all.
@@ -116,6 +110,7 @@ class Catalog(Protocol):
         Raises:
             StorageError: the root is no folder, or cannot be read.
         """
+        raise NotImplementedError
 
     def states(self, report: Report) -> Iterator[tuple[str, object]]:
         """The name of each session, unordered, with what changes when it is written.
@@ -125,6 +120,7 @@ class Catalog(Protocol):
         Raises:
             StorageError: the sessions cannot be listed.
         """
+        raise NotImplementedError
 
     def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
         """The files of the sessions that can be read, unordered, each with its header's keys.
@@ -132,15 +128,19 @@ class Catalog(Protocol):
         Raises:
             StorageError: the sessions cannot be listed.
         """
+        raise NotImplementedError
 
     def file(self, name: str) -> str:
         """The file of a session that has this name, or may get it."""
+        return self._at(name)
 
     def holds(self, file: str) -> bool:
         """Whether a path or an address is below this one."""
+        raise NotImplementedError
 
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
-        """The facts of the same sessions."""
+        """The facts of the same sessions as `files`."""
+        yield from session_infos(self.files(cwd, report), report, self.facts)
 
     def facts(self, file: str) -> SessionInfo:
         """The facts of one session, given its file.
@@ -148,33 +148,81 @@ class Catalog(Protocol):
         Raises:
             SessionTreeError: it is no session, or cannot be read.
         """
+        raise NotImplementedError
 
     def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
         """The facts of the sessions whose file's name ends so, or was not given by a store.
 
         None at all if no file has this ending.
         """
+        names = {file: self._name(file) or file for file in self.files(cwd, _ignore)}
+        yield from session_infos(files_with_ending(names, ending), _ignore, self.facts)
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         """Move the sessions of a working directory to another; see `Store.move_project`."""
+        raise NotImplementedError
 
     def trash(self, file: str, stamp: str) -> str:
         """Move a session to the trash, below `stamp`; return its file there."""
+        name = self._name(file)
+        if name is None:
+            raise UsageError(
+                f"{file} is not a session of {self.root}; name the folder of sessions it is in"
+            )
+        if name.startswith(f"{TRASH}/"):
+            raise UsageError(f"{file} is in the trash of {self.root} already")
+        return self._move(file, f"{TRASH}/{stamp}/{name}")
 
     def trashed(self) -> Catalog:
         """The sessions in the trash, whose names begin with their stamps."""
+        raise NotImplementedError
 
     def restore(self, file: str) -> str:
         """Move a session of the trash back; return its file."""
+        trash, _, name = (self._name(file) or "").partition("/")
+        stamp, _, rest = name.partition("/")
+        if trash != TRASH or not stamp or not rest:
+            raise UsageError(
+                f"{file} is not in the trash of {self.root}; list what is there, and name one"
+            )
+        try:
+            return self._move(file, rest)
+        except SessionExistsError as error:
+            raise SessionExistsError(
+                f"{error.file} is there already; move that session to the trash, and restore this "
+                "one then",
+                error.file,
+            ) from error
 
     def finish(self) -> None:
         """Finish the moves that a killed program began."""
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
         """Remove what was moved to the trash before a moment."""
+        raise NotImplementedError
+
+    def _at(self, name: str) -> str:
+        """The path or the address below the root."""
+        raise NotImplementedError
+
+    def _name(self, file: str) -> str | None:
+        """The name of a file below the root; None if a path is not below it.
+
+        Raises:
+            UsageError: the file is elsewhere.
+        """
+        raise NotImplementedError
+
+    def _move(self, file: str, target: str) -> str:
+        """Give a session another name, and return its file; one of the names is in the trash."""
+        raise NotImplementedError
 
 
-class Folder:
+def _ignore(problem: str) -> None:
+    """Report nothing: a list of the sessions does."""
+
+
+class Folder(Catalog):
     """Session files in a folder; there is no index. See `Catalog`."""
 
     def __init__(self, root: str, fs: FileSystem, reaches: Reaches = every) -> None:
@@ -185,16 +233,6 @@ class Folder:
     def _every_file(self, folder: str, report: Report) -> Iterator[str]:
         """The session files in a folder that may be read."""
         return reached(session_files(folder, report), self._reaches, report)
-
-    def project(self, cwd: PathLike) -> str:
-        return project_folder(self.root, cwd)
-
-    def new_file(self, cwd: PathLike, name: str) -> str:
-        from sessiontree.storage.sidecars import make_folders  # a list needs none of it
-
-        folder = self.project(cwd)
-        make_folders(self.fs, folder)
-        return os.path.join(folder, name)
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
         if is_other_than_folder(self.root):
@@ -211,8 +249,7 @@ class Folder:
                 yield name, (state.st_ino, state.st_size, state.st_mtime)
 
     def headers(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
-        is_there = os.path.isdir(self.root)
-        for file in self._every_file(self.root, lambda problem: None) if is_there else ():
+        for file in self._every_file(self.root, _ignore) if os.path.isdir(self.root) else ():
             with suppress(SessionTreeError):
                 yield file, header_of(file, self.fs)
 
@@ -226,18 +263,8 @@ class Folder:
         root = os.path.join(os.path.realpath(self.root), "")
         return not is_address(file) and os.path.realpath(file).startswith(root)
 
-    def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
-        yield from session_infos(self.files(cwd, report), report, self.facts)
-
     def facts(self, file: str) -> SessionInfo:
         return facts_in(self.root, file, self.fs)
-
-    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
-        folder = self.root if cwd is None else self.project(cwd)
-        is_there = os.path.isdir(folder)
-        files = self._every_file(folder, lambda problem: None) if is_there else ()
-        likely = files_with_ending({file: file for file in files}, ending)
-        yield from session_infos(likely, lambda problem: None, self.facts)
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         from sessiontree.library.moving import rename_project  # few programs move projects
@@ -245,29 +272,8 @@ class Folder:
         source, target = self.project(old), self.project(new)
         return rename_project(self.fs, self.root, os.path.abspath(old), source, target, report)
 
-    def trash(self, file: str, stamp: str) -> str:
-        self._check_path(file)
-        from sessiontree.library import moving  # few programs use the trash
-
-        return moving.trash(self.fs, self.root, file, stamp)
-
-    def _check_path(self, file: str) -> None:
-        """Refuse the address of a session, which no folder has."""
-        if is_address(file):
-            message = f"{without_secret(file)} is not in {self.root}; name the store at its address"
-            raise with_step(UsageError(message), "name store")
-
     def trashed(self) -> Folder:
         return Folder(os.path.join(self.root, TRASH), self.fs, self._reaches)
-
-    def restore(self, file: str) -> str:
-        self._check_path(file)
-        from sessiontree.library import moving  # few programs use the trash
-
-        try:
-            return moving.restore(self.fs, self.root, file)
-        except SessionExistsError as error:
-            raise not_restored(error) from error
 
     def finish(self) -> None:
         from sessiontree.library import moving  # few programs use the trash
@@ -279,8 +285,22 @@ class Folder:
 
         return moving.empty(self.fs, self.root, before, report, dry_run=dry_run)
 
+    def _at(self, name: str) -> str:
+        return os.path.join(self.root, name)
 
-class Remote:
+    def _name(self, file: str) -> str | None:
+        if is_address(file):
+            message = f"{without_secret(file)} is not in {self.root}; name the store at its address"
+            raise with_step(UsageError(message), "name store")
+        return below(self.root, file)
+
+    def _move(self, file: str, target: str) -> str:
+        from sessiontree.library import moving  # few programs use the trash
+
+        return moving.move_trashed(self.fs, self.root, file, self._at(target))
+
+
+class Remote(Catalog):
     """The sessions of a place whose names begin with a prefix; see `Catalog`."""
 
     def __init__(self, place: Place, prefix: str) -> None:
@@ -302,22 +322,12 @@ class Remote:
             )
         return cls(*place_of(url))
 
-    def _folder(self, cwd: PathLike) -> str:
-        """The part of the names of a directory's sessions that is its own, with a slash."""
-        try:
-            return f"{self._prefix}{folder_name(os.path.abspath(cwd))}/"
-        except (UnicodeError, ValueError) as error:
-            raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
-
-    def project(self, cwd: PathLike) -> str:
-        return self._place.address(self._folder(cwd).rstrip("/"))
-
-    def new_file(self, cwd: PathLike, name: str) -> str:
-        return self._place.address(self._folder(cwd) + name)
+    def _folder(self, cwd: PathLike | None) -> str:
+        """What the names of a directory's sessions begin with, or of all."""
+        return self._prefix if cwd is None else f"{self._prefix}{project_name(cwd)}/"
 
     def files(self, cwd: PathLike | None, report: Report) -> Iterator[str]:
-        start = self._prefix if cwd is None else self._folder(cwd)
-        for found in self._found(start):
+        for found in self._found(self._folder(cwd)):
             yield self._place.address(found.name)
 
     def _found(self, start: str) -> Iterator[StoredSession]:
@@ -343,9 +353,6 @@ class Remote:
                 with suppress(SessionTreeError):
                     yield file, header_of(file, ends=ends)
 
-    def file(self, name: str) -> str:
-        return self._place.address(self._prefix + name)
-
     def holds(self, file: str) -> bool:
         if not is_address(file):
             return False
@@ -353,8 +360,7 @@ class Remote:
         return place is self._place and name.startswith(self._prefix)
 
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
-        start = self._prefix if cwd is None else self._folder(cwd)
-        for ends in self._place.ends(start, HEAD, TAIL):
+        for ends in self._place.ends(self._folder(cwd), HEAD, TAIL):
             if not self._counts(ends.found.name):
                 continue
             if ends.problem is not None:
@@ -367,16 +373,7 @@ class Remote:
         return self._facts(file)
 
     def _facts(self, file: str, ends: Ends | None = None) -> SessionInfo:
-        found = facts_of(file, ends=ends)
-        project = self._place.name(file)[len(self._prefix) :].partition("/")[0]
-        directory = directory_of(project)
-        is_own = directory in (None, found.cwd)
-        return found if is_own else _with_cwd(found, directory)
-
-    def with_ending(self, cwd: PathLike | None, ending: str) -> Iterator[SessionInfo]:
-        names = {file: self._place.name(file) for file in self.files(cwd, lambda problem: None)}
-        likely = files_with_ending(names, ending)
-        yield from session_infos(likely, lambda problem: None, self.facts)
+        return in_project(facts_of(file, ends=ends), self._place.name(file)[len(self._prefix) :])
 
     def move_project(self, old: PathLike, new: PathLike, report: Report) -> int:
         source, target = self._folder(old), self._folder(new)
@@ -390,41 +387,8 @@ class Remote:
             self._place.move(name, target + name[len(source) :])
         return len(names)
 
-    def trash(self, file: str, stamp: str) -> str:
-        name = self._own_name(file)
-        if name.startswith(f"{self._prefix}{TRASH}/"):
-            raise UsageError(f"{file} is in the trash of {self.root} already")
-        target = f"{self._prefix}{TRASH}/{stamp}/{name[len(self._prefix) :]}"
-        self._place.move(name, target)
-        return self._place.address(target)
-
     def trashed(self) -> Remote:
         return Remote(self._place, f"{self._prefix}{TRASH}")
-
-    def restore(self, file: str) -> str:
-        name = self._own_name(file)
-        start = f"{self._prefix}{TRASH}/"
-        stamp, slash, rest = name[len(start) :].partition("/")
-        if not name.startswith(start) or not stamp or not slash or not rest:
-            raise UsageError(
-                f"{file} is not in the trash of {self.root}; list what is there, and name one"
-            )
-        try:
-            self._place.move(name, self._prefix + rest)
-        except SessionExistsError as error:
-            raise not_restored(error) from error
-        return self._place.address(self._prefix + rest)
-
-    def _own_name(self, file: str) -> str:
-        if not self.holds(file):
-            where = "the address" if is_address(file) else "the folder"
-            raise UsageError(
-                f"{shown(file)} is not a session of {self.root}; name {where} of the store it is in"
-            )
-        return self._place.name(file)
-
-    def finish(self) -> None:
-        """Do nothing: a move to the trash is one step of the place."""
 
     def empty(self, before: datetime, report: Report, *, dry_run: bool) -> Iterator[RemovedSession]:
         from sessiontree.library import moving  # few programs remove sessions
@@ -449,11 +413,20 @@ class Remote:
             files = [file, *map(self._place.address, beside)]
             yield moving.RemovedSession(file, trashed, files, size)
 
+    def _at(self, name: str) -> str:
+        return self._place.address(self._prefix + name)
 
-def _with_cwd(found: SessionInfo, cwd: str | None) -> SessionInfo:
-    from msgspec.structs import replace
+    def _name(self, file: str) -> str:
+        if not self.holds(file):
+            where = "the address" if is_address(file) else "the folder"
+            raise UsageError(
+                f"{shown(file)} is not a session of {self.root}; name {where} of the store it is in"
+            )
+        return self._place.name(file)[len(self._prefix) :]
 
-    return replace(found, cwd=cwd)
+    def _move(self, file: str, target: str) -> str:
+        self._place.move(self._place.name(file), self._prefix + target)
+        return self._at(target)
 
 
 class Location(NamedTuple):

@@ -248,9 +248,12 @@ def reached(files: Iterable[str], reaches: Reaches, report: Report) -> Iterator[
 
 def facts_in(root: str, file: str, fs: FileSystem = DISK) -> SessionInfo:
     """Return the facts of a file below a root; its project is the folder that it is in."""
-    found = facts_of(file, fs)
-    project = file.removeprefix(root).lstrip(os.sep).split(os.sep, 1)[0]
-    directory = directory_of(project)
+    return in_project(facts_of(file, fs), file.removeprefix(root).lstrip(os.sep))
+
+
+def in_project(found: SessionInfo, name: str) -> SessionInfo:
+    """The facts of a session that has this name in a store."""
+    directory = directory_of(name.partition("/")[0])
     return found if directory in (None, found.cwd) else replace(found, cwd=directory)
 
 

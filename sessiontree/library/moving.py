@@ -46,6 +46,7 @@ from sessiontree.errors import (
     UsageError,
 )
 from sessiontree.library.listing import facts_of, session_infos
+from sessiontree.library.root import below
 from sessiontree.storage.atomic import UNFINISHED, create_file
 from sessiontree.storage.blobs import ASIDE
 from sessiontree.storage.fs import READ_PLAIN, Descriptor, FileSystem, os_errors, refused
@@ -113,18 +114,19 @@ def _check_not_held(files: list[str]) -> None:
             raise SessionBusyError(message, one.file)
 
 
-def trash(fs: FileSystem, root: str, file: str, stamp: str) -> str:
-    """Move a session of a store to a new folder `stamp` in its trash; return its path there."""
-    place = _below(root, file)
-    if place is None:
-        raise UsageError(f"{file} is not a session of {root}; name the folder of sessions it is in")
-    if place.split(os.sep)[0] == TRASH:
-        raise UsageError(f"{file} is in the trash of {root} already")
-    _check_whole(file)
-    trashed = os.path.join(root, TRASH, stamp, place)
+def move_trashed(fs: FileSystem, root: str, file: str, target: str) -> str:
+    """Move a session of a store to its trash, or back; return the new path."""
+    trash = os.path.join(root, TRASH)
+    is_trashed = below(trash, file)
+    if is_trashed is None:
+        _check_whole(file)
+    elif is_trashed.startswith(DELETING):
+        raise UsageError(f"{file} is being removed from the trash, and cannot be restored")
     with moving(fs, root):
         _finish_all(fs, root)
-        return _move_marked(fs, root, file, trashed, trashed)
+        if is_trashed and os.path.exists(target) and not os.path.exists(file):
+            return target
+        return _move_marked(fs, root, file, target, file if is_trashed else target)
 
 
 def _check_whole(file: str) -> None:
@@ -136,22 +138,6 @@ def _check_whole(file: str) -> None:
             f"{others[0]}; only one file can be moved to the trash, so all of them stay: delete "
             "the session with its agent"
         )
-
-
-def restore(fs: FileSystem, root: str, file: str) -> str:
-    """Move a session from a store's trash to where it was; return its path."""
-    place = _below(os.path.join(root, TRASH), file)
-    parts = place.split(os.sep) if place is not None else []
-    if len(parts) < 2:
-        raise UsageError(f"{file} is not in the trash of {root}; list what is there, and name one")
-    if parts[0].startswith(DELETING):
-        raise UsageError(f"{file} is being removed from the trash, and cannot be restored")
-    target = os.path.join(root, *parts[1:])
-    with moving(fs, root):
-        _finish_all(fs, root)
-        if os.path.exists(target) and not os.path.exists(file):
-            return target
-        return _move_marked(fs, root, file, target, file)
 
 
 def finish(fs: FileSystem, root: str) -> None:
@@ -219,11 +205,6 @@ def _bring_together(fs: FileSystem, trashed: str, file: str) -> None:
         move_session(fs, trashed, os.path.dirname(file))
     elif facts_of(trashed, fs).id == facts_of(file, fs).id:  # rewritten since, as by a repair
         bring_sidecars(fs, trashed, file)
-
-
-def _below(folder: str, file: str) -> str | None:
-    place = os.path.relpath(os.path.abspath(file), folder)
-    return None if place == os.pardir or place.startswith(os.pardir + os.sep) else place
 
 
 _STAMP: Final = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d)-(\d\d)-(\d\d)-(\d{3})Z_[0-9a-f]{8}")

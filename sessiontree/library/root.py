@@ -90,16 +90,22 @@ def _user_folder(variable: str, default: str, *, on_mac: str) -> str:
     return os.path.join(named if os.path.isabs(named) else usual, "sessiontree")
 
 
-def project_folder(root: str, cwd: str | os.PathLike[str]) -> str:
-    """The path of the folder for the sessions of a working directory.
+def project_name(cwd: str | os.PathLike[str]) -> str:
+    """The name of the folder for the sessions of a working directory.
 
     Raises:
         UsageError: no directory can have this path.
     """
     try:
-        return os.path.join(root, folder_name(os.path.abspath(cwd)))
+        return folder_name(os.path.abspath(cwd))
     except (UnicodeError, ValueError) as error:
         raise UsageError(f"{os.fspath(cwd)!r:.200} is not a path of a directory") from error
+
+
+def below(folder: str, file: str) -> str | None:
+    """The path of a file relative to a folder that holds it, or None."""
+    path = os.path.relpath(os.path.abspath(file), folder)
+    return None if path == os.pardir or path.startswith(os.pardir + os.sep) else path
 
 
 def file_name(created: str | None, id: str) -> str:
