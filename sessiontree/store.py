@@ -529,7 +529,7 @@ class Store:
 
     def _cwd_of(self, file: str) -> str | None:
         """The working directory of a session, which may be outside the store."""
-        if is_address(file) == is_address(self.root):
+        if is_address(file) == (self._catalog.place is not None):
             return self._catalog.facts(file).cwd
         return facts_of(file, self._fs).cwd
 

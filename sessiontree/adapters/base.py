@@ -40,8 +40,7 @@ from sessiontree.library import catalogs
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import rest_of_line
-from sessiontree.storage.place import is_address
-from sessiontree.storage.places import create_log, open_log, place_of
+from sessiontree.storage.places import create_log, located, open_log
 from sessiontree.storage.sidecars import moving
 from sessiontree.store import PathLike, Store
 
@@ -120,7 +119,7 @@ class SessionFiles:
     def _names(self) -> tuple[set[str], set[str]]:
         files: set[str] = set()
         folders: set[str] = set()
-        if is_address(self.folder):
+        if self._catalog.place is not None:
             below = catalogs.catalog_at(self.folder, DISK)
             for name, _ in below.states(lambda problem: None):
                 first, slash, _ = name.partition("/")
@@ -176,7 +175,7 @@ class SessionFiles:
     @contextmanager
     def alone(self) -> Iterator[None]:
         """Keep out all other programs that call this for the folder, which is made."""
-        if not is_address(self.folder):
+        if self._catalog.place is None:
             self.make_room(self._catalog.file(f"{self._name}/{_LOCK}"))
             with moving(DISK, self.folder):
                 yield
@@ -190,10 +189,8 @@ class SessionFiles:
     @staticmethod
     def has(file: str) -> bool:
         """True if there is a session with this file."""
-        if not is_address(file):
-            return os.path.exists(file)
-        place, name = place_of(file)
-        return place.find(name) is not None
+        place, name = located(file)
+        return os.path.exists(name) if place is None else place.find(name) is not None
 
     @staticmethod
     def make_room(file: str) -> None:

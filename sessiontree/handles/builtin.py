@@ -73,8 +73,8 @@ from sessiontree.handles.registry import (
 )
 from sessiontree.storage.fs import DISK, Descriptor, FileSystem
 from sessiontree.storage.names import is_session_name, session_files
-from sessiontree.storage.place import Place, is_address
-from sessiontree.storage.places import open_log, place_of
+from sessiontree.storage.place import Place
+from sessiontree.storage.places import located, open_log
 
 if TYPE_CHECKING:
     from sessiontree.engine.reader import TreeReader
@@ -82,10 +82,8 @@ if TYPE_CHECKING:
 
 def store_of(file: str) -> str:
     """The folder of the store that a session's file is in; outside of a store the file's own."""
-    if is_address(file):
-        place, name = place_of(file)
-        return place.address(_store_in(name))
-    return _store_in(os.path.realpath(file))
+    place, name = located(file)
+    return _store_in(os.path.realpath(name)) if place is None else place.address(_store_in(name))
 
 
 def _store_in(file: str) -> str:
@@ -104,10 +102,8 @@ class Neighbors:
         self, file: str, fs: FileSystem, may_read: Callable[[str], bool] | None = None
     ) -> None:
         self.root = store_of(file)  # the folder of the store
-        self._place: Place | None = None
-        if is_address(file):
-            self._place, name = place_of(file)
-            self._folder = _store_in(name)
+        self._place, name = located(file)
+        self._folder = _store_in(name)
         self._may_read = may_read
         self._fs = fs
         self._ids: dict[str, str] = {}

@@ -99,7 +99,7 @@ class BackupCache:
 
     def __init__(self, catalog: Catalog, folder: str | None, fs: FileSystem) -> None:
         root = catalog.root
-        real = root if is_address(root) else os.path.realpath(root)
+        real = os.path.realpath(root) if catalog.place is None else root
         name = hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
 
         def file(kind: str) -> str | None:

@@ -63,7 +63,7 @@ from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import rest_of_line
 from sessiontree.storage.log import Log, Moved
 from sessiontree.storage.names import Report, is_other_than_folder, problem_of, unreadable
-from sessiontree.storage.place import is_address, path_of, whole_path
+from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import blobs_of, check_new, open_log
 
 _CUSTOM = "custom"
@@ -178,7 +178,7 @@ class Importer:
         root = path_of(os.fspath(folder))
         self._catalog = catalog_at(whole_path(root) if by_project else root, fs, reaches)
         self._reaches = reaches
-        self._shared = None if is_address(root) else SharedBlobs(fs, self._catalog.root)
+        self._shared = SharedBlobs(fs, self._catalog.root) if self._catalog.place is None else None
         if self._shared is not None and is_other_than_folder(root):
             raise UsageError(f"{root} is not a folder; give a folder to import into")
         self._by_project = by_project

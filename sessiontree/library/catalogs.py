@@ -1,6 +1,4 @@
-"""Catalog: the sessions of a folder or of a place, and what a path or an address names.
-
-Location: what a path or an address names: one session, or a store of sessions.
+"""Catalog: the sessions of a folder or of a place, and the ends of a copy.
 
 What a store is built on: a folder of this machine, or a place that an address names. Each session
 has a file: a path in a folder, an address in a place. Its name has the project's folder in front:
@@ -59,17 +57,8 @@ from sessiontree.storage.names import (
     path_in,
     session_files,
 )
-from sessiontree.storage.place import (
-    Ends,
-    Place,
-    StoredSession,
-    is_address,
-    is_session_address,
-    name_in,
-    path_of,
-    without_secret,
-)
-from sessiontree.storage.places import place_of, shown
+from sessiontree.storage.place import Ends, Place, StoredSession, is_address, without_secret
+from sessiontree.storage.places import Location, located, shown
 from sessiontree.storage.rollouts import in_force
 
 if TYPE_CHECKING:
@@ -83,10 +72,12 @@ class Catalog:
     """The sessions of a store, by their files; `Folder` and `Remote` say where these are.
 
     Attributes:
+        place: where the sessions are; None: in a folder.
         root: the path of the folder, or the address.
         fs: what sessions in files are opened with.
     """
 
+    place: Place | None
     root: str
     fs: FileSystem
 
@@ -226,6 +217,7 @@ class Folder(Catalog):
     """Session files in a folder; there is no index. See `Catalog`."""
 
     def __init__(self, root: str, fs: FileSystem, reaches: Reaches = every) -> None:
+        self.place = None
         self.root = root
         self.fs = fs
         self._reaches = reaches
@@ -304,23 +296,15 @@ class Remote(Catalog):
     """The sessions of a place whose names begin with a prefix; see `Catalog`."""
 
     def __init__(self, place: Place, prefix: str) -> None:
-        self._place = place
+        if Location(place, prefix).is_session:
+            raise UsageError(
+                f"{place.address(prefix)} is the address of a session, not of a store; leave out "
+                "its name"
+            )
+        self.place = self._place = place
         self._prefix = f"{prefix.strip('/')}/" if prefix.strip("/") else ""
         self.root = place.address(self._prefix.rstrip("/"))
         self.fs: FileSystem = DISK
-
-    @classmethod
-    def at(cls, url: str) -> Remote:
-        """The sessions at an address.
-
-        Raises:
-            UsageError: it is the address of a session.
-        """
-        if is_session_address(url):
-            raise UsageError(
-                f"{shown(url)} is the address of a session, not of a store; leave out its name"
-            )
-        return cls(*place_of(url))
 
     def _folder(self, cwd: PathLike | None) -> str:
         """What the names of a directory's sessions begin with, or of all."""
@@ -354,9 +338,7 @@ class Remote(Catalog):
                     yield file, header_of(file, ends=ends)
 
     def holds(self, file: str) -> bool:
-        if not is_address(file):
-            return False
-        place, name = place_of(file)
+        place, name = located(file)
         return place is self._place and name.startswith(self._prefix)
 
     def infos(self, cwd: PathLike | None, report: Report) -> Iterator[SessionInfo]:
@@ -429,84 +411,70 @@ class Remote(Catalog):
         return self._at(target)
 
 
-class Location(NamedTuple):
-    """A session, or a store of sessions.
+class Endpoint(NamedTuple):
+    """One end of a copy or a sync: a session, or a store of sessions."""
 
-    Attributes:
-        file: the path, or the address without a password.
-        store: the sessions below it, by their names; None for one session.
-    """
+    at: Location
+    store: Catalog | None  # the sessions below it, by their names; None for one session
 
-    file: str
-    store: Catalog | None
+    @property
+    def file(self) -> str:
+        return self.at.file
 
     @property
     def base(self) -> str:
         """The name of a session without its folder."""
-        return os.path.basename(name_in(self.file) if is_address(self.file) else self.file)
-
-    @property
-    def real(self) -> str:
-        """The path without links, or the address: the same for the same location."""
-        return self.file if is_address(self.file) else os.path.realpath(self.file)
+        return os.path.basename(self.at.name)
 
 
 def catalog_at(root: str, fs: FileSystem, reaches: Reaches = every) -> Catalog:
     """The sessions in a folder, or at an address; in a folder, only those that `reaches` lets in.
 
     Raises:
-        UsageError: it is no path and no address.
+        UsageError: it is no path and no address, or the address of a session.
     """
-    if not is_address(root):
-        return Folder(path_of(root), fs, reaches)
-
-    return Remote.at(root)
+    return _catalog_of(located(root), fs, reaches)
 
 
-def source_at(given: str, fs: FileSystem) -> Location:
+def _catalog_of(at: Location, fs: FileSystem, reaches: Reaches = every) -> Catalog:
+    if at.place is None:
+        return Folder(at.name, fs, reaches)
+    return Remote(at.place, at.name)
+
+
+def source_at(given: str, fs: FileSystem) -> Endpoint:
     """What a path or an address names, which must be there.
 
     Raises:
         SessionNotFoundError: there is nothing.
         UsageError: it is not an address.
     """
-    if is_address(given):
-        return _address_at(given, fs)
-    path = path_of(given)
-    if not os.path.lexists(path):
-        raise SessionNotFoundError(f"there is no file or folder {path}; check the path", path)
-    return Location(path, catalog_at(path, fs) if os.path.isdir(path) else None)
+    place, name = at = located(given)
+    if place is None:
+        if not os.path.lexists(name):
+            raise SessionNotFoundError(f"there is no file or folder {name}; check the path", name)
+        return Endpoint(at, _catalog_of(at, fs) if os.path.isdir(name) else None)
+    at = Location(place, name.rstrip("/"))
+    if at.name and place.find(at.name) is not None:
+        return Endpoint(at, None)
+    is_empty = at.name and next(iter(place.list(f"{at.name}/")), None) is None
+    if at.is_session or is_empty:
+        raise SessionNotFoundError(f"there is no session at {at.file}; check the address", at.file)
+    return Endpoint(at, _catalog_of(at, fs))
 
 
-def _address_at(given: str, fs: FileSystem) -> Location:
-    from sessiontree.storage.places import place_of  # few sessions have an address
-
-    place, name = place_of(given)
-    name = name.rstrip("/")
-    file = place.address(name)
-    if name and place.find(name) is not None:
-        return Location(file, None)
-    is_empty = name and next(iter(place.list(f"{name}/")), None) is None
-    if is_session_address(file) or is_empty:
-        raise SessionNotFoundError(f"there is no session at {file}; check the address", file)
-    return Location(file, catalog_at(given, fs))
-
-
-def target_at(given: str, fs: FileSystem) -> Location:
+def target_at(given: str, fs: FileSystem) -> Endpoint:
     """What a path or an address names, where a session or a store may be made.
 
     A name that ends in `.jsonl` is that of a session, as long as there is no folder with it.
     """
-    if is_address(given):
-        from sessiontree.storage.places import shown  # few sessions have an address
-
-        is_session = is_session_address(given)
-        return Location(shown(given), None if is_session else catalog_at(given, fs))
-    path = path_of(given)
-    if not path:
+    place, name = at = located(given)
+    if place is not None:
+        return Endpoint(at, None if at.is_session else _catalog_of(at, fs))
+    if not name:
         raise UsageError("an empty path names nothing; give a file or a folder")
-    is_session = path.endswith(SUFFIX) and not os.path.isdir(path)
-    return Location(path, None if is_session else catalog_at(path, fs))
+    is_session = name.endswith(SUFFIX) and not os.path.isdir(name)
+    return Endpoint(at, None if is_session else _catalog_of(at, fs))
 
 
 def make_room(fs: FileSystem, file: str) -> None:
@@ -517,13 +485,13 @@ def make_room(fs: FileSystem, file: str) -> None:
         make_folders(fs, os.path.dirname(os.path.realpath(file)))
 
 
-def check_apart(one: Location, other: Location) -> None:
+def check_apart(one: Endpoint, other: Endpoint) -> None:
     """Check that two locations are not the same, and no store is in the other one.
 
     Raises:
         UsageError: they are.
     """
-    if one.real == other.real:
+    if one.at.real == other.at.real:
         raise UsageError(f"{one.file} and {other.file} are the same; give two")
     for inner, outer in ((one, other), (other, one)):
         if inner.store is not None and outer.store is not None and outer.store.holds(inner.file):

@@ -17,7 +17,7 @@ from sessiontree.library.listing import Reaches, every, without_stubs
 from sessiontree.library.places import files_in
 from sessiontree.storage.names import Report
 from sessiontree.storage.place import Place, StoredSession, is_address
-from sessiontree.storage.places import place_of
+from sessiontree.storage.places import located
 
 FEW: Final = 8
 """So many sessions of a place are asked for one by one; more are found in a list."""
@@ -45,11 +45,12 @@ def changes_in(
     for file in without_stubs(files_in(folders, report, reaches)):
         if (change := _of_file(file)) is not None:  # else it was removed a moment ago
             yield file, change
-    for address in filter(is_address, places):
+    for place, name in map(located, filter(is_address, places)):
         from sessiontree.library.catalogs import Remote  # few stores have an address
 
-        for file, found in Remote.at(address).found():
-            yield file, _of_found(found)
+        if place is not None:
+            for file, found in Remote(place, name).found():
+                yield file, _of_found(found)
 
 
 def changes_of(files: Iterable[str]) -> dict[str, ChangeStamp | None]:
@@ -61,11 +62,11 @@ def changes_of(files: Iterable[str]) -> dict[str, ChangeStamp | None]:
     made: dict[str, ChangeStamp | None] = {}
     at: defaultdict[Place, dict[str, str]] = defaultdict(dict)
     for file in files:
-        if is_address(file):
-            place, name = place_of(file)
-            at[place][name] = file
+        place, name = located(file)
+        if place is None:
+            made[file] = _of_file(name)
         else:
-            made[file] = _of_file(file)
+            at[place][name] = file
     for place, names in at.items():
         made |= _of_names(place, names)
     return made

@@ -25,7 +25,7 @@ from sessiontree.errors import (
 )
 from sessiontree.library.catalogs import (
     Catalog,
-    Location,
+    Endpoint,
     check_apart,
     make_room,
     source_at,
@@ -35,8 +35,7 @@ from sessiontree.operations.copy import CopiedSession, SessionCopy
 from sessiontree.operations.sync import SyncedSession, check_kind, sync_session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.names import SUFFIX
-from sessiontree.storage.place import is_address, is_session_address, path_of
-from sessiontree.storage.places import open_log
+from sessiontree.storage.places import located, open_log
 
 PathLike = str | os.PathLike[str]
 
@@ -251,7 +250,7 @@ class Mirror:
             with contextlib.closing(open_log(self._fs, self._source.file, readonly=True)) as log:
                 yield from log.changes(stop)
             return
-        seconds = POLL_PLACE_SECONDS if is_address(self._source.file) else POLL_SECONDS
+        seconds = POLL_SECONDS if self._source.at.place is None else POLL_PLACE_SECONDS
         while not stop.wait(seconds):
             yield None
 
@@ -305,17 +304,18 @@ def sync(
     return result
 
 
-def _side(given: str, beside: str, fs: FileSystem) -> Location:
+def _side(given: str, beside: str, fs: FileSystem) -> Endpoint:
     """What a path or an address names; beside a store, an address may be that of an empty one."""
     try:
         return source_at(given, fs)
     except SessionNotFoundError as error:
-        is_session = given.endswith(SUFFIX) or is_session_address(given)
+        at = located(given)
+        is_session = given.endswith(SUFFIX) or at.is_session
         if is_session or not _is_store(beside, fs):
             raise with_step(error, "copy") from None
-    if is_address(given):
+    if at.place is not None:
         return target_at(given, fs)
-    message = f"there is no folder {path_of(given)}; make the folder first"
+    message = f"there is no folder {at.name}; make the folder first"
     raise with_step(SessionNotFoundError(message, given), "copy")
 
 

@@ -33,6 +33,7 @@ from sessiontree.library.listing import (
     session_infos,
     without_stubs,
 )
+from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report, session_files
 from sessiontree.storage.place import is_address, is_session_address
 from sessiontree.storage.rollouts import in_force
@@ -116,9 +117,9 @@ def _files_of(place: str, report: Report) -> Iterator[str]:
         yield place
         return
     if is_address(place):
-        from sessiontree.library.catalogs import Remote  # few stores have an address
+        from sessiontree.library.catalogs import catalog_at  # few stores have an address
 
-        yield from Remote.at(place).files(None, report)
+        yield from catalog_at(place, DISK).files(None, report)
         return
     try:
         yield from session_files(place, report)
@@ -161,10 +162,10 @@ def _once(found: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
 
 
 def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
-    from sessiontree.library.catalogs import Remote  # few stores have an address
+    from sessiontree.library.catalogs import catalog_at  # few stores have an address
 
     for address in addresses:
-        yield from Remote.at(address).infos(None, report)
+        yield from catalog_at(address, DISK).infos(None, report)
 
 
 def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:

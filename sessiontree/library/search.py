@@ -27,7 +27,7 @@ from sessiontree.library.search_file import CHAT, FileSearch, SearchHit, Wanted
 from sessiontree.operations.workers import Crew, Each, available, nothing
 from sessiontree.storage.names import BLOBS, Report, problem_of
 from sessiontree.storage.place import LikelyNames, is_address
-from sessiontree.storage.places import place_of
+from sessiontree.storage.places import located
 from sessiontree.storage.scanner import Scanner
 from sessiontree.text.pattern import AllOf, Pattern, Sought
 
@@ -122,7 +122,8 @@ def processes_for(files: Collection[str], wanted: int | None = None) -> int:
 
 
 def _forks(file: str) -> bool:
-    return not is_address(file) or place_of(file)[0].forks
+    place = located(file).place
+    return place is None or place.forks
 
 
 def _worth(files: Iterable[str]) -> int:
@@ -174,10 +175,9 @@ class Likely:
         self._known = {}
         asked: dict[LikelyNames, dict[str, str]] = {}
         for file in files:
-            if is_address(file) and rollout_of(file) is None:
-                place, name = place_of(file)
-                if place.likely is not None:
-                    asked.setdefault(place.likely, {})[name] = file
+            place, name = located(file)
+            if place is not None and place.likely is not None and rollout_of(file) is None:
+                asked.setdefault(place.likely, {})[name] = file
         for likely, names in asked.items():
             with suppress(SessionTreeError):  # which each session will tell then
                 found = likely(names, sought, CHAT)
@@ -204,12 +204,12 @@ def has_blobs(files: Iterable[str]) -> bool:
     """True if a session has blobs; of those at addresses, only the first ones are looked at."""
     left = 20  # each is one request
     for file in files:
-        if not is_address(file):
-            if os.path.isdir(os.path.realpath(file) + BLOBS):
+        place, name = located(file)
+        if place is None:
+            if os.path.isdir(os.path.realpath(name) + BLOBS):
                 return True
         elif left:
             left -= 1
-            place, name = place_of(file)
             with suppress(SessionTreeError):
                 if any(key.startswith(f"{name}{BLOBS}/") for key, _ in place.beside(name)):
                     return True

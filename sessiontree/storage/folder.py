@@ -74,9 +74,8 @@ class MemoryPlace:
         return None
 
     def list(self, prefix: str = "") -> Iterator[StoredSession]:
-        for path in _FILES.paths(f"{self.url}/"):
-            name = self.name(path)
-            if name.startswith(prefix) and name.endswith(SUFFIX) and (found := self.find(name)):
+        for path in _FILES.paths(self.address(prefix) if prefix else f"{self.url}/"):
+            if path.endswith(SUFFIX) and (found := self.find(self.name(path))) is not None:
                 yield found
 
     def ends(self, prefix: str, head: int, tail: int) -> Iterator[Ends]:

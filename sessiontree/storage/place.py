@@ -381,14 +381,14 @@ def check_new_address(file: str, *, exclusive: bool = False) -> None:
         UsageError: it does not end in `.jsonl`, or is in the trash; or no session there can be
             exclusive.
     """
-    if is_address(file) and not is_session_address(file):
+    found, shown = address(file), shown_address(file)
+    if not found.name.rstrip("/").endswith(SUFFIX):
         raise UsageError(
-            f"{shown_address(file)} is not the address of a session, which ends in "
-            "/PROJECT/NAME.jsonl"
+            f"{shown} is not the address of a session, which ends in /PROJECT/NAME.jsonl"
         )
-    check_no_trash(file)
-    if exclusive and address(file).scheme == "s3":
-        raise never_exclusive(shown_address(file))
+    check_no_trash(shown, found.name)
+    if exclusive and found.scheme == "s3":
+        raise never_exclusive(shown)
 
 
 def never_exclusive(shown: str) -> UsageError:
@@ -399,14 +399,14 @@ def never_exclusive(shown: str) -> UsageError:
     )
 
 
-def check_no_trash(file: str) -> None:
+def check_no_trash(shown: str, name: str) -> None:
     """Refuse an address in the trash for a new session: what is there has been a session before.
 
     Raises:
         UsageError: it is in the trash.
     """
-    if is_address(file) and TRASH in name_in(file).split("/")[:-1]:
+    if TRASH in name.split("/")[:-1]:
         raise UsageError(
-            f"{shown_address(file)} is in the trash, where no new session is made; choose a name "
+            f"{shown} is in the trash, where no new session is made; choose a name "
             f"without the folder {TRASH}"
         )

@@ -5,14 +5,16 @@ Invariant: a process has one place for each address, which serves all its sessio
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sessiontree.errors import SessionExistsError, UsageError
 from sessiontree.storage.atomic import check_free, create_file
 from sessiontree.storage.fs import Durability, FileSystem, real_path
 from sessiontree.storage.log import FileLog, Log
+from sessiontree.storage.names import SUFFIX
 
 if TYPE_CHECKING:
     from sessiontree.storage.blobs import Blobs
@@ -31,13 +33,41 @@ def _is_address(file: str) -> bool:
     return is_address(file)
 
 
-def _path_of(file: str) -> str:
-    """See `place.path_of`."""
-    if not file.startswith("file://"):
-        return file
-    from sessiontree.storage.place import path_of  # few sessions have an address
+class Location(NamedTuple):
+    """What a path or an address names: a session, or a store of sessions."""
 
-    return path_of(file)
+    place: Place | None  # None: the file system
+    name: str  # the name there, or its start; a path in the file system
+
+    @property
+    def file(self) -> str:
+        """The path, or the address without a password."""
+        return self.name if self.place is None else self.place.address(self.name)
+
+    @property
+    def real(self) -> str:
+        """The path without links, or the address: the same for the same location."""
+        return os.path.realpath(self.name) if self.place is None else self.file
+
+    @property
+    def is_session(self) -> bool:
+        """Whether it is the address of one session; nothing looks whether that is there."""
+        return self.place is not None and self.name.rstrip("/").endswith(SUFFIX)
+
+
+def located(file: str) -> Location:
+    """Take a path or an address apart, once, where it comes in.
+
+    Raises:
+        UsageError: it is neither, or a library that its place needs is not installed.
+    """
+    if _is_address(file):
+        return Location(*place_of(file))
+    if not file.startswith("file://"):
+        return Location(None, file)
+    from sessiontree.storage.place import path_of  # few paths are a URL
+
+    return Location(None, path_of(file))
 
 
 def place_of(url: str) -> tuple[Place, str]:
@@ -61,10 +91,7 @@ def place_of(url: str) -> tuple[Place, str]:
 
 def shown(file: str) -> str:
     """A path as it is, and an address without its password, which still opens its place."""
-    if not _is_address(file):
-        return file
-    place, name = place_of(file)
-    return place.address(name)
+    return located(file).file if _is_address(file) else file
 
 
 def _opener(scheme: str) -> Callable[[Address], Place]:
@@ -103,10 +130,10 @@ def open_log(
         SessionNotFoundError: there is none.
         StorageError: it cannot be opened.
     """
-    if _is_address(file):
-        place, name = place_of(file)
+    place, name = located(file)
+    if place is not None:
         return place.log(name, readonly=readonly, durability=durability)
-    return FileLog(fs, _path_of(file), readonly=readonly, durability=durability)
+    return FileLog(fs, name, readonly=readonly, durability=durability)
 
 
 def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
@@ -117,14 +144,14 @@ def create_log(fs: FileSystem, file: str, blocks: Iterator[bytes]) -> None:
         StorageError: it cannot be made.
         UsageError: the address is in the trash.
     """
-    if _is_address(file):
+    place, name = located(file)
+    if place is None:
+        create_file(fs, name, blocks)
+    else:
         from sessiontree.storage.place import check_no_trash  # few sessions have an address
 
-        check_no_trash(file)
-        place, name = place_of(file)
+        check_no_trash(place.address(name), name)
         place.create(name, blocks)
-    else:
-        create_file(fs, _path_of(file), blocks)
 
 
 def check_new_address(file: str, *, exclusive: bool = False) -> None:
@@ -142,16 +169,16 @@ def check_new(fs: FileSystem, file: str) -> None:
         SessionExistsError: there is one.
         StorageError: no session can have it.
     """
-    if _is_address(file):
-        place, name = place_of(file)
-        from sessiontree.storage.place import check_name  # few sessions have an address
+    place, name = located(file)
+    if place is None:
+        real_path(name)  # refuses what cannot be the name of a file
+        check_free(fs, name)
+        return
+    from sessiontree.storage.place import check_name  # few sessions have an address
 
-        if place.find(check_name(name, place.url)) is not None:
-            file = place.address(name)
-            raise SessionExistsError(f"{file} is there already; choose another name", file)
-    else:
-        real_path(_path_of(file))  # refuses what cannot be the name of a file
-        check_free(fs, _path_of(file))
+    if place.find(check_name(name, place.url)) is not None:
+        file = place.address(name)
+        raise SessionExistsError(f"{file} is there already; choose another name", file)
 
 
 def is_same_log(one: Log, other: Log) -> bool:
@@ -165,7 +192,5 @@ def blobs_of(fs: FileSystem, file: str) -> Blobs:
     """The blobs of a session, given its path or its address."""
     from sessiontree.storage.blobs import Blobs  # many sessions have none
 
-    if _is_address(file):
-        place, name = place_of(file)
-        return place.blobs(name).open()
-    return Blobs(fs, _path_of(file))
+    place, name = located(file)
+    return Blobs(fs, name) if place is None else place.blobs(name).open()

@@ -25,8 +25,7 @@ from sessiontree.page.document import Document
 from sessiontree.session import Session
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.lines import Excerpt
-from sessiontree.storage.place import is_address
-from sessiontree.storage.places import place_of
+from sessiontree.storage.places import located
 from sessiontree.web.news import start_of, with_news
 from sessiontree.web.state import PageState, change, state_of
 
@@ -258,8 +257,8 @@ def folders_of(file: str) -> list[str]:
 
 def stamps_of(file: str) -> list[tuple[str, int, int, int]]:
     """What changes with the files of a session."""
-    if is_address(file):
-        place, name = place_of(file)
+    place, name = located(file)
+    if place is not None:
         kept = place.find(name)
         return [] if kept is None else [(file, 0, kept.size, int(kept.modified * 1e9))]
     paths = [file]
