@@ -22,6 +22,7 @@ from tests.agents import ccusage
 from tests.agents.ccusage import Sums
 from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home, said, used
+from tests.support.table import for_each
 
 pytestmark = pytest.mark.skipif(
     not ccusage.PROGRAM, reason="ccusage is not installed: set CCUSAGE to the path of its program"
@@ -38,13 +39,13 @@ def our_sums(files: Iterable[Path], **how: Any) -> Sums:
     return Sums(*tokens, round((total.usage.cost + total.estimated) * 100, 2))
 
 
-@pytest.mark.parametrize("case", CLAUDE_CODE)
+@for_each("case", CLAUDE_CODE)
 def test_each_rule_of_claude_codes_transcripts(case: str, tmp_path: Path) -> None:
     file = claude_code_home(tmp_path, CLAUDE_CODE[case])
     assert our_sums([file]) == ccusage.sums_of(tmp_path, "claude")
 
 
-@pytest.mark.parametrize("case", CODEX)
+@for_each("case", CODEX)
 def test_each_rule_of_codexs_rollouts(case: str, tmp_path: Path) -> None:
     file = codex_home(tmp_path, CODEX[case])
     assert our_sums([file]) == ccusage.sums_of(tmp_path, "codex")
@@ -74,7 +75,7 @@ def test_a_fork_costs_nothing_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)
-@pytest.mark.parametrize("name", ["short", "subagent", "tool_heavy"])
+@for_each("name", ["short", "subagent", "tool_heavy"])
 def test_the_sessions_of_a_user(name: str, tmp_path: Path) -> None:
     file = CORPUS / "claude-code" / f"{name}.jsonl"
     copy = _compact(file, tmp_path / ".claude" / "projects" / "-p" / file.name)

@@ -156,7 +156,7 @@ def _any_transcript(seed: int) -> list[Line]:
 @pytest.mark.slow
 def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
-    for seed in range(200):
+    for seed in range(60):
         lines = _any_transcript(seed)
         messages = [found for found in lines if found["type"] in ("user", "assistant")]
         if all(m.get("isSidechain") or m.get("teamName") or m.get("isMeta") for m in messages):
@@ -166,7 +166,7 @@ def test_any_chain_reads_as_claude_code_reads_it(tmp_path: Path, sdk: Sdk) -> No
         if expected:  # it is at a loss where every chain is a loop; we show the last message
             compared += 1
             assert conversation(file) == expected, seed
-    assert compared > 100
+    assert compared > 30
 
 
 def _compacted(lines: list[Line], leaf: str, *more: Line) -> list[Line]:
@@ -185,7 +185,7 @@ def _tree(file: Path) -> set[tuple[str, str | None, bool]]:
 @pytest.mark.slow
 def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: Sdk) -> None:
     compared = 0
-    for seed in range(200):
+    for seed in range(60):
         lines = _any_transcript(seed)
         nodes = [node for n, made in enumerate(encoded(lines)) if (node := node_of(made, n))]
         leaf = main_leaf(nodes, by_uuid(nodes))
@@ -196,7 +196,7 @@ def test_a_compaction_at_the_end_changes_nothing_before_it(tmp_path: Path, sdk: 
         assert _tree(file) >= before, seed
         assert conversation(file) == sdk(file), seed
         compared += 1
-    assert compared > 100
+    assert compared > 30
 
 
 def test_each_of_two_compactions_keeps_parallel_calls_before_it(tmp_path: Path, sdk: Sdk) -> None:

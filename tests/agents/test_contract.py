@@ -55,7 +55,7 @@ def _sessions() -> Iterator[tuple[Path, base.Reader]]:
 SESSIONS: Final = list(_sessions())
 
 
-each_session = pytest.mark.parametrize(
+each_session = for_each(
     ("file", "reader"),
     SESSIONS,
     ids=[file.relative_to(FIXTURES).as_posix() for file, _ in SESSIONS],

@@ -14,6 +14,7 @@ from sessiontree import Session
 from sessiontree.importing.importer import import_session
 from sessiontree.library.file_history import blame, history, states
 from tests.agents.claude_code import Conversation, conversation, program, seen, sent
+from tests.support.table import for_each
 
 pytestmark = pytest.mark.skipif(
     program() is None, reason="Claude Code is not installed: it is in the wheel of claude-agent-sdk"
@@ -65,6 +66,7 @@ def test_parallel_calls_subagents_forks_and_a_compaction(tmp_path: Path) -> None
         check(talk, tmp_path, branches=1)
 
 
+@pytest.mark.soak
 def test_its_edits_are_blamed_and_recovered(tmp_path: Path) -> None:
     with conversation(tmp_path) as (talk, _):
         talk.say("READ 0 1")
@@ -90,6 +92,7 @@ def test_its_edits_are_blamed_and_recovered(tmp_path: Path) -> None:
         assert [edit.outcome for edit in edits] == ["failed"]
 
 
+@pytest.mark.soak
 def test_each_recorded_request_is_the_one_that_was_sent(tmp_path: Path) -> None:
     with conversation(tmp_path) as (talk, served):
         for prompt in ("HELLO", "READ 0 1", "ASK general-purpose", "/compact", "HELLO again"):
@@ -121,6 +124,7 @@ def as_recorded(request: dict[str, Any]) -> dict[str, Any]:
     return {**made, "system": system, "messages": messages}
 
 
+@pytest.mark.soak
 def test_going_back_is_the_only_branch(tmp_path: Path) -> None:
     with conversation(tmp_path) as (talk, served):
         talk.say("HELLO")
@@ -133,6 +137,7 @@ def test_going_back_is_the_only_branch(tmp_path: Path) -> None:
         check(talk, tmp_path, branches=2)
 
 
+@pytest.mark.soak
 def test_what_no_prompt_and_no_answer_says_is_sent_or_not(tmp_path: Path) -> None:
     with conversation(tmp_path) as (talk, served):
         talk.say("HELLO")
@@ -151,7 +156,8 @@ def test_what_no_prompt_and_no_answer_says_is_sent_or_not(tmp_path: Path) -> Non
         assert asked == ["HELLO", *commands, "REFUSE", "READ 2", "HELLO meanwhile", "HELLO again"]
 
 
-@pytest.mark.parametrize("seed", range(RANDOM))
+@pytest.mark.soak
+@for_each("seed", range(RANDOM))
 def test_random_sessions(seed: int, tmp_path: Path) -> None:
     dice = random.Random(seed)
     with conversation(tmp_path) as (talk, served):
@@ -176,6 +182,7 @@ def test_random_sessions(seed: int, tmp_path: Path) -> None:
         check(talk, tmp_path, branches)
 
 
+@pytest.mark.soak
 def test_a_store_has_what_the_program_sent_over_resumes_and_forks(tmp_path: Path) -> None:
     root = tmp_path / "store"
     with conversation(tmp_path) as (talk, served):

@@ -20,6 +20,7 @@ from sessiontree.agents.codex import rollout_of
 from sessiontree.storage.rollouts import in_force
 from tests.agents import codex_driver
 from tests.agents.codex_driver import Codex, Json, running
+from tests.support.table import for_each
 
 PROGRAM = codex_driver.program()
 SESSIONS = int(os.environ.get("SESSIONTREE_AGENT_SESSIONS", "12"))
@@ -103,8 +104,19 @@ def context_of(file: Path) -> list[Any]:
 
 
 @_installed
-@pytest.mark.parametrize("seed", range(SESSIONS))
+@for_each("seed", range(2))
 def test_codex_sends_what_the_context_says(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path)
+
+
+@pytest.mark.soak
+@_installed
+@for_each("seed", range(2, SESSIONS))
+def test_codex_sends_what_the_context_of_many_sessions_says(seed: int, tmp_path: Path) -> None:
+    check(seed, tmp_path)
+
+
+def check(seed: int, tmp_path: Path) -> None:
     assert PROGRAM is not None
     with running(PROGRAM, tmp_path / "codex") as codex:
         threads = played(codex, random.Random(seed), steps=8)

@@ -53,9 +53,18 @@ def check(file: Path | str, contexts: Iterable[tuple[str | None, Json]]) -> None
 
 
 @has_pi
-@pytest.mark.parametrize("seed", range(SESSIONS))
-def test_a_random_session_has_at_each_entry_the_context_of_pi(seed: int, tmp_path: Path) -> None:
-    for made in made_by_pi(tmp_path / "pi", [seed]):
+def test_random_sessions_have_at_each_entry_the_context_of_pi(tmp_path: Path) -> None:
+    check_random(range(4), tmp_path)
+
+
+@pytest.mark.soak
+@has_pi
+def test_many_random_sessions_have_at_each_entry_the_context_of_pi(tmp_path: Path) -> None:
+    check_random(range(4, SESSIONS), tmp_path)
+
+
+def check_random(seeds: Iterable[int], tmp_path: Path) -> None:
+    for made in made_by_pi(tmp_path / "pi", seeds):
         check(made["file"], made["contexts"])
         done = import_session(made["file"], tmp_path / "in")
         check(done.file, made["contexts"])

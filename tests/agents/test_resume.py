@@ -30,6 +30,7 @@ from tests.agents.test_pi import PI
 from tests.examples.provider import provider
 from tests.support.grown import flat, grown
 from tests.support.saying import IMAGE
+from tests.support.table import for_each
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 RANDOM = int(os.environ.get("RESUME_SESSIONS", "2"))
@@ -215,17 +216,29 @@ def check(source: Path, agent: str, sends: Callable[..., list[Message]], folder:
     assert next(starts, None) is not None, (found, expected)
 
 
-@pytest.mark.parametrize(("agent", "sends"), AGENTS)
-@pytest.mark.parametrize("source", SOURCES)
-def test_an_agent_sends_what_the_session_holds(
+each_agent = pytest.mark.parametrize(("agent", "sends"), AGENTS)
+
+
+@each_agent
+def test_an_agent_sends_what_our_session_holds(
+    agent: str, sends: Callable[..., list[Message]], tmp_path: Path
+) -> None:
+    check(written(tmp_path), agent, sends, tmp_path)
+
+
+@pytest.mark.soak
+@each_agent
+@for_each("source", SOURCES)
+def test_an_agent_sends_what_a_session_of_any_agent_holds(
     source: str, agent: str, sends: Callable[..., list[Message]], tmp_path: Path
 ) -> None:
     check(SOURCES[source](tmp_path), agent, sends, tmp_path)
 
 
+@pytest.mark.soak
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-@pytest.mark.parametrize(("agent", "sends"), AGENTS)
-@pytest.mark.parametrize("seed", range(RANDOM))
+@each_agent
+@for_each("seed", range(RANDOM))
 def test_random_sessions(
     seed: int, agent: str, sends: Callable[..., list[Message]], tmp_path: Path
 ) -> None:

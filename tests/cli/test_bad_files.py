@@ -334,11 +334,6 @@ def placed() -> Iterator[tuple[str, Placed]]:
 PLACED = dict(placed())
 
 
-@pytest.fixture(params=list(PLACED))
-def damaged(request: pytest.FixtureRequest) -> Placed:
-    return PLACED[request.param]
-
-
 def read_all(session: Session) -> list[str]:
     """The uuids of a session's entries, after everything was asked of it."""
     session.path()
@@ -363,9 +358,11 @@ def check_damage(session: Session, path: Path, case: Case, first_line: int) -> N
         assert case.cause in session.damage[0].cause
 
 
+@for_each("damaged", PLACED.values(), ids=PLACED)
 def test_a_damaged_file_opens_and_all_that_is_sound_is_there(
-    tmp_path: Path, path: Path, damaged: Placed
+    tmp_path: Path, damaged: Placed
 ) -> None:
+    path = tmp_path / "s.jsonl"
     path.write_bytes(damaged.content)
     with Session.open(path, readonly=True) as session:
         usable = damaged.case.usable
@@ -383,9 +380,11 @@ def test_a_damaged_file_opens_and_all_that_is_sound_is_there(
     assert os.listdir(tmp_path) == ["s.jsonl"]
 
 
+@for_each("damaged", PLACED.values(), ids=PLACED)
 def test_the_next_entry_is_below_the_last_sound_one_and_changes_nothing_before_it(
-    path: Path, damaged: Placed
+    tmp_path: Path, damaged: Placed
 ) -> None:
+    path = tmp_path / "s.jsonl"
     path.write_bytes(damaged.content)
     leaf = ["m2", *damaged.case.usable, *damaged.after][-1]
     with Session.open(path) as session:

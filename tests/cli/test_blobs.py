@@ -11,6 +11,7 @@ import pytest
 
 from sessiontree import Session
 from tests.support.conversation import message
+from tests.support.table import for_each
 from tests.support.terminal import contents, done, driving, last, printed_json, refused, run
 
 LONG = "a long answer, \x1b[31m\n" * 4000
@@ -110,7 +111,7 @@ def test_the_bytes_of_a_blob_are_written_as_they_are(chat: Path, sha: str) -> No
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("sha", "said"),
     [
         *(("0" * 64, "blob ls"), ("abc", "four or more digits")),

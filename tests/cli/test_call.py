@@ -23,6 +23,7 @@ from sessiontree.errors import UsageError
 from sessiontree.ops import OWN
 from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, SessionName
+from tests.support.table import for_each
 from tests.support.terminal import done, driving, refused, run
 
 
@@ -125,7 +126,7 @@ def given(*words: str, input: str | None = None) -> dict[str, Any]:
 DEFAULT = Given(word="")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "expected"),
     [
         ([], {}),
@@ -157,7 +158,7 @@ def test_parameters_are_taken_as_json_and_an_option_counts_before_them() -> None
         assert json.loads(printed)["given"].items() >= expected.items()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "message"),
     [
         (["toy"], "'toy' has no dot"),

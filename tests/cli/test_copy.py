@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import Session
+from tests.support.table import for_each
 from tests.support.terminal import contents, done, lines, printed_json, refused, run, said, texts
 
 
@@ -38,7 +39,7 @@ def test_fork_names_the_message_it_ends_at_where_a_mark_is_the_leaf(forked: Path
     assert re.match(r"Branched at \w{8} \(branch\)\n", run("branch", forked, "@").stderr)
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         *("fork copy.jsonl @", "fork @", "fork @~1 @", "fork copy.jsonl named"),

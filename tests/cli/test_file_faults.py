@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree import Store
 from tests.support.edited import ask, project, write
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, run
 
 TEXT = "first = 1\nsecond = 2\n"
@@ -29,7 +30,7 @@ def store(file: Path) -> Path:
     return file.parent.parent / "store"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "wrong"),
     [
         ("3", "there is no line 3"),

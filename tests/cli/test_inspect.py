@@ -248,10 +248,8 @@ def hostile(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize(
-    "words", [*LOOKING, ("show", "m5"), ("show", "m6"), ("show", "nosuch"), ("export",)]
-)
-@pytest.mark.parametrize("more", [(), ("--json",)])
+@for_each("words", [*LOOKING, ("show", "m5"), ("show", "m6"), ("show", "nosuch"), ("export",)])
+@for_each("more", [(), ("--json",)])
 def test_control_characters_of_a_session_never_reach_the_terminal(
     hostile: Path, words: tuple[str, ...], more: tuple[str, ...]
 ) -> None:

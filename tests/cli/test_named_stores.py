@@ -10,6 +10,7 @@ import pytest
 from sessiontree import Session, StorageError, Store
 from tests.agents.conftest import SESSION
 from tests.support.sessions import said
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, refused, run
 from tests.support.transcripts import user, written
 
@@ -54,8 +55,8 @@ def test_an_import_goes_to_the_store_by_project_or_into_a_folder_itself(home: Pa
     assert "not both" in told
 
 
-@pytest.mark.parametrize("line", COMMANDS)
-@pytest.mark.parametrize("how", ["--store", "SESSIONTREE_STORE"])
+@for_each("line", COMMANDS)
+@for_each("how", ["--store", "SESSIONTREE_STORE"])
 def test_a_store_that_is_named_and_not_there_is_refused_and_not_made(
     home: Path, monkeypatch: pytest.MonkeyPatch, line: str, how: str
 ) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree import Store
 from tests.support.sessions import read, said
+from tests.support.table import for_each
 from tests.support.terminal import done, run
 
 
@@ -40,7 +41,7 @@ def test_a_path_comes_before_a_name(
     assert read(str(tmp_path / "Chat")) == ["here"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "about"),
     [
         ("nothing", "there is no file nothing, and no session in"),

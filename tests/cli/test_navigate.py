@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.table import for_each
 from tests.support.terminal import contents, done, last, printed_json, refused, run, said, texts
 
 
@@ -143,8 +144,8 @@ def test_a_program_may_write_the_summary_of_a_merge(forked: Path, left: str) -> 
     assert entry["summary"] == "user: more\n\nassistant: sure"
 
 
-@pytest.mark.parametrize("words", WITH_SUMMARY)
-@pytest.mark.parametrize(
+@for_each("words", WITH_SUMMARY)
+@for_each(
     ("summarizer", "error"),
     [
         (program("raise SystemExit(3)"), "failed with status 3"),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.table import for_each
 from tests.support.terminal import contents, done, lines, refused, run
 
 READING = ["show", "tree", "branches", "path", "context"]
@@ -55,7 +56,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("kind", "line"),
     [
         *((kind, line) for kind in ("text", "newer") for line in READING + WRITING),
@@ -69,14 +70,14 @@ def test_a_file_of_another_kind_is_refused(here: Path, kind: str, line: str) -> 
     assert os.listdir(here) == ["file.jsonl"]
 
 
-@pytest.mark.parametrize("line", READING + WRITING)
+@for_each("line", READING + WRITING)
 def test_a_missing_file_and_a_folder_are_refused(here: Path, line: str) -> None:
     assert "there is no file missing.jsonl" in fails(here, *command(line, "missing.jsonl"))
     assert "is a folder" in fails(here, *command(line, "."))
     assert os.listdir(here) == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     [
         *("show nosuch", "branches nosuch", "path nosuch", "context nosuch", "branch nosuch"),
@@ -100,7 +101,7 @@ def test_an_ambiguous_ref_lists_the_candidates(tmp_path: Path) -> None:
     assert "it may be twin-a, twin-b" in fails(tmp_path, "show", file, "twin")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "error"),
     [
         (("switch", "@~9"), "goes too far"),
@@ -137,7 +138,7 @@ def test_a_first_kept_entry_off_the_path_is_refused(forked: Path) -> None:
     assert "is not on the current path" in error
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("message", "error"),
     [
         (b"", "standard input is empty"),
@@ -157,7 +158,6 @@ def test_a_first_kept_entry_off_the_path_is_refused(forked: Path) -> None:
         (b'{"role":7,"content":"x"}', "the role 7"),
         (b'{"type":[],"content":"x"}', "has no role"),
     ],
-    ids=lambda value: value[:40] if isinstance(value, bytes) else None,
 )
 def test_input_that_is_not_a_message_is_refused(chat: Path, message: bytes, error: str) -> None:
     assert error in fails(chat.parent, "append", chat, input=message)
@@ -182,7 +182,7 @@ def test_a_file_without_permission_to_read_or_write_is_refused(chat: Path) -> No
     assert "Permission denied" in result.stderr
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "error"),
     [
         (("append", "--role", "user"), "--role needs --text"),
@@ -229,7 +229,7 @@ def test_wrong_usage_exits_with_2(chat: Path, words: tuple[str, ...], error: str
     assert error in is_misused(chat.parent, words[0], chat, *words[1:])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "error"),
     [
         ("search x --ignore-case --case-sensitive", "give --ignore-case or --case-sensitive"),
@@ -242,7 +242,7 @@ def test_wrong_usage_of_what_needs_no_file_exits_with_2(here: Path, line: str, e
     assert error in is_misused(here, *line.split())
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("fault", "said"),
     [
         (PermissionError(13, "Permission denied", "x"), "x: Permission denied"),
@@ -281,7 +281,7 @@ def test_metadata_of_new_that_json_cannot_carry_is_refused(tmp_path: Path) -> No
     assert "not JSON" in error
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "error"),
     [
         (("label", "zzzz", "name"), "no entry is named 'zzzz'"),
@@ -309,7 +309,7 @@ def test_a_write_that_is_refused_does_not_migrate_the_file(
 NEW_FILES = [("@~1", "copy.jsonl"), ("named", "copy"), ("copy.jsonl",)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("command", "words", "right"),
     [
         *((command, words, "fork") for command in ("branch", "branch-here") for words in NEW_FILES),

@@ -18,6 +18,7 @@ from sessiontree import Session
 from sessiontree.library.copies import Mirror
 from tests.support.children import PATIENCE
 from tests.support.conversation import assistant, user
+from tests.support.table import for_each
 from tests.support.terminal import done, run
 
 
@@ -109,7 +110,7 @@ def test_a_sync_of_stores_says_where_a_session_was_copied(chat: Path) -> None:
     assert done("sync", "a", "b") == "one: copied to a/chat.jsonl\n"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "told"),
     [
         (("sync", "chat.jsonl", "chat.jsonl"), "are the same"),

@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sessiontree import Session
+from tests.support.table import for_each
 from tests.support.transcripts import line, user, written
 
 SESSION = "5f0c8a52-1d8e-4a53-9c06-2f6f3f5b7d10"
@@ -34,7 +33,7 @@ def test_a_copy_shows_the_file_before_an_edit(tmp_path: Path) -> None:
     assert seen(transcript(tmp_path, "0a1b@v1")) == [("/project/src/app.py", "x = 1\n")]
 
 
-@pytest.mark.parametrize("name", ["gone@v1", "../../secret", "..", "", "/etc/hostname"])
+@for_each("name", ["gone@v1", "../../secret", "..", "", "/etc/hostname"])
 def test_a_copy_that_is_gone_or_outside_shows_nothing(tmp_path: Path, name: str) -> None:
     (tmp_path / "file-history" / SESSION).mkdir(parents=True)
     (tmp_path / "secret").write_text("secret")
@@ -49,7 +48,7 @@ def test_a_transcript_elsewhere_has_no_copies(tmp_path: Path) -> None:
     assert seen(moved) == []
 
 
-@pytest.mark.parametrize("odd", [None, 1, [], {"src/app.py": None}, {"src/app.py": {}}])
+@for_each("odd", [None, 1, [], {"src/app.py": None}, {"src/app.py": {}}])
 def test_odd_copies_are_passed_over(tmp_path: Path, odd: Any) -> None:
     about = {"type": "file-history-snapshot", "snapshot": {"trackedFileBackups": odd}}
     file = tmp_path / "projects" / "-project" / f"{SESSION}.jsonl"

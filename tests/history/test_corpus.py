@@ -13,6 +13,7 @@ from sessiontree import Session
 from sessiontree.history.replay import KnownContent
 from tests.agents.conftest import CORPUS, NO_CORPUS
 from tests.support.enough import ENOUGH
+from tests.support.table import for_each
 
 needs_corpus = pytest.mark.skipif(not CORPUS.exists(), reason=NO_CORPUS)
 SESSIONS = (
@@ -56,7 +57,7 @@ def _is_done(block: dict[str, Any], key: str) -> bool:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", SESSIONS)
+@for_each("name", SESSIONS)
 def test_every_edit_that_was_done_is_listed(name: str) -> None:
     file = CORPUS / name
     with Session.open(file, readonly=True) as session:
@@ -69,7 +70,7 @@ def test_every_edit_that_was_done_is_listed(name: str) -> None:
 
 
 @needs_corpus
-@pytest.mark.parametrize("name", SESSIONS)
+@for_each("name", SESSIONS)
 def test_a_file_is_as_later_looks_show_it_or_was_changed_from_outside(name: str) -> None:
     contents: dict[str, KnownContent] = {}
     compared = 0

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sessiontree import Session
 from sessiontree.history import edits
 from tests.support.lines import blocks_of
+from tests.support.table import for_each
 
 HEADER = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s"}
 FILES = ("a.py", "b.py", "other.txt")
@@ -79,7 +80,7 @@ def histories(draw: st.DrawFn) -> list[dict[str, Any]]:
     return messages
 
 
-@pytest.mark.parametrize("most", [0, 2, 100])
+@for_each("most", [0, 2, 100])
 def test_events_of_names_are_those_of_all_about_these_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:

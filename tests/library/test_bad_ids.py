@@ -19,11 +19,11 @@ from sessiontree.storage.names import path_in
 from tests.support.foreign import AGENTS, BAD_IDS, PROMPT, foreign_session
 from tests.support.homes import empty_home
 from tests.support.sessions import by_hand
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, run
 
 
-@pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def made_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with one good session in its store; its folder `work` is the current one."""
     home = empty_home(tmp_path, monkeypatch)
     (home / "work").mkdir()
@@ -32,11 +32,18 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return home
 
 
-@pytest.mark.parametrize("id", BAD_IDS.values(), ids=BAD_IDS)
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    return made_home(tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@for_each("id", BAD_IDS.values(), ids=BAD_IDS)
+@for_each("agent", AGENTS)
 def test_an_id_that_cannot_be_a_name_keeps_no_list_from_the_other_sessions(
-    home: Path, agent: str, id: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, id: str
 ) -> None:
+    home = made_home(tmp_path, monkeypatch)
     file = foreign_session(home, agent, id, str(home / "work"))
     for words in (("ls",), ("ls", "--branches"), ("ls", home)):
         result = run(*words)
@@ -55,11 +62,13 @@ def test_an_id_that_cannot_be_a_name_keeps_no_list_from_the_other_sessions(
     assert {hit["file"] for hit in printed_json("search", PROMPT)} == {str(file)}
 
 
-@pytest.mark.parametrize("id", BAD_IDS.values(), ids=BAD_IDS)
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.slow
+@for_each("id", BAD_IDS.values(), ids=BAD_IDS)
+@for_each("agent", AGENTS)
 def test_a_session_whose_id_cannot_be_a_name_is_converted_resumed_and_imported(
-    home: Path, agent: str, id: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, agent: str, id: str
 ) -> None:
+    home = made_home(tmp_path, monkeypatch)
     file = foreign_session(home, agent, id, str(home / "work"))
     for target in ("pi", "claude-code", "codex", "gemini", "atif"):
         done("convert", file, "--to", target)
@@ -74,10 +83,12 @@ def test_a_session_whose_id_cannot_be_a_name_is_converted_resumed_and_imported(
     assert not [path for path in home.parent.rglob("*") if path.name in ("passwd", "y", "b")]
 
 
-@pytest.mark.parametrize("id", BAD_IDS.values(), ids=BAD_IDS)
+@pytest.mark.slow
+@for_each("id", BAD_IDS.values(), ids=BAD_IDS)
 def test_a_working_directory_that_cannot_be_a_path_keeps_no_other_session_from_being_resumed(
-    home: Path, id: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, id: str
 ) -> None:
+    home = made_home(tmp_path, monkeypatch)
     for number, agent in enumerate(AGENTS):
         foreign_session(home, agent, f"the-id-{number}", id, number)
     foreign_session(home, "pi", "here", str(home / "work"), 9)
@@ -108,7 +119,7 @@ def test_a_long_lane_is_converted_to_a_subagent(tmp_path: Path) -> None:
     assert len({os.path.basename(path) for path in made.beside if path.endswith(".jsonl")}) == 2
 
 
-@pytest.mark.parametrize("name", BAD_IDS.values(), ids=BAD_IDS)
+@for_each("name", BAD_IDS.values(), ids=BAD_IDS)
 def test_a_name_from_a_file_leads_to_no_path_outside_the_folder(tmp_path: Path, name: str) -> None:
     expected = str(tmp_path / name) if name == "a\nb" else None
     assert path_in(str(tmp_path), name) == expected
@@ -191,7 +202,7 @@ def test_an_unexpected_error_of_one_file_is_reported_and_the_others_are_imported
     assert "1 new" in result.stderr
 
 
-@pytest.mark.parametrize("is_absolute", [True, False])
+@for_each("is_absolute", [True, False])
 def test_a_mark_in_the_trash_moves_no_file_from_outside_the_store(
     tmp_path: Path, is_absolute: bool
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 from sessiontree.agents import AGENTS
 from sessiontree.library.resume import path_for
 from sessiontree.storage.fs import DISK
+from tests.support.table import for_each
 from tests.support.terminal import contents
 
 BY_NAME = {agent.name: agent for agent in AGENTS}
@@ -29,7 +30,7 @@ def placed(home: Path, agent: str, cwd: str, name: str = "s.jsonl", **environ: s
     return os.path.relpath(path, home)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("agent", "cwd", "name", "path"),
     [
         ("claude-code", "/gone/a_b.c/é", "s.jsonl", ".claude/projects/-gone-a-b-c--/s.jsonl"),

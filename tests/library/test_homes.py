@@ -18,6 +18,7 @@ from sessiontree.agents.codex import Codex
 from sessiontree.library import counts
 from sessiontree.library.homes import agent_folders, folders_of
 from tests.support.sessions import said, version_1
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json, run
 
 SAMPLES = Path(__file__).parents[2] / "fixtures" / "agents"
@@ -84,7 +85,7 @@ def oldest(home: Path) -> Path:
     return version_1(home / ".pi/agent/sessions/--p--/2025-01-01_old.jsonl", "An old prompt")
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         ("label", "@", "name"),
@@ -160,7 +161,7 @@ def test_the_variables_of_the_agents_are_obeyed(
     assert len(agents()) < len(ALL)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("environ", "folders"),
     [
         (
@@ -205,7 +206,7 @@ def test_one_folder_in_another_is_walked_once(home: Path) -> None:
     assert agent_folders(environ) == [str(home)]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "expected"),
     [
         (("--agent", "codex"), ["codex", "codex"]),
@@ -340,7 +341,7 @@ def test_an_id_or_a_name_finds_the_session_of_an_agent(home: Path) -> None:
     assert "5e551015" in done("show", "5e55")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "roles"),
     [
         (("LIST the", "--role", "prompt"), []),  # a capital: case counts

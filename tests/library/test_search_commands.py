@@ -22,6 +22,7 @@ from sessiontree.library.search_file import SearchHit, Wanted
 from sessiontree.text.pattern import Pattern, query
 from tests.cli.screens import NOW
 from tests.support.sessions import by_hand, chat, said
+from tests.support.table import for_each
 from tests.support.terminal import contents, done, driving, printed_json, refused, run
 
 HOSTILE = "\x1b]0;owned\x07\x1b[31m\x9b2J\u202egnp\u2028\x7f"
@@ -69,7 +70,7 @@ def test_ls_in_a_pipe_is_a_plain_line_a_session(store: Store) -> None:
     assert len(docs) < 400
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("order", "ids"), [("modified", "321"), ("created", "321"), ("size", "213"), ("name", "312")]
 )
 def test_ls_orders_as_it_is_told(store: Store, order: str, ids: str) -> None:
@@ -191,7 +192,7 @@ def test_search_that_finds_nothing_says_so_and_has_not_failed(store: Store) -> N
     assert printed_json("search", "no such words") == []
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         ("search", ""),
@@ -254,9 +255,7 @@ def test_a_narrow_terminal_gets_a_row_a_session(store: Store) -> None:
     assert "A rollout" in row
 
 
-@pytest.mark.parametrize(
-    "words", [("ls",), ("search", "hello"), ("stats",), ("stats", "--by", "day")]
-)
+@for_each("words", [("ls",), ("search", "hello"), ("stats",), ("stats", "--by", "day")])
 def test_a_list_is_of_all_files_and_folders_that_are_named(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

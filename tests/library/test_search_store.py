@@ -12,6 +12,7 @@ import pytest
 
 from sessiontree import SearchHit, Session, SessionTreeWarning, StorageError, Store, UsageError
 from tests.support.sessions import said
+from tests.support.table import for_each
 from tests.support.terminal import printed_json, refused
 
 
@@ -52,7 +53,7 @@ ASKED: dict[str, tuple[str, dict[str, object], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("name", ASKED)
+@for_each("name", ASKED)
 def test_python_and_the_command_line_find_the_same(store: Store, name: str) -> None:
     pattern, options, words = ASKED[name]
     hits = list(store.search(pattern, **options))  # type: ignore[arg-type]

@@ -21,6 +21,7 @@ from sessiontree.library.spending import CountedSession, Spending, spending_of, 
 from sessiontree.views.costs import Prices
 from tests.agents import test_codex
 from tests.support.sessions import chat
+from tests.support.table import for_each
 from tests.support.terminal import utc
 from tests.support.transcripts import user, written
 from tests.views.test_spent import answered, cost_state
@@ -87,7 +88,7 @@ def test_reported_and_estimated_costs_are_kept_apart(tmp_path: Path) -> None:
     assert found.unpriced == {"odd": 1, None: 1}
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("by", "names"),
     [
         ("day", ["2026-02-10"]),

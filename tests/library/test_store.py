@@ -25,6 +25,7 @@ from sessiontree.library.root import default_root, file_name
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import FaultyDisk
 from tests.support.sessions import by_hand, first_messages, read, said
+from tests.support.table import for_each
 
 LARGE = "a text too large for a line " * 2000
 
@@ -70,7 +71,7 @@ def test_the_default_root_is_the_users_or_the_one_that_the_variable_names(
         assert not default_root().startswith(str(tmp_path))
 
 
-@pytest.mark.parametrize("id", ["a/b", "../../up", ".", "x" * 500, "日本語", "a:b*c?", "~", "é\n"])
+@for_each("id", ["a/b", "../../up", ".", "x" * 500, "日本語", "a:b*c?", "~", "é\n"])
 def test_any_id_makes_a_file_in_its_folder(store: Store, id: str) -> None:
     with store.create(cwd="/p", id=id) as session:
         assert os.path.dirname(str(session.file)) == store.project_dir("/p")
@@ -407,7 +408,7 @@ def test_a_name_is_kept_as_people_spell_it(store: Store, name: str) -> None:
     assert store.find(name).name == name
 
 
-@pytest.mark.parametrize("name", ["", " ", "a\nb", "a\tb", "\x1b[31mred", "\u202eevil", "a\u2028b"])
+@for_each("name", ["", " ", "a\nb", "a\tb", "\x1b[31mred", "\u202eevil", "a\u2028b"])
 def test_a_name_that_is_not_one_line_of_text_is_refused(store: Store, name: str) -> None:
     with pytest.raises(EntryError, match="a session's name must be"):
         store.create(name=name)
@@ -439,7 +440,7 @@ def test_an_id_is_found_in_a_file_that_is_named_for_another(store: Store) -> Non
     assert store.find("the-id").file == str(renamed)
 
 
-@pytest.mark.parametrize("ref", ["", "\ud83d", "\0", "a/b", "x" * 5000])
+@for_each("ref", ["", "\ud83d", "\0", "a/b", "x" * 5000])
 def test_a_ref_that_names_no_session_is_a_ref_error(store: Store, ref: str) -> None:
     said(store, "one")
     with pytest.raises(RefError):
@@ -452,7 +453,7 @@ def test_latest_is_the_latest_also_where_a_session_has_that_id(store: Store) -> 
     assert store.find("latest").id == "other"
 
 
-@pytest.mark.parametrize(("length", "kept"), [(39, 39), (40, 40), (41, 40)])
+@for_each(("length", "kept"), [(39, 39), (40, 40), (41, 40)])
 def test_a_long_time_is_cut_in_the_name_of_a_file(length: int, kept: int) -> None:
     assert file_name("1" * length, "id") == f"{'1' * kept}_id.jsonl"
     assert file_name(None, "id") == "id.jsonl"

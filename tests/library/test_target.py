@@ -9,6 +9,7 @@ import pytest
 
 from sessiontree.errors import StorageError, UsageError
 from sessiontree.library.file_edits import MOST_NAMES, Target, known_file, read_text
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -21,7 +22,7 @@ def app(tmp_path: Path) -> Path:
     return made
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("path", "is_it"),
     [
         ("src/a.py", True),

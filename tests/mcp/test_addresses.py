@@ -16,6 +16,7 @@ from sessiontree.mcp import content, subscriptions
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.places.kinds import in_store, opened
 from tests.support.sessions import said
+from tests.support.table import for_each
 
 KINDS = ("memory", "postgres", "objects")
 TEMPLATE = ResourceTemplateReference(type="ref/resource", uri="session://{session}/turn/{turn}")
@@ -26,8 +27,8 @@ def _say(root: str, id: str) -> None:
         session.append_message({"role": "user", "content": "more"})
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("mode", MODES)
+@for_each("kind", KINDS)
 def test_sessions_are_listed_in_pages_completed_and_read(
     tmp_path: Path, kind: str, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -62,8 +63,8 @@ def test_sessions_are_listed_in_pages_completed_and_read(
 
 
 @pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
-@pytest.mark.parametrize("few", [0, 8])
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("few", [0, 8])
+@for_each("kind", KINDS)
 def test_a_client_that_subscribes_hears_when_the_session_grows(
     tmp_path: Path, kind: str, few: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -94,7 +95,7 @@ def test_a_client_that_subscribes_hears_when_the_session_grows(
         run(test)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_a_client_that_listens_hears_of_growth_and_of_new_sessions(
     tmp_path: Path, kind: str
 ) -> None:

@@ -18,6 +18,7 @@ from tests.mcp.clients import client, run
 from tests.support.foreign import AGENTS as FOREIGN
 from tests.support.foreign import BAD_IDS, foreign_session
 from tests.support.sessions import by_hand
+from tests.support.table import for_each
 
 INNER, OUTER = "same-inner", "same-outer"
 SECRET = "SECRET"
@@ -231,7 +232,7 @@ def test_a_new_session_behind_a_link_does_not_change_the_list(root: Path, outsid
     assert watching._every_file() == before == frozenset({str(root / "p" / "in.jsonl")})
 
 
-@pytest.mark.parametrize("mode", ["auto", "legacy"])
+@for_each("mode", ["auto", "legacy"])
 def test_ids_that_cannot_be_names_are_listed_by_all_ways(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

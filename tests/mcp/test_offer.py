@@ -11,6 +11,7 @@ from sessiontree.calls.scope import Scope
 from sessiontree.errors import UsageError
 from sessiontree.mcp.offer import Offer
 from sessiontree.ops.operation import Method
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -18,7 +19,7 @@ def methods(tmp_path: Path) -> dict[str, Method]:
     return dict(Dispatcher(Scope(str(tmp_path), agents=False)).methods)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("chosen", "error"),
     [
         ("branch.switch", "'branch.switch' writes; give --write, too"),

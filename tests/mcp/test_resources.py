@@ -24,6 +24,7 @@ from sessiontree.mcp import content, subscriptions
 from sessiontree.mcp.answer import DATA, MARK
 from tests.mcp.clients import MODES, client, run, talk, text_in
 from tests.support.sessions import by_hand, said
+from tests.support.table import for_each
 
 TEMPLATE = ResourceTemplateReference(type="ref/resource", uri="session://{session}/turn/{turn}")
 
@@ -32,7 +33,7 @@ def file_of(root: Path, id: str) -> str:
     return Store(root).find(id).file
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_sessions_are_listed_in_pages_each_once_and_those_changed_last_first(
     tmp_path: Path, mode: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -61,7 +62,7 @@ def test_sessions_are_listed_in_pages_each_once_and_those_changed_last_first(
     run(test)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_the_parts_of_a_session_are_read_by_their_addresses(tmp_path: Path, mode: str) -> None:
     id = talk(tmp_path, "build", "Add --verbose")
 
@@ -174,8 +175,8 @@ WRONG = (
 )
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("uri", WRONG)
+@for_each("mode", MODES)
+@for_each("uri", WRONG)
 def test_an_address_at_which_nothing_stands_is_refused(tmp_path: Path, mode: str, uri: str) -> None:
     talk(tmp_path)
 
@@ -295,7 +296,7 @@ async def _make_sessions(root: Path) -> None:
         await anyio.sleep(0.2)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_names_are_completed(tmp_path: Path, mode: str) -> None:
     id = talk(tmp_path, "build", "Add --verbose")
     with Store(tmp_path).open(id) as session:
@@ -326,7 +327,7 @@ def test_names_are_completed(tmp_path: Path, mode: str) -> None:
     run(test)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_prompts_name_only_tools_that_are_there_and_say_that_sessions_are_data(
     tmp_path: Path, mode: str
 ) -> None:
@@ -355,7 +356,7 @@ def test_prompts_name_only_tools_that_are_there_and_say_that_sessions_are_data(
     run(test)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "given", "said"),
     [
         ("recal", {}, "did you mean 'recall'"),

@@ -12,6 +12,7 @@ import pytest
 from sessiontree.errors import UsageError
 from sessiontree.mcp import setup
 from tests.mcp.clients import COMMAND, environment
+from tests.support.table import for_each
 
 FILES = {
     "claude-code": ("CLAUDE_CONFIG_DIR", ".claude.json"),
@@ -152,7 +153,7 @@ def _run(home: Path, *arguments: str, code: int = 0) -> str:
     return done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("agent", FILES)
+@for_each("agent", FILES)
 def test_the_command_enters_the_server_and_removes_it_again(tmp_path: Path, agent: str) -> None:
     file = tmp_path / agent / FILES[agent][1]
     options = ("--agents", "--redact", "--tools", "core,tree", "--root", str(tmp_path))

@@ -28,6 +28,7 @@ from sessiontree.ops.operation import Namespace
 from sessiontree.ops.params import Call, OfSession
 from tests.mcp.clients import MODES, client, run, talk, text_of
 from tests.support.sessions import said
+from tests.support.table import for_each
 
 TRIAL = Namespace("trial", "Methods for these tests.")
 
@@ -72,7 +73,7 @@ def drop(call: Call, given: Drop) -> dict[str, str]:
     return {"dropped": call.file(given.session)}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_every_tool_answers_as_its_schema_says_or_says_what_to_do_next(
     tmp_path: Path, mode: str
 ) -> None:
@@ -130,7 +131,7 @@ def test_a_tool_is_described_as_its_method_in_short(tmp_path: Path) -> None:
 CORE_TOKENS = {False: 7000, True: 13_000}
 
 
-@pytest.mark.parametrize("write", CORE_TOKENS)
+@for_each("write", CORE_TOKENS)
 def test_the_core_is_offered_unless_told_and_costs_a_model_little(
     tmp_path: Path, write: bool
 ) -> None:
@@ -177,7 +178,7 @@ def test_a_tool_that_is_not_offered_says_how_to_have_it(tmp_path: Path) -> None:
     run(test)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("chosen", "said"),
     [
         ("bramch", "did you mean 'branch'"),
@@ -211,7 +212,7 @@ def test_a_method_that_may_not_write_names_no_option_but_its_tool_does(tmp_path:
     run(test)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_a_server_that_only_reads_neither_lists_nor_calls_what_writes(
     tmp_path: Path, mode: str
 ) -> None:
@@ -266,7 +267,7 @@ REFUSED: list[tuple[str, Any, tuple[str, ...]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "given", "said"), REFUSED)
+@for_each(("name", "given", "said"), REFUSED)
 def test_what_does_not_fit_is_refused_with_what_to_do_next(
     tmp_path: Path, name: str, given: Any, said: tuple[str, ...]
 ) -> None:
@@ -283,7 +284,7 @@ def test_what_does_not_fit_is_refused_with_what_to_do_next(
     run(test)
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_an_unknown_tool_is_refused_with_the_nearest(tmp_path: Path, mode: str) -> None:
     async def test() -> None:
         async with client(tmp_path, mode) as at:
@@ -327,7 +328,7 @@ def test_what_stands_beside_a_text_stands_between_the_marks() -> None:
     assert behind == "offset: 3\nnext: 7\nLeft out: b"
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_progress_comes_in_steps_that_grow(tmp_path: Path, mode: str) -> None:
     seen: list[tuple[float, float | None, str | None]] = []
 
@@ -346,7 +347,7 @@ def test_progress_comes_in_steps_that_grow(tmp_path: Path, mode: str) -> None:
     assert {(total, message) for _, total, message in seen} == {(1.0, "Counting")}
 
 
-@pytest.mark.parametrize("mode", MODES)
+@for_each("mode", MODES)
 def test_a_call_that_is_given_up_ends(tmp_path: Path, mode: str) -> None:
     STOPPED.clear()
     BEGUN.clear()
@@ -374,8 +375,8 @@ def _choosing(action: str, asked: list[str]) -> Any:
     return choose
 
 
-@pytest.mark.parametrize("mode", MODES)
-@pytest.mark.parametrize("action", ["accept", "decline", None])
+@for_each("mode", MODES)
+@for_each("action", ["accept", "decline", None])
 def test_where_a_name_is_ambiguous_the_user_is_asked(
     tmp_path: Path, mode: str, action: str | None
 ) -> None:

@@ -26,6 +26,7 @@ from sessiontree.handles.builtin import built_in
 from sessiontree.handles.registry import HandleSchema, Registry, ResolverScope
 from sessiontree.storage.fs import Disk
 from tests.support.conversation import user
+from tests.support.table import for_each
 
 PNG = bytes(range(256)) * 300
 
@@ -124,7 +125,7 @@ def test_a_handle_that_failed_is_asked_again_in_the_next_context() -> None:
         assert session.context().messages == [user("a note")]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("handle", "more", "told"),
     [
         ("notes@1.0.0::line", {"role": ""}, "role"),

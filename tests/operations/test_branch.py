@@ -18,6 +18,7 @@ from sessiontree import (
     UsageError,
 )
 from tests.support.conversation import assistant, forked, said, talk, user
+from tests.support.table import for_each
 
 
 def test_a_branch_is_one_entry_below_where_one_goes(session: Session) -> None:
@@ -310,8 +311,8 @@ def test_pop_without_a_summary_says_what_was_done(session: Session) -> None:
     assert "Fixed it" in summary
 
 
-@pytest.mark.parametrize("summary", ["", "  \n", lambda entries: "", lambda entries: None, 5])
-@pytest.mark.parametrize("move", ["branch", "pop", "compact", "merge"])
+@for_each("summary", ["", "  \n", lambda entries: "", lambda entries: None, 5])
+@for_each("move", ["branch", "pop", "compact", "merge"])
 def test_an_empty_summary_is_refused_and_nothing_written(
     file: Path, move: str, summary: object, stored: Session
 ) -> None:

@@ -36,6 +36,7 @@ from tests.support.conversation import (
 )
 from tests.support.files import Counting
 from tests.support.started import Reading
+from tests.support.table import for_each
 
 
 def _tokens(session: Session) -> int:
@@ -370,7 +371,7 @@ def test_a_plan_that_no_longer_fits_is_refused(move: str, session: Session) -> N
     assert len(list(session.entries())) == count
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "error"),
     [
         ({"plan": "@~1"}, "give first_kept="),

@@ -29,6 +29,7 @@ from tests.support.conversation import (
     write,
 )
 from tests.support.started import Reading
+from tests.support.table import for_each
 
 
 def test_a_merge_brings_what_the_other_branch_says_from_below_the_fork(session: Session) -> None:
@@ -313,7 +314,7 @@ def test_the_parts_of_a_picked_message_keep_their_spelling(file: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("type", ["session", "branch", "label", "compaction", "merge"])
+@for_each("type", ["session", "branch", "label", "compaction", "merge"])
 def test_what_speaks_of_its_place_is_not_picked(file: Path, type: str) -> None:
     with opened(
         file,

@@ -11,6 +11,7 @@ from sessiontree import Session
 from tests.support.calls import Calls
 from tests.support.conversation import assistant, said_in, user
 from tests.support.sessions import chat
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -135,7 +136,7 @@ def test_a_plan_of_a_long_conversation_comes_in_parts(calls: Calls, tmp_path: Pa
         assert text == session.compaction_plan(keep=0).text
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "kind"),
     [
         ("compact", {}, "nothing_to_do"),

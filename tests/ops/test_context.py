@@ -13,6 +13,7 @@ from sessiontree import Handle, Session
 from sessiontree.context.compaction import estimate_tokens
 from tests.support.calls import Calls
 from tests.support.sessions import chat
+from tests.support.table import for_each
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.py"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "the content of a.py"}
@@ -135,7 +136,7 @@ def test_a_long_message_leaves_room_for_others(calls: Calls, tmp_path: Path) -> 
     assert shown + rest == "middle " * 200_000
 
 
-@pytest.mark.parametrize("to", ["anthropic", "openai-responses", "openai-chat"])
+@for_each("to", ["anthropic", "openai-responses", "openai-chat"])
 def test_get_makes_a_request_that_can_be_sent(calls: Calls, file: str, to: Any) -> None:
     found = calls.value("context.get", session=file, to=to, budget=0)
     context = whole(file)
@@ -200,7 +201,7 @@ def test_estimate_counts_by_role_and_against_a_window(calls: Calls, file: str) -
     assert below["needs_compaction"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "kind"),
     [
         ("get_path", {"at": "nowhere"}, "no_such_ref"),

@@ -13,6 +13,7 @@ from sessiontree.handles.registry import Registry
 from tests.support.calls import Calls
 from tests.support.saying import PIXEL
 from tests.support.sessions import chat
+from tests.support.table import for_each
 
 NOTES = "# Notes\n" * 40_000
 
@@ -96,7 +97,7 @@ def test_a_file_is_read_below_a_root_in_the_scope(calls: Calls, tmp_path: Path) 
     assert calls.value("handle.resolve", handle=pointer, root=str(tmp_path))["data"] == "a dot"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("pointer", "kind"),
     [
         ("nothing", "bad_handle"),

@@ -15,6 +15,7 @@ from sessiontree.ops import OWN
 from sessiontree.ops.operation import Namespace
 from tests.support.calls import Calls
 from tests.support.sessions import said
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -126,7 +127,7 @@ def test_nothing_is_repaired_or_removed_where_calls_only_read(
     assert sorted(Path(store.root).rglob("*")) == before
 
 
-@pytest.mark.parametrize("name", ["check", "repair", "gc", "blobs"])
+@for_each("name", ["check", "repair", "gc", "blobs"])
 def test_a_session_that_is_not_there_is_refused(calls: Calls, file: str, name: str) -> None:
     assert calls(f"health.{name}", session="none").kind == "session_not_found"
 

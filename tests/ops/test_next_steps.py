@@ -9,13 +9,14 @@ import pytest
 from sessiontree import Store
 from sessiontree.calls.dispatcher import Dispatcher
 from tests.support.events import refusal
+from tests.support.table import for_each
 
 FILE = "file@1.0.0::path:notes.md"
 BLOB = f"blob@1.0.0::sha256:{'a' * 64}:1:text/plain"
 ENTRY = "session@2.0.0::entry:a:b"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "kind", "next"),
     [
         ("branch.keep", {"lane": "none"}, "nothing_to_do", "branch.lanes"),

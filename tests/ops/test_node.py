@@ -12,6 +12,7 @@ from sessiontree import Session
 from tests.support.calls import Calls
 from tests.support.saying import PIXEL
 from tests.support.sessions import chat, version_1
+from tests.support.table import for_each
 
 CALL = {"type": "tool_use", "id": "toolu_1", "name": "Read", "input": {"file_path": "a.py"}}
 RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "the content of a.py"}
@@ -94,8 +95,8 @@ def test_attach_stores_a_file_inside_the_scope(calls: Calls, file: str, tmp_path
     assert [block["type"] for block in prompt["content"]] == ["text", "document"]
 
 
-@pytest.mark.parametrize("path", ["/etc/hostname", "link"])
-@pytest.mark.parametrize(
+@for_each("path", ["/etc/hostname", "link"])
+@for_each(
     ("name", "params"),
     [("node.attach", {"path": ""}), ("node.create_text", {"text": "", "attachments": []})],
 )
@@ -166,7 +167,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "params", "kind"), REFUSED)
+@for_each(("name", "params", "kind"), REFUSED)
 def test_what_cannot_be_done_is_refused_and_writes_nothing(
     calls: Calls, file: str, name: str, params: dict[str, Any], kind: str
 ) -> None:
@@ -176,7 +177,7 @@ def test_what_cannot_be_done_is_refused_and_writes_nothing(
     assert Path(file).read_bytes() == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params"),
     [
         ("create_text", {"text": "a"}),
@@ -317,7 +318,7 @@ FOUND: list[tuple[dict[str, Any], list[int]]] = [
 ]
 
 
-@pytest.mark.parametrize(("params", "places"), FOUND)
+@for_each(("params", "places"), FOUND)
 def test_find_gives_the_newest_first(
     calls: Calls, file: str, params: dict[str, Any], places: list[int]
 ) -> None:

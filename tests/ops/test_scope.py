@@ -13,6 +13,7 @@ from sessiontree.calls.scope import Scope
 from sessiontree.ops import OWN
 from tests.support.events import data, events, refusal
 from tests.support.sessions import by_hand, chat, said
+from tests.support.table import for_each
 
 READING = sorted(
     method.full_name
@@ -45,7 +46,7 @@ def linked(store: Store, outside: Path) -> Store:
     return store
 
 
-@pytest.mark.parametrize(
+@for_each(
     "name",
     [
         "{outside}",
@@ -75,7 +76,7 @@ def test_no_path_leads_out_of_a_confined_scope(
     assert outside.read_bytes() == before
 
 
-@pytest.mark.parametrize("name", ["secret-id", "secr", "../secret-id", "..", ".", "", "~", "*"])
+@for_each("name", ["secret-id", "secr", "../secret-id", "..", ".", "", "~", "*"])
 def test_no_name_leads_out_of_a_confined_scope(linked: Store, name: str) -> None:
     confined = Dispatcher(Scope(linked.root, agents=False, write=True))
     guidance, error = refusal(confined, "tree.render", {"session": name})
@@ -126,7 +127,7 @@ def test_where_several_files_have_one_id_their_paths_are_offered(store: Store) -
         assert data(confined, "tree.render", session=file)
 
 
-@pytest.mark.parametrize("method", READING)
+@for_each("method", READING)
 def test_what_a_link_leads_to_is_in_no_answer(linked: Store, method: str) -> None:
     confined = Dispatcher(Scope(linked.root, agents=False))
     for session in ("latest", "first"):
@@ -166,7 +167,7 @@ def test_the_folders_of_agents_count_if_they_are_asked_for(
         refusal(without, "tree.render", {"session": given})
 
 
-@pytest.mark.parametrize("method", WRITING)
+@for_each("method", WRITING)
 def test_nothing_is_written_without_leave(store: Store, method: str) -> None:
     reading = Dispatcher(Scope(store.root, agents=False))
     before = _contents(Path(store.root))

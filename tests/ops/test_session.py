@@ -18,6 +18,7 @@ from tests.support.calls import Calls
 from tests.support.conversation import assistant, user
 from tests.support.sessions import by_hand, chat, said
 from tests.support.stopping import reports_until_stopped
+from tests.support.table import for_each
 from tests.support.transcripts import user as question
 from tests.support.transcripts import written
 
@@ -56,7 +57,7 @@ def test_a_list_has_the_sessions_of_the_store_and_of_agents(agents: Calls) -> No
     assert "file" not in own
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "agent"),
     [
         ({"agents": ["codex"]}, None),
@@ -75,7 +76,7 @@ def test_a_list_takes_the_filters_of_ls(
     assert [one["agent"] for one in found] == ([] if agent is None else [agent])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "kind"),
     [
         ("list", {"since": "yesterday"}, "bad_parameter"),
@@ -188,7 +189,7 @@ def test_pages_of_a_search_hold_each_hit_once_newest_first(calls: Calls, store: 
 OTHERS = "there are /home/me/client, /home/me/server."
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("params", "told"),
     [
         (

@@ -13,6 +13,7 @@ from sessiontree import Session, Store
 from tests.support import terminal
 from tests.support.calls import Calls
 from tests.support.sessions import chat, read, said
+from tests.support.table import for_each
 from tests.support.terminal import printed_json, refused, run
 
 
@@ -173,7 +174,7 @@ def test_what_is_no_session_is_told_a_few_times_not_a_thousand(store: Store) -> 
     assert told[10] == "Left out: and 5 more"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "kind"),
     [
         ("rename", {"session": "my-session", "name": ""}, "bad_value"),
@@ -208,7 +209,7 @@ def test_the_session_of_an_agent_is_not_put_away(
     assert file.exists()
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params"),
     [
         ("rename", {"session": "my-session", "name": "a"}),

@@ -11,6 +11,7 @@ import pytest
 from sessiontree import Session, Store
 from tests.support.calls import Calls
 from tests.support.sessions import by_hand, chat, said
+from tests.support.table import for_each
 
 SECRET = "sk-ant-api03-" + "Ab3" * 28 + "-AAAA"
 
@@ -155,7 +156,7 @@ def test_convert_says_what_is_not_kept(calls: Calls, file: str, tmp_path: Path, 
     assert len(found.get("beside", [])) == len(made.beside)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params", "kind"),
     [
         ("create", {"name": ""}, "bad_value"),
@@ -186,7 +187,7 @@ def test_what_cannot_be_done_is_refused_and_makes_no_file(
     assert after == before
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "params"),
     [
         ("create", {}),

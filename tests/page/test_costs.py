@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from sessiontree.core.usage import Spent, Usage
 from sessiontree.page.index import Chunks
 from sessiontree.page.panels import Cost, CostsPanel
 from sessiontree.page.rows import PageRow
 from sessiontree.views.costs import Prices
 from tests.page.reading import _unpacked
+from tests.support.table import for_each
 
 
 def spent(answer: str, cost: float = 0.0, tokens: int = 0, **more: Any) -> Spent:
@@ -46,7 +45,7 @@ def test_what_was_reported_for_the_session_is_in_the_total_alone() -> None:
     assert found.total() == Cost(6.0, "as reported")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("answers", "cost"),
     [
         ([], None),

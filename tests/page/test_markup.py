@@ -7,11 +7,12 @@ from markupsafe import Markup
 
 from sessiontree.page import markup
 from sessiontree.page.markup import Colours
+from tests.support.table import for_each
 
 RED, GREEN = "\x1b[31m", "\x1b[32m"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("plain <b>", "plain &lt;b&gt;"),
@@ -38,7 +39,7 @@ def test_the_colours_of_a_terminal_are_classes(text: str, shown: str) -> None:
     assert markup.coloured(text) == shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "shown"),
     [
         ("a\nb\n\n\nc", "<p>a<br />\nb</p><p>c</p>"),
@@ -72,7 +73,7 @@ def test_markdown_is_html_without_styles(text: str, shown: str) -> None:
     assert markup.prose(text, Colours()) == shown  # as it is kept
 
 
-@pytest.mark.parametrize(("length", "is_coloured"), [(7998, True), (7999, False)])
+@for_each(("length", "is_coloured"), [(7998, True), (7999, False)])
 def test_a_block_of_code_has_colours_up_to_a_length(length: int, is_coloured: bool) -> None:
     text = "```py\n#" + "x" * length + "\n```"
     assert ("<span" in markup.prose(text, Colours())) == is_coloured
@@ -104,7 +105,7 @@ def test_the_html_of_texts_is_kept_up_to_a_size(monkeypatch: pytest.MonkeyPatch)
     assert [text[0] for text in made] == ["a", "b", "c", "a", "c"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("lines", "shown"),
     [
         ([], ""),
@@ -119,7 +120,7 @@ def test_a_diff_has_a_class_for_each_run(lines: list[str], shown: str) -> None:
     assert markup.diff(lines) == f'<pre class="diff">{shown}</pre>'
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("length", "parts"),
     [
         (8, ["abcdefgh"]),

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.page import syntax
+from tests.support.table import for_each
 
 _FOUND = {one.pattern(): names.split()[0] for names, one in syntax._SYNTAXES.items()}
 EXPRESSIONS, LANGUAGES = list(_FOUND), list(_FOUND.values())
@@ -28,7 +29,7 @@ TEXTS = st.text(alphabet="ab1 \n\\\"'`<>!=-/*#:;{}[]()é", max_size=60)
 OPENINGS = ["", '"', "'", "`", "/*", "<!--", '"""', "--[["]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("language", "code", "shown"),
     [
         ("py", "def f(): # x", '[k:def] [n:f](): [c:# x]'),

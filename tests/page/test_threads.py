@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import pytest
-
 from tests.support.paused import in_fresh_process
+from tests.support.table import for_each
 
 RULER = "from markdown_it.ruler import Ruler"
 IS_EMPTY = "frame.f_locals['self'].__cache__ == {}"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("module", "act", "shown"),
     [
         ("page import markup", "markup.prose('# A', markup.Colours())", "<h1>A</h1>\n"),

@@ -6,10 +6,9 @@ import json
 import unicodedata
 from pathlib import Path
 
-import pytest
-
 from sessiontree import Session
 from tests.support.saying import assistant, text, user
+from tests.support.table import for_each
 from tests.tui.driving import Driven, drive
 from tests.tui.sessions import branched, saying
 
@@ -25,7 +24,7 @@ HOSTILE = (
 )
 
 
-@pytest.mark.parametrize("hostile", HOSTILE, ids=range(len(HOSTILE)))
+@for_each("hostile", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text_is_shown_without_control_of_the_terminal(
     tmp_path: Path, hostile: str
 ) -> None:

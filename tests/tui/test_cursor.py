@@ -9,6 +9,7 @@ from typing import Final
 
 import pytest
 
+from tests.support.table import for_each
 from tests.support.transcripts import Line, assistant, result, user, written
 from tests.tui.driving import Driven, drive
 from tests.tui.sessions import branched, saying
@@ -62,7 +63,7 @@ def check(driven: Driven, told: object) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("is_listed", [False, True])
+@for_each("is_listed", [False, True])
 def test_the_cursor_is_on_the_screen_when_a_large_transcript_is_read(
     tmp_path: Path, is_listed: bool
 ) -> None:
@@ -83,8 +84,8 @@ def test_the_cursor_is_on_the_screen_when_a_large_transcript_is_read(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("view", _KEYS)
+@for_each("seed", range(3))
+@for_each("view", _KEYS)
 def test_the_cursor_is_on_the_screen_after_any_keys(tmp_path: Path, view: str, seed: int) -> None:
     chance = random.Random(seed)
     file = branched(tmp_path / "s.jsonl")

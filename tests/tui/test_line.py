@@ -18,6 +18,7 @@ from sessiontree.text.columns import CODES, Span, beside, fitted, line_text, wra
 from sessiontree.tui.drawing import row, row_line, rows_of, session_line
 from tests.cli.test_long_outlines import asked_and_replied, turns
 from tests.support.conversation import message, opened
+from tests.support.table import for_each
 
 TEXTS = st.text(st.sampled_from("ab, \n\t計画é\u0301\x1b\u200b👍"), max_size=40)
 
@@ -34,7 +35,7 @@ def test_a_fitted_line_is_never_wider_and_its_pieces_keep_their_roles(
     assert all(piece.role in roles for piece in found)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("width", "shown"),
     [
         (0, []),
@@ -53,7 +54,7 @@ def test_pieces_are_shown_as_far_as_there_is_room(width: int, shown: list[str]) 
     assert [piece.text for piece in fitted(line, width)] == shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("left", "right", "width", "shown"),
     [
         ("left", "right", 20, "left           right"),
@@ -74,7 +75,7 @@ def test_the_right_part_ends_at_the_width_and_the_left_one_gets_the_rest(
     assert line_text(beside([Span(left)], [Span(right)], width)) == shown
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "width", "lines"),
     [
         ("", 8, [""]),
@@ -109,7 +110,7 @@ def test_broken_lines_fit_and_lose_only_spaces(text: str, width: int) -> None:
     assert "".join(found).replace(" ", "") == whole
 
 
-@pytest.mark.parametrize("colourless", ["", "1"])
+@for_each("colourless", ["", "1"])
 def test_without_colour_only_the_bar_keeps_its_code(
     colourless: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from benchmarks.viewers import sessions
 from sessiontree import Session
 from sessiontree.tui import outline
 from tests.support.spent import CLAUDE_CODE, claude_code_home
+from tests.support.table import for_each
 from tests.support.terminal import utc
 from tests.tui.driving import Driven, drive
 from tests.tui.sessions import branched, saying
@@ -230,7 +231,7 @@ def test_the_text_of_an_entry_is_copied(tmp_path: Path) -> None:
     assert drive(steps, file=branched(tmp_path / "s.jsonl")).clipboard == "In Rust"
 
 
-@pytest.mark.parametrize("keys", [("question_mark",), ("f1",)])
+@for_each("keys", [("question_mark",), ("f1",)])
 def test_the_sheet_lists_each_key_of_its_view(tmp_path: Path, keys: tuple[str, ...]) -> None:
     async def steps(driven: Driven) -> None:
         described = {binding.description for binding in driven.app.screen.BINDINGS}  # type: ignore[union-attr]
@@ -289,7 +290,7 @@ def test_reading_changes_nothing(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == [file.name] or len(before) == len(os.listdir(tmp_path))
 
 
-@pytest.mark.parametrize("key", ["ctrl+q", "ctrl+c"])
+@for_each("key", ["ctrl+q", "ctrl+c"])
 def test_two_keys_end_the_browser_from_everywhere(tmp_path: Path, key: str) -> None:
     branched(tmp_path / "s.jsonl")
     for before in ((), ("enter",), ("enter", "enter"), ("enter", "slash"), ("ctrl+f",)):

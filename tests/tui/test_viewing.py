@@ -15,6 +15,7 @@ from sessiontree.tui import leaving
 from sessiontree.tui.frame import opened_in_browser
 from sessiontree.tui.leaving import Viewing
 from tests.support.sessions import chat
+from tests.support.table import for_each
 
 
 class Window(webbrowser.BaseBrowser):
@@ -83,7 +84,7 @@ def no_browser() -> webbrowser.BaseBrowser:
     raise webbrowser.Error("there is none")
 
 
-@pytest.mark.parametrize("get", [no_browser, lambda: webbrowser.GenericBrowser("vi")])
+@for_each("get", [no_browser, lambda: webbrowser.GenericBrowser("vi")])
 def test_a_browser_of_the_terminal_is_not_opened(
     get: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:

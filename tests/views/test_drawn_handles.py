@@ -19,6 +19,7 @@ from sessiontree.views.rows import read_turn
 from sessiontree.views.turns import latest, numbers_of, prompt_numbers
 from tests.support.conversation import in_memory
 from tests.support.plugins import Plugin, install_plugins
+from tests.support.table import for_each
 from tests.support.terminal import done, printed_json
 from tests.tui.driving import Driven, drive
 
@@ -87,7 +88,7 @@ LOOKS: Final[dict[str, Callable[[Session], object]]] = {
 }
 
 
-@pytest.mark.parametrize("look", LOOKS.values(), ids=LOOKS)
+@for_each("look", LOOKS.values(), ids=LOOKS)
 def test_no_look_at_a_session_resolves(
     file: str, asked: list[str], look: Callable[[Session], object]
 ) -> None:

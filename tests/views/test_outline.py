@@ -28,6 +28,7 @@ from tests.support.conversation import (
     write,
 )
 from tests.support.started import Reading
+from tests.support.table import for_each
 
 
 def test_rows_stand_in_file_order_with_their_place_in_the_tree(reading: Reading) -> None:
@@ -177,7 +178,7 @@ def test_a_long_run_is_folded_with_a_count_and_shown_whole_on_request(session: S
     assert len(list(session.render(all=True))) == 51
 
 
-@pytest.mark.parametrize("at", ["leaf", "header"])
+@for_each("at", ["leaf", "header"])
 def test_what_is_appended_during_a_drawing_is_not_in_it(at: str) -> None:
     with Session.create() as session:
         for number in range(3):
@@ -552,7 +553,7 @@ def _is_joined(drawn: list[str]) -> bool:
     return True
 
 
-@pytest.mark.parametrize("depth", [23, 24, 25, 26])
+@for_each("depth", [23, 24, 25, 26])
 def test_branches_are_drawn_in_at_most_twenty_four_columns(depth: int, file: Path) -> None:
     lines = chain("m0", "m1", "m2")
     above = "m0"

@@ -17,6 +17,7 @@ from sessiontree.core.usage import Mode, Spent, Usage
 from sessiontree.views.costs import Prices, TurnCost, costs_of_turns, load
 from sessiontree.views.turns import outline
 from tests.support.spent import CLAUDE_CODE, claude_code_home, said, used
+from tests.support.table import for_each
 from tests.support.transcripts import user, written
 
 AT = datetime(2026, 2, 1, tzinfo=UTC)
@@ -46,7 +47,7 @@ def test_each_kind_of_tokens_has_its_price(prices: Prices) -> None:
     assert long > write
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "provider", "is_known"),
     [
         ("gpt-5", "openai", True),
@@ -78,7 +79,7 @@ def test_a_long_request_is_priced_as_a_whole(prices: Prices) -> None:
 FAST, TIER = Mode("speed", "fast"), Mode("service_tier", "priority")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("model", "mode", "times"),
     [
         ("claude-opus-5", FAST, 2),

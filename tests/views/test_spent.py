@@ -16,6 +16,7 @@ from sessiontree.core.usage import Spent, Usage
 from sessiontree.views.costs import load, spending, unreported, with_covered
 from tests.agents.test_bad_input import LOGS
 from tests.support.spent import CLAUDE_CODE, CODEX, claude_code_home, codex_home
+from tests.support.table import for_each
 from tests.support.transcripts import assistant, user, written
 
 TOKENS = {"input_tokens": 10, "output_tokens": 5}
@@ -105,7 +106,7 @@ def test_an_answer_needs_a_price_where_nothing_reports_its_cost(
     assert spending(session.cursor)[0].needs_price == needs_price
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("case", "tokens", "dollars"),
     [
         # ten thousand new tokens and what the last line of each answer wrote
@@ -133,7 +134,7 @@ def test_what_an_answer_of_claude_code_used_and_cost(
     assert _sums(spent_in(file)) == (tokens, dollars)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("case", "tokens", "dollars"),
     [
         ("requests", (12_000, 2_000, 8_000, 0), 0.062),
@@ -217,7 +218,7 @@ def test_the_bytes_in_blobs_are_told_and_no_blob_is_read(file: Path) -> None:
         assert session.stats().as_dict()["lostBlobs"] == 2
 
 
-@pytest.mark.parametrize("made", LOGS)
+@for_each("made", LOGS)
 def test_the_bytes_of_another_agents_file_are_those_on_the_disk(
     made: Callable[[Path], Path], tmp_path: Path
 ) -> None:

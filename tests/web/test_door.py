@@ -11,6 +11,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sessiontree.errors import UsageError
 from sessiontree.web.server import Door, Guarded, open_door
+from tests.support.table import for_each
 
 OTHER_NAME = (403, b"This server has another name.")
 OTHER_SITE = (403, b"Other sites do not get in.")
@@ -75,7 +76,7 @@ def asked(
     return Asked({**scope, "headers": told})
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("given", "answer"),
     [
         ({}, IN),

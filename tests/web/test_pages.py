@@ -16,6 +16,7 @@ from tests.page.payloads import PAYLOADS
 from tests.page.reading import plain
 from tests.page.test_hostile import Checked
 from tests.support.conversation import assistant, user
+from tests.support.table import for_each
 from tests.web.serving import Server, serving, talk
 
 OURS: Final = (
@@ -80,9 +81,7 @@ def test_hits_come_with_their_sessions_and_entries(server: Server, folder: Path)
     assert end == {"problems": [], "all": True}
 
 
-@pytest.mark.parametrize(
-    "query", ["q=", "q=%22zzzz", "", "q=x&agent=nobody", "q=x&project=/nowhere"]
-)
+@for_each("query", ["q=", "q=%22zzzz", "", "q=x&agent=nobody", "q=x&project=/nowhere"])
 def test_a_search_for_nothing_or_of_nobody_finds_nothing(server: Server, query: str) -> None:
     *hits, end = lines(server, f"/search?{query}")
     assert hits == []
@@ -100,7 +99,7 @@ def test_costs_say_how_each_sum_was_made(server: Server) -> None:
     assert "Total" in text
 
 
-@pytest.mark.parametrize("query", ["by=nothing", "days=-1", "days=x&by=", "by=day&days=7"])
+@for_each("query", ["by=nothing", "days=-1", "days=x&by=", "by=day&days=7"])
 def test_wrong_choices_of_costs_are_the_usual_ones(server: Server, query: str) -> None:
     assert "aria-current" in page(server, f"/costs?{query}")
 
