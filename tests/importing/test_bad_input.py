@@ -15,6 +15,7 @@ from tests.agents.conftest import state_of
 from tests.agents.test_bad_input import ALL, LOGS, Make, odd_versions
 from tests.importing.conftest import damage_in, imported, without_origins
 from tests.support.files import kinds_in
+from tests.support.table import for_each
 from tests.support.terminal import done, refused
 from tests.support.transcripts import user, written
 
@@ -38,7 +39,7 @@ def assert_imported_or_refused(file: Path, out: Path) -> bool:
     return True
 
 
-@pytest.mark.parametrize("made", ALL)
+@for_each("made", ALL)
 def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "source" / "s.jsonl")
     whole = file.read_bytes()
@@ -53,7 +54,7 @@ def test_a_file_cut_or_damaged_anywhere_is_imported_or_refused(made: Make, tmp_p
     assert taken > 2
 
 
-@pytest.mark.parametrize("made", ALL)
+@for_each("made", ALL)
 def test_any_value_in_any_place_is_imported_or_refused(made: Make, tmp_path: Path) -> None:
     file = made(tmp_path / "source" / "s.jsonl")
     for number, _ in enumerate(odd_versions(file, made, seed=4, count=25)):

@@ -15,6 +15,7 @@ from tests.importing.conftest import assert_same
 from tests.importing.test_crashes import FIRST, MORE, sessions_in
 from tests.support.children import read_line, running, tell
 from tests.support.files import uuids_at
+from tests.support.table import for_each
 from tests.support.transcripts import user, written
 
 CHILD = """
@@ -28,7 +29,7 @@ print(done.file, flush=True)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("was_there", [False, True])
+@for_each("was_there", [False, True])
 def test_two_processes_at_once_make_one_session(was_there: bool, tmp_path: Path) -> None:
     lines = [user("u0", None)]
     lines += [user(f"u{n}", f"u{n - 1}", f"{n} " * 3_000) for n in range(1, 200)]

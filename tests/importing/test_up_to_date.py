@@ -7,12 +7,11 @@ import os
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from sessiontree.importing.importer import Importer
 from sessiontree.importing.target import IMPORTED_FROM, check_lines, is_up_to_date
 from sessiontree.storage.fs import DISK, Disk
 from tests.importing.conftest import SUBAGENT, imported
+from tests.support.table import for_each
 from tests.support.transcripts import CALL, user, written
 
 HEADER = {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s"}
@@ -42,7 +41,7 @@ FILES: dict[str, tuple[list[dict[str, Any]], bool]] = {
 }
 
 
-@pytest.mark.parametrize("name", FILES)
+@for_each("name", FILES)
 def test_an_import_has_all_of_a_state_if_the_last_entry_is_there(tmp_path: Path, name: str) -> None:
     entries, is_whole = FILES[name]
     file = tmp_path / "s.jsonl"

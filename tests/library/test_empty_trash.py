@@ -16,6 +16,7 @@ from tests.support.faultydisk import KINDS, Fault, FaultyDisk
 from tests.support.files import Record
 from tests.support.loops import in_each_loop
 from tests.support.sessions import said
+from tests.support.table import for_each
 from tests.support.terminal import printed_json, refused, run
 
 LARGE = "a text too large for a line " * 2000
@@ -321,8 +322,6 @@ def test_the_command_names_what_it_removes(store: Store, monkeypatch: pytest.Mon
     assert printed_json(*words, "--store", store.root) == []
 
 
-@pytest.mark.parametrize(
-    "words", ["", "--empty", "--older-than 1d", "x --empty --older-than 1d", "x --dry-run"]
-)
+@for_each("words", ["", "--empty", "--older-than 1d", "x --empty --older-than 1d", "x --dry-run"])
 def test_the_trash_is_not_emptied_by_mistake(words: str) -> None:
     assert "--empty" in refused("trash", *words.split(), status=2)

@@ -12,6 +12,7 @@ from sessiontree import Session
 from sessiontree.library.one import opened_by_ends
 from sessiontree.views.turns import Turn, latest
 from tests.support.sessions import chat
+from tests.support.table import for_each
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,7 @@ def test_the_last_turns_of_a_transcript_of_claude_code(large: Path) -> None:
     check(large)
 
 
-@pytest.mark.parametrize("agent", ["codex", "pi"])
+@for_each("agent", ["codex", "pi"])
 def test_the_last_turns_of_other_agents(agent: Any, large: Path, tmp_path: Path) -> None:
     with Session.open(large, readonly=True) as session:
         made = session.convert(agent, tmp_path / "made.jsonl").file

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sessiontree.library.file_edits import MOST_NAMES, Target, edits_of
+from tests.support.table import for_each
 
 MINUTE = "2026-03-01T09:{:02}:00.000Z"
 
@@ -181,13 +182,11 @@ def test_what_was_done_to_files_of_the_same_name_elsewhere_is_not_told(
     assert found([write("one", *calls)], "a.py") == (["f"], ["a.py"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     "line",
     ['{"a":"tool_use a.py"}', '{"a":"toolCall a.py"}', '{"a":"local_shell_call a.py"}', "{"],
 )
-@pytest.mark.parametrize(
-    ("name", "is_opened"), [("s.jsonl", True), ("s.json", True), ("quiet.jsonl", False)]
-)
+@for_each(("name", "is_opened"), [("s.jsonl", True), ("s.json", True), ("quiet.jsonl", False)])
 def test_a_file_is_opened_if_a_line_may_be_a_call_with_the_name(
     tmp_path: Path, line: str, name: str, is_opened: bool
 ) -> None:

@@ -23,6 +23,7 @@ from sessiontree.library.listing import (
 from sessiontree.storage.names import session_files
 from tests.agents import test_pi
 from tests.support.sessions import by_hand, chat, version_1
+from tests.support.table import for_each
 
 MUCH = "x" * 2 * TAIL
 
@@ -185,7 +186,7 @@ ODD: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ODD)
+@for_each("kind", ODD)
 def test_what_is_no_session_is_one_typed_error_and_hides_nothing(tmp_path: Path, kind: str) -> None:
     odd = tmp_path / "odd.jsonl"
     ODD[kind](odd)

@@ -12,6 +12,7 @@ from sessiontree import Store
 from sessiontree.errors import RefError
 from sessiontree.library.lookup import find, short_id, short_ids
 from tests.support.sessions import said
+from tests.support.table import for_each
 from tests.support.terminal import done, refused
 
 NEAR = "01a20558-2c1a-75cf-8a7c-b4e1fdef6289"
@@ -19,7 +20,7 @@ NEXT = "01a20558-2c1a-75cf-8b00-000000000000"
 LATER = "01a20558-30e0-7364-b2a2-46842bcf8b63"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("ids", "shown"),
     [
         ([], []),

@@ -13,10 +13,9 @@ import itertools
 import os
 from collections.abc import Callable, Iterator
 
-import pytest
-
 from sessiontree.storage.sidecars import bring_sidecars, make_folders, move_session
 from tests.support.crashdisk import SLASH, CrashDisk, Folders, crash_states
+from tests.support.table import for_each
 
 HERE, THERE = "/store/old", "/store/.trash/today/old"
 NAME = "chat.jsonl"
@@ -100,7 +99,7 @@ def wrong(disk: CrashDisk, make: Callable[[Files], CrashDisk]) -> Iterator[str]:
             waiting += states(again)
 
 
-@pytest.mark.parametrize("make", [Moving, NoLinks])
+@for_each("make", [Moving, NoLinks])
 def test_no_crash_parts_a_session_that_is_moved(
     make: Callable[[Files], CrashDisk], record_property: Callable[[str, object], None]
 ) -> None:

@@ -17,6 +17,7 @@ from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import session_files
 from sessiontree.storage.sidecars import bring_sidecars, make_folders
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
+from tests.support.table import for_each
 
 TEXT = "a text too large for a line " * 2000
 
@@ -73,8 +74,8 @@ def calls(tmp_path: Path, move: Move) -> Counter[str]:
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::sessiontree.ContentLostWarning")  # the fault may hide a blob
-@pytest.mark.parametrize("move", [trash, restore, rename])
-@pytest.mark.parametrize("stays", [False, True])
+@for_each("move", [trash, restore, rename])
+@for_each("stays", [False, True])
 def test_a_fault_at_any_call_leaves_the_session_whole_and_moving_again_ends_it(
     tmp_path: Path, move: Move, stays: bool
 ) -> None:
@@ -135,8 +136,8 @@ class Guarded(FaultyDisk):
             DISK.close(fd)
 
 
-@pytest.mark.parametrize("links", [True, False])
-@pytest.mark.parametrize("move", [trash, restore, rename])
+@for_each("links", [True, False])
+@for_each("move", [trash, restore, rename])
 def test_no_other_process_can_write_a_session_whose_names_change(
     tmp_path: Path, move: Move, links: bool
 ) -> None:
@@ -157,7 +158,7 @@ def test_no_other_process_can_write_a_session_that_gets_its_sidecars_back(tmp_pa
     assert list(wholes(tmp_path)) == [file]
 
 
-@pytest.mark.parametrize("move", [trash, rename])
+@for_each("move", [trash, rename])
 def test_a_name_that_is_taken_midway_undoes_the_move(tmp_path: Path, move: Move) -> None:
     file = made(tmp_path, move)
 
@@ -208,7 +209,7 @@ IN_THE_WAY: dict[str, Callable[[str, Path], tuple[str, bytes]]] = {
 }
 
 
-@pytest.mark.parametrize("what", IN_THE_WAY)
+@for_each("what", IN_THE_WAY)
 def test_what_is_in_the_way_stops_the_move_and_stays(tmp_path: Path, what: str) -> None:
     store = Store(tmp_path)
     file = made(tmp_path, trash)

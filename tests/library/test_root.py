@@ -9,9 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from sessiontree.library.root import HOME_VARIABLE, STORE_VARIABLE, cache_folder, default_root
+from tests.support.table import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("found", "variable", "usual", "on_mac"),
     [
         (default_root, "XDG_DATA_HOME", ".local/share", "Library/Application Support"),

@@ -22,6 +22,7 @@ from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import texts
 from tests.agents.conftest import CLAUDE_CODE, CORPUS, NO_CORPUS
 from tests.support.sessions import chat, json_lines, version_1
+from tests.support.table import for_each
 
 
 def hits(file: Path, text: str, *, report: Any = pytest.fail, **wanted: Any) -> list[SearchHit]:
@@ -126,14 +127,14 @@ SHAPES: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("shape", SHAPES)
+@for_each("shape", SHAPES)
 def test_a_result_that_names_its_call_alone_is_known_by_it(tmp_path: Path, shape: str) -> None:
     file = chat(tmp_path / "chat.jsonl", "find me not", *SHAPES[shape])
     assert snippets(file, "find me", tool="sh") == ["find me", "found: find me"]
     assert snippets(file, "find me", tool="other") == []
 
 
-@pytest.mark.parametrize("shape", ["tool_use", "toolCall"])
+@for_each("shape", ["tool_use", "toolCall"])
 def test_a_tool_narrows_a_search_of_what_was_streamed_in_blocks(tmp_path: Path, shape: str) -> None:
     file, key = tmp_path / "chat.jsonl", "input" if shape == "tool_use" else "arguments"
     with Session.create(file) as session:
@@ -279,8 +280,8 @@ def _found_by_decoding(pattern: Pattern, lines: list[str]) -> Iterator[str]:
             yield body["uuid"]
 
 
-@pytest.mark.parametrize("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
-@pytest.mark.parametrize("end", [b"", b"\n"])
+@for_each("size", [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK])
+@for_each("end", [b"", b"\n"])
 def test_scanned_lines_are_whole_wherever_blocks_end(tmp_path: Path, size: int, end: bytes) -> None:
     lines = [b"a" * size, b"x needle x", b"", b"b" * 100, b"needle" + b"c" * size + b"needle"]
     file = tmp_path / "lines.jsonl"
@@ -292,7 +293,7 @@ def test_scanned_lines_are_whole_wherever_blocks_end(tmp_path: Path, size: int, 
         assert [line for _, line in scanner.lines(str(file), Pattern("x", regex=True).candidates)]
 
 
-@pytest.mark.parametrize("line", ["one needle, unreadable {}", "the same needle"])
+@for_each("line", ["one needle, unreadable {}", "the same needle"])
 def test_of_many_unreadable_lines_ten_are_named_and_the_others_counted(
     line: str, tmp_path: Path
 ) -> None:

@@ -23,6 +23,7 @@ from sessiontree.text.pattern import Pattern
 from sessiontree.text.preview import role, texts
 from tests.agents import test_gemini
 from tests.agents.conftest import CLAUDE_CODE, NO_CORPUS, SESSION
+from tests.support.table import for_each
 from tests.support.transcripts import compressed, user, with_subagent
 
 PATTERNS = ("part-3", "await", "toolu_", "edit", "é", "the", "00:0", "needlezz")
@@ -59,21 +60,21 @@ def assert_finds_what_is_there(file: Path, text: str) -> None:
         assert {hit.session for hit in found} <= {session.id}
 
 
-@pytest.mark.parametrize("text", PATTERNS)
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("text", PATTERNS)
+@for_each("kind", KINDS)
 def test_a_search_finds_what_the_opened_file_has(tmp_path: Path, kind: str, text: str) -> None:
     (file,) = written(tmp_path, kind)
     assert_finds_what_is_there(file, text)
 
 
 @pytest.mark.skipif(not CLAUDE_CODE, reason=NO_CORPUS)
-@pytest.mark.parametrize("text", ["the", "xterm", "file-history", "progress", "agent", "Read"])
+@for_each("text", ["the", "xterm", "file-history", "progress", "agent", "Read"])
 def test_a_search_of_real_transcripts_finds_what_is_there_when_they_are_opened(text: str) -> None:
     for file in CLAUDE_CODE:
         assert_finds_what_is_there(file, text)
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_each("kind", KINDS)
 def test_an_agents_file_is_listed_once_with_facts_it_opens_with(tmp_path: Path, kind: str) -> None:
     (file,) = written(tmp_path, kind)
     (listed,) = Store(tmp_path).list(report=pytest.fail)
@@ -85,7 +86,7 @@ def test_an_agents_file_is_listed_once_with_facts_it_opens_with(tmp_path: Path, 
     assert said.split()[:3] == listed.first_message.replace("↵", " ").split()[:3]
 
 
-@pytest.mark.parametrize("layout", ["document", "log"])
+@for_each("layout", ["document", "log"])
 def test_a_search_translates_the_messages_of_a_chat_that_may_match(
     tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +105,7 @@ def test_a_search_translates_the_messages_of_a_chat_that_may_match(
     assert len(found_in(file, "is rare")) == made.call_count == 1
 
 
-@pytest.mark.parametrize("summary", ["What it was about", 'with "quotes",\nand a line'])
+@for_each("summary", ["What it was about", 'with "quotes",\nand a line'])
 def test_a_summary_at_the_end_of_a_large_document_is_its_name(tmp_path: Path, summary: str) -> None:
     (file,) = written(tmp_path, "Gemini CLI", length=200)
     told = json.loads(file.read_bytes())
@@ -177,7 +178,7 @@ def test_a_compressed_file_that_ends_early_is_searched_as_far_as_it_goes(tmp_pat
     assert "early" in problem
 
 
-@pytest.mark.parametrize("left", [9, 100])
+@for_each("left", [9, 100])
 def test_a_compressed_file_without_readable_content_is_reported(tmp_path: Path, left: int) -> None:
     (file,) = written(tmp_path, "Codex, compressed", length=400)
     file.write_bytes(file.read_bytes()[:left])
@@ -262,7 +263,7 @@ def test_a_compressed_file_of_many_small_blocks_is_searched_alike(tmp_path: Path
     assert (len(found), len(problems)) == (whole, 1)
 
 
-@pytest.mark.parametrize("left", [0.3, 0.6, 0.9])
+@for_each("left", [0.3, 0.6, 0.9])
 def test_a_document_cut_short_has_the_messages_before(tmp_path: Path, left: float) -> None:
     (file,) = written(tmp_path, "Gemini CLI")
     file.write_bytes(file.read_bytes()[: int(left * file.stat().st_size)])

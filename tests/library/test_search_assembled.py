@@ -21,6 +21,7 @@ from sessiontree.text.preview import texts
 from tests.agents import test_codex, test_gemini, test_pi
 from tests.agents.conftest import SESSION
 from tests.support import transcripts
+from tests.support.table import for_each
 
 Line = dict[str, Any]
 Made = Callable[[Path, list[Line]], Path]
@@ -142,7 +143,7 @@ FORMATS: dict[str, tuple[Made, st.SearchStrategy[Line]]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("format", FORMATS)
+@for_each("format", FORMATS)
 @settings(deadline=None, max_examples=60, suppress_health_check=list(HealthCheck))
 @given(drawn=st.data())
 def test_any_part_of_any_text_is_found(format: str, tmp_path: Path, drawn: st.DataObject) -> None:
@@ -162,7 +163,7 @@ def test_any_part_of_any_text_is_found(format: str, tmp_path: Path, drawn: st.Da
 TOLD = {"agentType": "explorer", "description": "all \u00e9 callers", "toolUseId": "t"}
 
 
-@pytest.mark.parametrize("part", ["explor", "é callers", "one", "asks-it", "say in"])
+@for_each("part", ["explor", "é callers", "one", "asks-it", "say in"])
 def test_any_part_of_the_facts_of_a_subagent_is_found(tmp_path: Path, part: str) -> None:
     inner = transcripts.user("in", None, isSidechain=True, agentId="one")
     file = transcripts.with_subagent(tmp_path / "s.jsonl", inner)
@@ -178,7 +179,7 @@ def test_any_part_of_the_facts_of_a_subagent_is_found(tmp_path: Path, part: str)
     assert {hit.ref for hit in found} == expected
 
 
-@pytest.mark.parametrize("made", [gemini_log, gemini_document])
+@for_each("made", [gemini_log, gemini_document])
 def test_a_response_is_searched_wherever_a_block_ends(tmp_path: Path, made: Made) -> None:
     def told(number: int, response: Line) -> Line:
         call = {"id": "c", "name": "n", "result": [{"functionResponse": {"response": response}}]}
@@ -193,7 +194,7 @@ def test_a_response_is_searched_wherever_a_block_ends(tmp_path: Path, made: Made
         assert len(list(found)) == 2
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "count"),
     [
         (b"", 0),

@@ -16,6 +16,7 @@ from sessiontree.library import file_history
 from sessiontree.library.file_edits import Reason, SessionEdit
 from sessiontree.library.file_history import FileState, state_at, states
 from tests.history.test_outcomes import Project
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -101,7 +102,7 @@ def gaps_at(count: int) -> KnownContent:
     return KnownContent(lines=["a", None] * count, is_end_known=True)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "said"),
     [
         (KnownContent(text=""), ""),
@@ -113,7 +114,7 @@ def test_a_state_that_is_known_is_given(content: KnownContent, said: str) -> Non
     assert state(content=content).text() == state(content=content).text(marked=True) == said
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("content", "missing", "marked"),
     [
         (
@@ -137,7 +138,7 @@ def test_a_state_that_is_not_known_is_given_only_with_its_gaps_marked(
         assert state(content=content).text(marked=True) == marked
 
 
-@pytest.mark.parametrize("marked", [False, True])
+@for_each("marked", [False, True])
 def test_a_state_without_the_file_has_no_content(marked: bool) -> None:
     with pytest.raises(UsageError, match="the edit 12345678 deleted the file") as refused:
         state(content=KnownContent(is_there=False)).text(marked=marked)
@@ -152,7 +153,7 @@ NAMED = [
 ]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("at", "number"),
     [
         ("abcd1", 1),
@@ -168,7 +169,7 @@ def test_a_state_is_named_by_its_uuid_or_by_a_time(at: str, number: int) -> None
     assert state_at(NAMED, at) is NAMED[number]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("at", "cause", "step"),
     [
         ("abc", "'abc' is not a time, and no state of the file has this id", "see states"),

@@ -9,11 +9,12 @@ import pytest
 
 from sessiontree import Store, UsageError
 from tests.agents.conftest import state_of
+from tests.support.table import for_each
 
 AGENTS = Path(__file__).parents[2] / "fixtures" / "agents"
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("home", "pattern"),
     [
         ("codex/0.169.0/sessions", "**/rollout-*_*.jsonl"),

@@ -37,6 +37,7 @@ from tests.agents.test_gemini import MESSAGES, log
 from tests.support.conversation import chain, line, message, opened, talk
 from tests.support.pi_trees import PiShaped
 from tests.support.saying import IMAGE
+from tests.support.table import for_each
 from tests.support.transcripts import session_of
 from tests.support.trees import Tree
 
@@ -144,7 +145,7 @@ def test_an_empty_session_is_refused(tmp_path: Path, to: Any, session: Session) 
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("to", ["claude-code", "codex", "gemini", "atif"])
+@for_each("to", ["claude-code", "codex", "gemini", "atif"])
 def test_a_conversion_without_messages_on_the_path_is_refused(tmp_path: Path, to: Any) -> None:
     session = session_of("left")
     session.branch(session.header)
@@ -326,7 +327,7 @@ LANES = [message(f"l{n}", "h", "x") | {"lane": f"l{n}"} for n in "123"]
 COMPACTIONS = [line("compaction", f"c{n}", "h", summary="x", firstKeptEntryUuid="b") for n in "123"]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("to", "repeating"),
     [("claude-code", LANES), ("atif", LANES), ("codex", COMPACTIONS), ("gemini", COMPACTIONS)],
 )
@@ -357,7 +358,7 @@ def test_three_hundred_lanes_may_share_a_path_of_five_thousand_entries() -> None
     Budget(budget.LANE_LINES, size).take(lanes * (path + own))
 
 
-@pytest.mark.parametrize(("lanes", "error"), [(4000, UsageError), (4001, TooMuchError)])
+@for_each(("lanes", "error"), [(4000, UsageError), (4001, TooMuchError)])
 def test_four_thousand_lanes_become_files_and_no_more(
     tmp_path: Path, lanes: int, error: type[Exception]
 ) -> None:

@@ -47,6 +47,7 @@ from tests.support.conversation import (
 )
 from tests.support.files import uuids_at
 from tests.support.started import Reading
+from tests.support.table import for_each
 from tests.support.terminal import done
 from tests.support.terminal import lines as lines_of
 
@@ -514,8 +515,8 @@ def test_a_folder_of_blobs_that_cannot_be_made_is_named(tmp_path: Path) -> None:
         session.fork(tmp_path / "copy.jsonl")
 
 
-@pytest.mark.parametrize("links", [True, False], ids=["hard links", "no hard links"])
-@pytest.mark.parametrize("copy", [Session.fork, Session.export_branch])
+@for_each("links", [True, False], ids=["hard links", "no hard links"])
+@for_each("copy", [Session.fork, Session.export_branch])
 def test_a_copy_does_not_take_over_a_damaged_blob(
     tmp_path: Path,
     copy: Callable[..., object],

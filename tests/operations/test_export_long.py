@@ -10,6 +10,7 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.core.codec import FORMAT, VERSION, encode
+from tests.support.table import for_each
 
 ENTRIES = 30_000
 BOUND = 2_500_000
@@ -40,7 +41,7 @@ COPIES: dict[str, Callable[[Session, str], object]] = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES.keys())
+@for_each("copy", COPIES.values(), ids=COPIES.keys())
 def test_a_copy_holds_few_bytes_for_each_entry(
     file: Path, tmp_path: Path, copy: Callable[[Session, str], object]
 ) -> None:

@@ -28,6 +28,7 @@ from sessiontree.operations import follow
 from sessiontree.storage.log import FileLog
 from tests.docs.examples import ROOT
 from tests.operations.test_follow import interrupt, open_files, python
+from tests.support.table import for_each
 
 FIXTURES = ROOT / "fixtures"
 CLAUDE = FIXTURES / "foreign-claude-code" / "session.jsonl"
@@ -212,7 +213,7 @@ def test_the_end_of_the_following_closes_the_file(tmp_path: Path) -> None:
     assert str(path) not in open_files()
 
 
-@pytest.mark.parametrize("kind", ["own", "an agent's"])
+@for_each("kind", ["own", "an agent's"])
 def test_a_file_may_be_gone_again_and_again_for_a_short_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -247,8 +248,8 @@ def test_a_file_may_be_gone_again_and_again_for_a_short_time(
     assert found
 
 
-@pytest.mark.parametrize("kind", ["own", "an agent's"])
-@pytest.mark.parametrize("passed", [0.9, 1.1])
+@for_each("kind", ["own", "an agent's"])
+@for_each("passed", [0.9, 1.1])
 def test_a_file_is_waited_for_as_long_as_is_said(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, passed: float
 ) -> None:

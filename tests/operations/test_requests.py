@@ -13,6 +13,7 @@ from sessiontree import Session
 from sessiontree.agents.claude_code.requests import canonical, digest, message_bytes
 from sessiontree.errors import FileError, SessionTreeError, TooMuchError, UsageError
 from sessiontree.importing.importer import import_session
+from tests.support.table import for_each
 from tests.support.terminal import printed_json, refused
 from tests.support.transcripts import Line, assistant, user, written
 
@@ -58,7 +59,7 @@ def sent(file: Path | str, ref: str | None = None) -> tuple[list[Any], list[str]
     return found.params["messages"], found.warnings
 
 
-@pytest.mark.parametrize("ref", [None, "b", "request-1", "requ"])
+@for_each("ref", [None, "b", "request-1", "requ"])
 def test_a_request_is_found_by_its_answer_and_by_its_id(ref: str | None, tmp_path: Path) -> None:
     records = [shape(), blob(ASKED[0]), request("request-1", ASKED)]
     file = of(tmp_path, *records, ref="request-1")
@@ -85,7 +86,7 @@ def test_messages_come_from_bases_blobs_and_answers(tmp_path: Path) -> None:
         assert sent(each) == (expected, warnings)
 
 
-@pytest.mark.parametrize("response", ["", "m"])
+@for_each("response", ["", "m"])
 def test_only_lines_of_one_answer_are_one_message(response: str, tmp_path: Path) -> None:
     answers = [[{"type": "text", "text": f"said {uuid}"}] for uuid in "bc"]
     wanted = [[*answers[0], *answers[1]]] if response else answers
@@ -133,7 +134,7 @@ BROKEN: dict[str, tuple[list[Line], str]] = {
 }
 
 
-@pytest.mark.parametrize("name", BROKEN)
+@for_each("name", BROKEN)
 def test_a_broken_record_gives_one_clear_error(name: str, tmp_path: Path) -> None:
     lines, told = BROKEN[name]
     file = of(tmp_path, shape(), blob(ASKED[0]), *lines)

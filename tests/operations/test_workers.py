@@ -18,6 +18,7 @@ from sessiontree.operations.workers import Crew
 from sessiontree.text.pattern import Pattern
 from tests.support.children import PATIENCE, read_line, running
 from tests.support.conversation import user
+from tests.support.table import for_each
 
 HERE = os.getpid()
 
@@ -99,7 +100,7 @@ sys.stdin.read()
 """
 
 
-@pytest.mark.parametrize("blow", [signal.SIGINT, signal.SIGKILL])
+@for_each("blow", [signal.SIGINT, signal.SIGKILL])
 def test_workers_end_with_the_one_they_work_for(blow: signal.Signals) -> None:
     with running(ENDLESS) as process:
         others = [int(pid) for pid in read_line(process).split()]
