@@ -26,6 +26,7 @@ from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
 from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 OTHER = LONG.replace("3f", "4f")
 UUIDS = ["root", "aa", "b~1", LONG, OTHER, OTHER.replace("4f", "5f"), "Zoë"]
@@ -101,26 +102,30 @@ def is_free(given: TreeReader, name: str) -> bool:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
-@example(HEADER + b"\n" + b'{"type":"label","uuid":"aa","targetUuid":"gone","label":"x"}\n', (8, 8))
-@example(
-    HEADER
-    + b'\n{"type":"message","uuid":"b~1","parentUuid":"root"}\n'
-    + b'{"type":"message","uuid":"b~1","parentUuid":"root"}',
-    (8, 8),
-)
-@given(files(), BLOCKS)
-def test_names_mean_without_the_index_what_they_mean_with_it(
-    content: bytes, blocks: Blocks
-) -> None:
-    whole = from_index(content)
-    with blocks_of(*blocks), patch.object(scan, "_FEW_ESCAPES", 1):
-        assert facts(reader(content).names()) == facts(whole.names())
-        for name in {*NAMES, *UUIDS, "nobody"}:
-            assert meant(reader(content), name) == meant(whole, name)
-            assert is_free(reader(content), name) == is_free(whole, name)
-            assert reader(content).has_uuid(name) == whole.has_uuid(name)
-            assert reader(content).by_uuid(name) == whole.by_uuid(name)
+@in_soak("examples", 50, 1_000)
+def test_names_mean_without_the_index_what_they_mean_with_it(examples: int) -> None:
+    @settings(deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck))
+    @example(
+        HEADER + b"\n" + b'{"type":"label","uuid":"aa","targetUuid":"gone","label":"x"}\n', (8, 8)
+    )
+    @example(
+        HEADER
+        + b'\n{"type":"message","uuid":"b~1","parentUuid":"root"}\n'
+        + b'{"type":"message","uuid":"b~1","parentUuid":"root"}',
+        (8, 8),
+    )
+    @given(files(), BLOCKS)
+    def check(content: bytes, blocks: Blocks) -> None:
+        whole = from_index(content)
+        with blocks_of(*blocks), patch.object(scan, "_FEW_ESCAPES", 1):
+            assert facts(reader(content).names()) == facts(whole.names())
+            for name in {*NAMES, *UUIDS, "nobody"}:
+                assert meant(reader(content), name) == meant(whole, name)
+                assert is_free(reader(content), name) == is_free(whole, name)
+                assert reader(content).has_uuid(name) == whole.has_uuid(name)
+                assert reader(content).by_uuid(name) == whole.by_uuid(name)
+
+    check()
 
 
 @pytest.mark.slow

@@ -26,6 +26,7 @@ from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
 from tests.support.rows import every_row
+from tests.support.soak import in_soak
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -261,36 +262,38 @@ def facts(entry: Entry) -> tuple[Any, ...]:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=300, suppress_health_check=list(HealthCheck))
-@given(written_files(), st.sampled_from([(4096, 8192), (300, 900)]))
-def test_lines_decoded_together_are_those_decoded_one_by_one(
-    content: bytes, blocks: Blocks
-) -> None:
-    """With the same damage."""
-    entries = oracle_entries(content)
-    parents = oracle_parents(entries)
-    with (
-        blocks_of(*blocks),
-        mock.patch.object(walk, "_LONG", 10_000),
-        mock.patch.object(walk, "_FIRST_WAIT", 0),
-        mock.patch.object(walk, "_FIRST_CHAIN", blocks[0]),
-    ):
-        for row, entry in enumerate(entries):
-            together, singly = opened(content), opened(content)
-            singly._decode_chain = lambda block, offset, uuid: None
-            start = together.read(entry.offset)
-            assert start is not None
-            singly.read(entry.offset)
-            found = [facts(above) for above in together.walk().up(start)]
-            assert found == [facts(above) for above in singly.walk().up(start)]
-            let_go = list(together.walk().parts_up(start))
-            for part in let_go:
-                Contribution(part).let_go()
-            assert found == [facts(above) for part in let_go for above in reversed(part)]
-            assert [above[6] for above in found] == [
-                entries[at].offset for at in oracle_up(parents, row)[1:]
-            ]
-            assert together.damage == singly.damage
+@in_soak("examples", 50, 1_000)
+def test_lines_decoded_together_are_those_decoded_one_by_one(examples: int) -> None:
+    @settings(deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck))
+    @given(written_files(), st.sampled_from([(4096, 8192), (300, 900)]))
+    def check(content: bytes, blocks: Blocks) -> None:
+        """With the same damage."""
+        entries = oracle_entries(content)
+        parents = oracle_parents(entries)
+        with (
+            blocks_of(*blocks),
+            mock.patch.object(walk, "_LONG", 10_000),
+            mock.patch.object(walk, "_FIRST_WAIT", 0),
+            mock.patch.object(walk, "_FIRST_CHAIN", blocks[0]),
+        ):
+            for row, entry in enumerate(entries):
+                together, singly = opened(content), opened(content)
+                singly._decode_chain = lambda block, offset, uuid: None
+                start = together.read(entry.offset)
+                assert start is not None
+                singly.read(entry.offset)
+                found = [facts(above) for above in together.walk().up(start)]
+                assert found == [facts(above) for above in singly.walk().up(start)]
+                let_go = list(together.walk().parts_up(start))
+                for part in let_go:
+                    Contribution(part).let_go()
+                assert found == [facts(above) for part in let_go for above in reversed(part)]
+                assert [above[6] for above in found] == [
+                    entries[at].offset for at in oracle_up(parents, row)[1:]
+                ]
+                assert together.damage == singly.damage
+
+    check()
 
 
 AMID: dict[str, Callable[[bytes], bytes]] = {
@@ -364,25 +367,29 @@ def test_entries_that_a_long_context_did_not_need_are_made_when_asked_for(file: 
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=150, suppress_health_check=list(HealthCheck))
-@example(
-    b'{"type":"session","uuid":"root","parentUuid":null,"version":2}\n'
-    b'{"type":"message","uuid":"a-b_c.d","parentUuid":"root"}\n'
-    b'{"type":"message","uuid":"\\u0061-b_c.d","parentUuid":"a-b_c.d"}\n',
-    (8, 8),
-)
-@given(files(), BLOCKS)
-def test_the_walk_finds_the_last_of_each_lane_and_uuid(content: bytes, blocks: Blocks) -> None:
-    entries = oracle_entries(content)
-    with blocks_of(*blocks):
-        for lane in {*LANES, "nobody"}:
-            on_lane = [entry.offset for entry in entries if entry.lane == lane]
-            assert offset_of(opened(content).walk().last_on(lane)) == last(on_lane)
-            assert offset_of_row(opened(content), lane) == last(on_lane)
-        for uuid in [*UUIDS, "gone"]:
-            named = [entry for entry in entries if entry.uuid == uuid]
-            counting = [entry.offset for entry in named if entry is named[0] or entry.is_plain]
-            assert offset_of(opened(content).walk().entry(uuid)) == last(counting)
+@in_soak("examples", 40, 1_000)
+def test_the_walk_finds_the_last_of_each_lane_and_uuid(examples: int) -> None:
+    @settings(deadline=None, max_examples=examples, suppress_health_check=list(HealthCheck))
+    @example(
+        b'{"type":"session","uuid":"root","parentUuid":null,"version":2}\n'
+        b'{"type":"message","uuid":"a-b_c.d","parentUuid":"root"}\n'
+        b'{"type":"message","uuid":"\\u0061-b_c.d","parentUuid":"a-b_c.d"}\n',
+        (8, 8),
+    )
+    @given(files(), BLOCKS)
+    def check(content: bytes, blocks: Blocks) -> None:
+        entries = oracle_entries(content)
+        with blocks_of(*blocks):
+            for lane in {*LANES, "nobody"}:
+                on_lane = [entry.offset for entry in entries if entry.lane == lane]
+                assert offset_of(opened(content).walk().last_on(lane)) == last(on_lane)
+                assert offset_of_row(opened(content), lane) == last(on_lane)
+            for uuid in [*UUIDS, "gone"]:
+                named = [entry for entry in entries if entry.uuid == uuid]
+                counting = [entry.offset for entry in named if entry is named[0] or entry.is_plain]
+                assert offset_of(opened(content).walk().entry(uuid)) == last(counting)
+
+    check()
 
 
 @pytest.mark.slow
