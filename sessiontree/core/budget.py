@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple, NoReturn
 
+from sessiontree.core.message import MOST_BLOCKS
 from sessiontree.errors import TooMuchError
 
 
@@ -57,9 +58,6 @@ class Budget:
         """Add what bytes that were not expected allow."""
         self._left += size * self._limit.for_each_byte
 
-
-MOST_BLOCKS: Final = 200_000
-"""The content blocks and calls of a message."""
 
 _FORK: Final = "; fork the path that you need, and convert the copy"
 

@@ -41,11 +41,10 @@ import orjson
 from msgspec import UNSET
 from msgspec.structs import force_setattr
 
-from sessiontree.core.budget import MOST_BLOCKS
 from sessiontree.core.damage import Report
 from sessiontree.core.entry import HEADER, MAIN, Block, Entry, decode_leniently, stored, with_fetch
 from sessiontree.core.jsonbytes import dumps
-from sessiontree.core.message import count_of_blocks
+from sessiontree.core.message import MOST_BLOCKS, count_of_blocks
 from sessiontree.core.spill import Fetch
 from sessiontree.errors import EntryError, TooMuchError
 

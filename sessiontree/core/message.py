@@ -157,6 +157,10 @@ def blocks_of(message: Message) -> Iterator[Mapping[str, Any]]:
             yield {"type": "text", "text": block}
 
 
+MOST_BLOCKS: Final = 200_000
+"""The content blocks and calls of a message."""
+
+
 def count_of_blocks(message: Message) -> int:
     """How many content blocks and calls a message has, found without a look at each."""
     parts = (message.get("content"), message.get("tool_calls"))

@@ -36,13 +36,13 @@ from sessiontree.agents.base import (
     json_of,
     values,
 )
-from sessiontree.core.budget import MOST_BLOCKS
 from sessiontree.core.codec import BYTES_OF_MANY_BLOCKS, blocks_beyond, head
 from sessiontree.core.damage import UNKNOWN_TYPE, Damage, Note, Notes, ignore
 from sessiontree.core.entry import decode_leniently
 from sessiontree.core.header import KEY as ORIGIN
 from sessiontree.core.header import origin_of
 from sessiontree.core.jsonbytes import dumps
+from sessiontree.core.message import MOST_BLOCKS
 from sessiontree.core.migrate import migrate
 from sessiontree.core.spill import spill
 from sessiontree.engine.logtree import LogTree
