@@ -313,7 +313,7 @@ def edits_of(
     found: dict[_Which, SessionEdit] = {}
 
     def take(names: Sequence[str]) -> None:
-        for edit in _events_with(names, files, report, each, _found_in):
+        for edit in _events_with(names, files, report, each):
             key = _which(edit.event, edit.file, edit.event.time, is_known=False)
             found.setdefault(key, edit)  # a session may name a copy of a file more than once
 
@@ -334,7 +334,7 @@ def _all_names(target: Target, files: Sequence[str], edits: Iterable[SessionEdit
     _add_moves(target, moves)
     while new := [name for name in target.names if name not in asked]:
         asked.update(new)
-        moves += _events_with(new, files, lambda cause: None, nothing, _moves_in)
+        moves += _events_with(new, files, lambda cause: None, moves_alone=True)
         _add_moves(target, moves)
     return target.names
 
@@ -422,20 +422,19 @@ def _below(target: Target, to: str, path: str) -> str | None:
     return None
 
 
-_Find = Callable[[Sequence[str], Scanner, str], Iterator["SessionEdit | str"]]
-"""Gives the events in a session file of calls that have one of some names, or what is wrong."""
-
-
 def _events_with(
-    names: Sequence[str], files: Sequence[str], report: Report, each: Each, find: _Find
+    names: Sequence[str],
+    files: Sequence[str],
+    report: Report,
+    each: Each = nothing,
+    *,
+    moves_alone: bool = False,
 ) -> Iterator[SessionEdit]:
     """The events of calls that have one of some names in their arguments."""
     if not names:
         return
-    scanner = Scanner()
-    crew = Crew(
-        partial(find, names, scanner), msgspec.msgpack.encode, _decoded, processes_for(files)
-    )
+    find = partial(_events_in, names, Scanner(), moves_alone=moves_alone)
+    crew = Crew(find, msgspec.msgpack.encode, _decoded, processes_for(files))
     for found in crew.results(files, each):
         if isinstance(found, str):
             report(found)
@@ -446,23 +445,23 @@ def _events_with(
 _decoded: Final = msgspec.msgpack.Decoder(SessionEdit | str).decode
 
 
-def _moves_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[SessionEdit | str]:
-    with suppress(SessionTreeError, OSError):  # which `_found_in` reports
-        if not _may_have(names, scanner, file):
-            return
-        with Session.open(file, readonly=True) as session:
-            for event in session.file_events(names):
-                if event.to is not None and _is_named(event, names):
-                    yield SessionEdit(file, session.id, None, event)
+def _events_in(
+    names: Sequence[str], scanner: Scanner, file: str, *, moves_alone: bool
+) -> Iterator[SessionEdit | str]:
+    """The events in a session file of calls that have one of some names, or what is wrong.
 
-
-def _found_in(names: Sequence[str], scanner: Scanner, file: str) -> Iterator[SessionEdit | str]:
+    Moves alone come without their agent and their reasons.
+    """
     try:
         if not _may_have(names, scanner, file):
             return
         with Session.open(file, readonly=True) as session:
-            agent = agent_of(session.header) or facts_of(file).made_by
             events = [each for each in session.file_events(names) if _is_named(each, names)]
+            if moves_alone:
+                moves = (event for event in events if event.to is not None)
+                yield from (SessionEdit(file, session.id, None, event) for event in moves)
+                return
+            agent = agent_of(session.header) or facts_of(file).made_by
             edits = (event.uuid for event in events if event.edit is not None)
             reasons = reasons_of(session, edits)
             size = session.cursor.reader.view.size
