@@ -367,8 +367,13 @@ class _Opened:
         if start.agent is not None:
             return self._foreign_facts(start, start.agent, tail)
         header = start.header
-        origin = header.get("parentSession")
-        owner = _owner(self.name) if start.kind == "version 1" else None
+        origin, metadata = _object(header, "parentSession"), _object(header, "metadata")
+        owner = maker = None
+        if start.kind == "version 1":
+            from sessiontree.library import homes  # few files are of version 1
+
+            owner = homes.agent_at(self.name)
+            maker = homes.agent_of_version_1(self.name, header)
         last = _last_entry(tail, self.read, size)
         return SessionInfo(
             file=self.name,
@@ -384,9 +389,9 @@ class _Opened:
             lane=last.lane or "main",
             writer=_writer(self._fs, self.name),
             agent=None if owner is None else owner.program,
-            made_by=self._maker(start),
-            imported_from=_imported_from(header),
-            copy_of=_text(origin, "id") if isinstance(origin, dict) else None,
+            made_by=maker or _text(metadata, "agent"),
+            imported_from=_text(_object(metadata, "importedFrom"), "file"),
+            copy_of=_text(origin, "id"),
         )
 
     def _foreign_facts(self, start: FileStart, agent: Agent, tail: bytes) -> SessionInfo:
@@ -422,34 +427,9 @@ class _Opened:
             made_by=agent.name,
         )
 
-    def _maker(self, start: FileStart) -> str | None:
-        if start.kind == "version 1":
-            from sessiontree.library.homes import agent_of_version_1  # few files are of version 1
-
-            if (agent := agent_of_version_1(self.name, start.header)) is not None:
-                return agent
-        return _in_metadata(start.header, "agent")
-
     def _modified(self) -> str:
         changed = datetime.fromtimestamp(self._changed, UTC)
         return changed.isoformat(timespec="milliseconds")[:-6] + "Z"
-
-
-def _owner(file: str) -> Agent | None:
-    from sessiontree.library.homes import agent_at  # few files are of version 1
-
-    return agent_at(file)
-
-
-def _in_metadata(header: Mapping[str, Any], key: str) -> str | None:
-    metadata = header.get("metadata")
-    return _text(metadata, key) if isinstance(metadata, dict) else None
-
-
-def _imported_from(header: Mapping[str, Any]) -> str | None:
-    metadata = header.get("metadata")
-    source = metadata.get("importedFrom") if isinstance(metadata, dict) else None
-    return _text(source, "file") if isinstance(source, dict) else None
 
 
 def _writer(fs: FileSystem, file: str) -> str | None:
@@ -500,8 +480,7 @@ def _name_in_tail(tail: bytes) -> str | None:
     if given is not None:
         return given
     compaction = next(_entries_in(tail, b'"compaction"', "compaction"), {})
-    state = compaction.get("state")
-    return _text(state, "name") if isinstance(state, dict) else None
+    return _text(_object(compaction, "state"), "name")
 
 
 def _name_in(window: bytes) -> str | None:
@@ -574,3 +553,8 @@ def _cut(text: str) -> str:
 def _text(body: Mapping[str, Any], key: str) -> str | None:
     value = body.get(key)
     return value if isinstance(value, str) else None
+
+
+def _object(body: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    value = body.get(key)
+    return value if isinstance(value, dict) else {}
