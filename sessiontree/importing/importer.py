@@ -66,18 +66,16 @@ from sessiontree.storage.names import Report, is_other_than_folder, problem_of, 
 from sessiontree.storage.place import path_of, whole_path
 from sessiontree.storage.places import blobs_of, check_new, open_log
 
-_CUSTOM = "custom"
-
 
 def has_all(fs: FileSystem, session: str, source: ImportSource) -> bool:
-    """Whether a session has every line of a transcript."""
+    """True if a session has every line of a transcript."""
     with contextlib.closing(open_log(fs, session, readonly=True)) as log:
         tree = LogTree(log).tree()
-        offsets = (tree.offsets[row] for row in tree.rows_of_type(_CUSTOM))
+        offsets = (tree.offsets[row] for row in tree.rows_of_type("custom"))
         kept = {_content(rest_of_line(log.read, offset)) for offset in offsets} - {b""}
         for entry in islice(entries_of(source), 1, None):  # the header is made
             is_known = entry.is_made or tree.row(entry.uuid) != NO_ROW
-            if entry.type == _CUSTOM and not is_known:
+            if entry.type == "custom" and not is_known:
                 is_known = _content(entry.line(handle_of)) in kept
             if not is_known:
                 return False
@@ -124,7 +122,7 @@ class ImportResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def is_up_to_date(self) -> bool:
-        """Whether the import wrote nothing."""
+        """True if the import wrote nothing."""
         return not self.made and not self.new
 
 

@@ -70,7 +70,7 @@ if TYPE_CHECKING:
 
 
 Reaches = Callable[[str], bool]
-"""Whether a caller may read a file."""
+"""Returns True if a caller may read a file."""
 
 HEAD: Final = 16 * 1024
 TAIL: Final = 32 * 1024
