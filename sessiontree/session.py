@@ -529,7 +529,7 @@ class Session:
         return entries_of(self.cursor, turn)
 
     def render(self, *, all: bool = False, width: int | None = None) -> Iterator[str]:
-        """Yield the lines of a drawing of the tree; with `all`, long runs are not shortened.
+        """Yield the lines of a drawing of the tree; with `all`, every entry has a line.
 
         With `width`, the content of each entry is cut to leave room for its uuid and its names in
         so many characters, and not to 60 characters.

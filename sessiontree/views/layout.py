@@ -264,10 +264,13 @@ class _Picture:
         for uuid in outline.names.labels:
             if (row := tree.row(uuid)) != NO_ROW:
                 self._content[row] = 1  # a labelled entry of any type is shown
+        self._current = outline.current(self._content)
+        self._is_above_all = self._current == NO_ROW and any(self._content)
+        if all:
+            self._content[1:] = b"\1" * (len(tree) - 1)
         above_content = tree.rows_above_content(self._content)
         self._leads_on = bytes(map(or_, self._content, above_content))
         self._on_path = path_rows(tree, outline.leaf)
-        self._current = outline.current(self._content)
         self._names_above: dict[int, tuple[str, ...]] = {}
         self._branch_names = {
             row: name for name, rows in outline.names.branch_rows(tree).items() for row in rows
@@ -287,8 +290,7 @@ class _Picture:
         header = self._outline.entry(0)
         facts = [f"session {header.get('id', '')}", self._outline.names.name, header.get("cwd")]
         heading = " · ".join(one_line(fact) for fact in facts if isinstance(fact, str) and fact)
-        is_above_all = self._current == NO_ROW and any(self._content)
-        return heading + (f"  {HERE}" if is_above_all else "")
+        return heading + (f"  {HERE}" if self._is_above_all else "")
 
     def straight(self, node: int) -> Sequence[int]:
         rows = [node]

@@ -251,7 +251,7 @@ def test_2000_nested_forks_are_shown_without_recursion(reading: Reading, named: 
         assert len(branches) == 2_000
         assert sum(branch.name is not None for branch in branches) == (2_000 if named else 0)
         drawn = list(session.render(all=True))
-        assert len(drawn) == 1 + 4_000
+        assert len(drawn) == 1 + len(lines)
         assert max(map(len, drawn)) < 200
         assert said(session.context())[-1] == "s"
 
@@ -517,13 +517,17 @@ def test_a_picture_can_be_read_back_as_the_tree_that_was_drawn(
         while parent not in shown and parent != "root":
             parent = above[parent]
         expected[uuid] = parent
-    lines.append(line("branch", "the-last", uuids[at % len(uuids)]))
+    above["the-last"] = uuids[at % len(uuids)]
+    lines.append(line("branch", "the-last", above["the-last"]))
     with tempfile.TemporaryDirectory() as folder:
         file = write(Path(folder) / "s.jsonl", [HEADER, *lines])
         with Session.open(file, readonly=True) as session:
-            drawn = list(session.render(all=True))[1:]
-    assert _read_back(drawn) == expected
-    assert _is_joined(drawn)
+            every, drawn = list(session.render(all=True))[1:], list(session.render())[1:]
+    assert _read_back(every) == above
+    assert _is_joined(every)
+    if not any("⋮" in row for row in drawn):
+        assert _read_back(drawn) == expected
+        assert _is_joined(drawn)
 
 
 def _read_back(drawn: list[str]) -> dict[str, str]:
@@ -532,7 +536,7 @@ def _read_back(drawn: list[str]) -> dict[str, str]:
     found = {}
     for row in drawn:
         column = min(i for i in (row.find("●"), row.find("○")) if i >= 0)
-        uuid = row[column:].split("  ")[1]
+        uuid = row[column:].split("  ")[2]
         joined = column >= 2 and row[column - 2] in "├└"
         found[uuid] = last_at.get(column - 2 if joined else column, "root")
         last_at = {place: other for place, other in last_at.items() if place < column}
@@ -551,6 +555,21 @@ def _is_joined(drawn: list[str]) -> bool:
             if character in "│├" and below not in tuple("│├└●"):
                 return False
     return True
+
+
+def test_all_draws_every_entry_and_leaves_you_where_you_are(file: Path) -> None:
+    lines = [
+        *chain("a", "b"),
+        line("custom", "c", "b", customType="todo", data={"done": 1}),
+        line("usage", "u", "c", kind="title", provider="p", model="m", usage={"input": 1}),
+        line("session_info", "i", "u", name="a name"),
+    ]
+    write(file, [HEADER, *lines])
+    with Session.open(file, readonly=True) as session:
+        some, every = list(session.render()), list(session.render(all=True))
+    assert [row.split("  ")[2] for row in every[1:]] == ["a", "b", "c", "u", "i"]
+    assert len(some) == 3
+    assert [row for row in every if row.endswith("← you are here")] == [every[2]]
 
 
 @for_each("depth", [23, 24, 25, 26])
