@@ -154,7 +154,7 @@ LIMITS = {
     "times": f"{budget.REPEATED_BYTES.for_each_byte} times the size of the session",
     "bytes of a session for each": str(budget.BYTES_FOR_EACH_READ),
     "prompts of Codex": f"{budget.REPEATED_PROMPTS.most:,} repeated prompts",
-    "blocks": f"{budget.MOST_BLOCKS:,} content blocks|{budget.MOST_BLOCKS:,} blocks",
+    "blocks": f"{message.MOST_BLOCKS:,} content blocks|{message.MOST_BLOCKS:,} blocks",
     "bytes for each block": f"one for each {budget.SHOWN_BLOCKS.bytes_for_each} bytes",
     "blocks of a request": f"{budget.REQUEST_BLOCKS.most:,}",
     "short lines": f"{budget.SHORT_TEXTS.most:,}",

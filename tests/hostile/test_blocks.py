@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree import EntryError, Session, TooMuchError, import_session
-from sessiontree.core import budget, codec
+from sessiontree.core import codec, message
 from sessiontree.importing import source
 from tests.support.conversation import assistant, user
 from tests.support.transcripts import written
@@ -49,7 +49,7 @@ def test_a_session_with_a_message_of_too_many_blocks_is_refused_until_its_line_i
     with Session.create(file) as session:
         session.append_message(user("go on"))
         with monkeypatch.context() as before:
-            before.setattr(codec, "MOST_BLOCKS", budget.MOST_BLOCKS)
+            before.setattr(codec, "MOST_BLOCKS", message.MOST_BLOCKS)
             below = session.append_message(assistant(blocks(4)))
     content = file.read_bytes()
     with pytest.raises(TooMuchError, match=f"entry {below.uuid}, at byte .* {SAID.format(4)}"):
