@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from datetime import datetime
+from functools import partial
 from typing import Final, NamedTuple
 
 from sessiontree.agents import command_of
@@ -56,8 +57,6 @@ from sessiontree.text.columns import columns_of, cut, cut_start, filled
 from sessiontree.text.preview import size_in_short
 
 _LEAST_TITLE: Final = 28
-_LEAST_MODEL: Final = 15
-_LEAST_FILE: Final = 20
 _GAP: Final = 2
 _MOST: Final = 200
 _WIDE: Final = 140
@@ -125,16 +124,18 @@ def _columns(
     cap = max(10, screen.width // (8 if screen.width < _VERY_WIDE else 6))
     made = {
         "When": [_when(one, screen) for one in found],
-        "File": [cut_start(_file(one, named), _width_of_file(screen)) for one in found],
+        "File": [cut_start(_file(one, named), max(screen.width // 4, 20)) for one in found],
         "Id": [cut(shown_id(one.id, ids), _LONGEST_ID) for one in found],
         "Agent": [_agent(one, screen) for one in found],
         "Project": [_project(one.cwd, cap, screen) for one in found],
         "Branches": ["" if one.branches is None else f"{one.branches:,}" for one in found],
-        "Turns": [_turns(one) for one in found] if any(map(_is_counted, found)) else [""],
-        "Model": [cut(model_of(one), max(screen.width // 8, _LEAST_MODEL)) for one in found],
+        "Turns": ["?" if one.turns is None else f"{one.turns:,}" for one in found],
+        "Model": [cut(model_of(one), max(screen.width // 8, 15)) for one in found],
         "Cost": [dollars(one.cost) if one.cost else "" for one in found],
         "Size": [size_in_short(one.bytes) for one in found],
     }
+    if all(one.turns is None for one in found):
+        del made["Turns"]
     return [
         _Column(name, cells, max(len(name), *map(columns_of, cells)))
         for name, cells in made.items()
@@ -147,20 +148,7 @@ def _file(one: SessionInfo, named: Collection[str]) -> str:
     return one_line(relative_path(one.file), _MOST) if one.file in named else ""
 
 
-def _width_of_file(screen: Screen) -> int:
-    return max(screen.width // 4, _LEAST_FILE)
-
-
-def _is_counted(one: SessionInfo) -> bool:
-    return one.turns is not None
-
-
-def _turns(one: SessionInfo) -> str:
-    return "?" if one.turns is None else f"{one.turns:,}"
-
-
 def _left(columns: Sequence[_Column], screen: Screen) -> int:
-    """The columns that are left for the title."""
     return screen.width - sum(column.width + _GAP for column in columns)
 
 
@@ -291,17 +279,35 @@ _MATCH: Final = ("\x1b[1;31m", "\x1b[0m")
 
 def lines(hits: Iterable[SearchHit]) -> Iterator[tuple[str, bool]]:
     """The lines to print where there is no screen, and whether each is a hit."""
+    return _below_headings(hits, _path_heading, _line)
+
+
+def rows(hits: Iterable[SearchHit], screen: Screen) -> Iterator[tuple[str, bool]]:
+    """The rows to draw on a screen, and whether each is a hit."""
+    heading = partial(_heading, screen=screen)
+    return _below_headings(hits, heading, partial(_row, screen=screen))
+
+
+def _below_headings(
+    hits: Iterable[SearchHit],
+    heading: Callable[[SearchHit, SessionInfo | None], str],
+    line: Callable[[SearchHit], str],
+) -> Iterator[tuple[str, bool]]:
     sessions, file = SessionsOfHits(), None
     for hit in hits:
         if hit.file != file:
             if file is not None:
                 yield "", False
             file = hit.file
-            yield _path_heading(hit, sessions.of(hit)), False
-        before, match, after = _parts(hit)
-        role = one_line(hit.speaker or hit.type)
-        text = f"{before}«{match}»{after}"
-        yield f"  {short(hit.ref):<8}  {role:<10}  {time_of(hit.timestamp):<16}  {text}", True
+            yield heading(hit, sessions.of(hit)), False
+        yield line(hit), True
+
+
+def _line(hit: SearchHit) -> str:
+    before, match, after = _parts(hit)
+    role = one_line(hit.speaker or hit.type)
+    text = f"{before}«{match}»{after}"
+    return f"  {short(hit.ref):<8}  {role:<10}  {time_of(hit.timestamp):<16}  {text}"
 
 
 def _path_heading(hit: SearchHit, one: SessionInfo | None) -> str:
@@ -309,18 +315,6 @@ def _path_heading(hit: SearchHit, one: SessionInfo | None) -> str:
     if one is None:
         return heading
     return f"{heading}  {agent_of(one)}  {time_of(one.modified)}  {title_of(one, _TITLE)}"
-
-
-def rows(hits: Iterable[SearchHit], screen: Screen) -> Iterator[tuple[str, bool]]:
-    """The rows to draw on a screen, and whether each is a hit."""
-    sessions, file = SessionsOfHits(), None
-    for hit in hits:
-        if hit.file != file:
-            if file is not None:
-                yield "", False
-            file = hit.file
-            yield _heading(hit, sessions.of(hit), screen), False
-        yield _row(hit, screen), True
 
 
 def _heading(hit: SearchHit, one: SessionInfo | None, screen: Screen) -> str:

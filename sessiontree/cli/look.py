@@ -344,8 +344,6 @@ def verify(file: str, as_json: bool) -> None:
 
 
 class _Handles(click.Group):
-    """The operations on handles."""
-
     LINES: Final = {
         "resolve": "Print what a handle points to.",
         "schemas": "List the forms of handles that each plugin supports.",

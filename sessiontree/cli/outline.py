@@ -69,18 +69,7 @@ if TYPE_CHECKING:
     from sessiontree.views.compare import Comparison, Side
     from sessiontree.views.tree import Label
 
-_MOST_SUBAGENTS: Final = 5  # rows of subagents below a turn
-_MOST_MEASURED: Final = 2000  # turns whose work is measured for the width of its column
-_END_LINES: Final = 3  # of the answer at the leaf
 _MORE_LINES: Final = 6  # of the answer at the leaf, or of a prompt, where rows are free
-_LAST_TURNS: Final = 3  # that the header tells, at most
-_LEAST_TOLD: Final = 20  # columns for what came out of a turn
-_TELLING: Final = 40  # characters of an answer that tells what came out
-_WIDE: Final = 160  # columns from which on the work gets a greater share
-_LEAST_WORK: Final = 24  # columns
-_NARROW: Final = 100  # columns up to which the prompt gets a greater share
-_MOST_WORK: Final = 96
-_TIME: Final = 5  # columns of a time of day
 
 
 class Picture:
@@ -105,7 +94,7 @@ class Picture:
         self._replied = own  # those that show what the user replied to questions
         self._digits = max((len(turn.name) for turn in outline.turns), default=0)
         self._indent = " " * (4 + self._digits)
-        self._time = _TIME + 2 if screen.width >= 60 else 0
+        self._time = 7 if screen.width >= 60 else 0  # columns of a time of day and a gap
         self._work = self._work_columns()
         self._deepest = max(2, (screen.width - self._work - 30) // 2)
         self._day = ""
@@ -114,11 +103,11 @@ class Picture:
 
     def _work_columns(self) -> int:
         width = self._screen.width
-        share = 0.3 if width < _NARROW else 0.4 if width < _WIDE else 0.46
-        least = min(_LEAST_WORK, width // 2 - 6)
-        most = max(least, min(_MOST_WORK, round(width * share)))
+        share = 0.3 if width < 100 else 0.4 if width < 160 else 0.46
+        least = min(24, width // 2 - 6)
+        most = max(least, min(96, round(width * share)))
         longest = 10
-        for turn in self._outline.turns[:_MOST_MEASURED]:
+        for turn in self._outline.turns[:2000]:  # more would take too long to measure
             longest = max(longest, columns_of_parts(self._work_of(turn, most)))
             if longest >= most:
                 return most
@@ -165,7 +154,6 @@ class Picture:
         return room
 
     def _drawn_long(self) -> Iterator[Line]:
-        """An outline that is longer than the screen."""
         folds = self._depth is None
         if folds:
             self._depth = 0
@@ -197,7 +185,7 @@ class Picture:
             if turn.prompt is None and not turn.answer:
                 continue
             found.append(turn)
-            if len(turn.answer) >= _TELLING or len(found) == _LAST_TURNS:
+            if len(turn.answer) >= 40 or len(found) == 3:
                 break
         return found
 
@@ -210,7 +198,7 @@ class Picture:
             deepest=self._deepest,
             folded=lambda run: self._depth is not None and run.level > self._depth,
             left_out=self._empty,
-            most_subagents=_MOST_SUBAGENTS,
+            most_subagents=5,
         ):
             yield from self._lines_of(row, self._outline.turns[row.place])
 
@@ -232,7 +220,6 @@ class Picture:
                 yield from self._end(row, turn)
 
     def _folded(self, row: OutlineRow, turn: Turn) -> Line:
-        """One row for a branch or a subagent that is too deep."""
         inside = [self._outline.turns[at] for at in row.inside]
         parts = [Span(counted(len(inside), "turn"), "branch"), *outcomes_in(inside)]
         return self._row(row, turn, work_in(total(t.work for t in inside), self._work, parts))
@@ -257,7 +244,6 @@ class Picture:
         return work_in(turn.work, width, first)
 
     def _rest_of_prompt(self, row: OutlineRow, turn: Turn, work: list[Span]) -> Iterator[Line]:
-        """What the row of a turn cuts off its prompt, where there are rows to spare."""
         if not self._spare or turn.prompt is None:
             return
         words = self._words(turn)
@@ -274,7 +260,6 @@ class Picture:
         return words_of(turn, self._agents.get(turn.uuid, ""))
 
     def _room(self, row: OutlineRow, work: list[Span]) -> int:
-        """The columns of a row that are left for the prompt."""
         before = columns_of(row.columns) + 2 + self._digits + 2
         figures = min(self._work, columns_of_parts(work))
         return max(8, self._screen.width - before - figures - 2 - self._time)
@@ -284,7 +269,7 @@ class Picture:
         room = self._room(row, work)
         words = fitted(self._words(turn), room)
         left = room - columns_of(line_text(words))
-        if tells and _has_end(turn) and left >= _LEAST_TOLD:
+        if tells and _has_end(turn) and left >= 20:
             words.append(Span(f"  → {told_in(turn)}", "dim"))
         return [
             Span(row.columns, "dim"),
@@ -299,7 +284,6 @@ class Picture:
         ]
 
     def _new_day(self, row: OutlineRow, turn: Turn) -> Iterator[Line]:
-        """A heading where the day is another than in the row above."""
         moment = local_time(turn)
         if moment is None:
             return
@@ -340,7 +324,7 @@ class Picture:
         if leaf is not None and leaf != turn.leaf:
             yield self._note(row, [Span(f"{HERE}, at {short(leaf)}", "here")])
             return
-        most = _END_LINES + self._spare_at_end
+        most = 3 + self._spare_at_end
         lines = _wrapped(f"→ {told_in(turn)}", room, most) if turn.answer else []
         left = max(8, room - len(HERE) - 2)
         if lines and len(lines) < most:
@@ -364,7 +348,6 @@ def _wrapped(text: str, width: int, most: int) -> list[str]:
 
 
 def _says_nothing(turn: Turn) -> bool:
-    """Whether there is nothing to draw of a turn: it has neither a prompt nor any work."""
     if turn.prompt is not None or turn.names or turn.labels or turn.subagents or turn.subagent:
         return False
     return not (turn.answer or turn.work.calls or turn.events)
@@ -403,7 +386,6 @@ def heading(outline: SessionOutline, width: int) -> Iterator[Line]:
     yield dotted(work_in(outline.work, width, parts), width)
 
 
-_PROMPT_LINES: Final = 40
 _ROLE_WIDTH: Final = 11
 _STYLES: Final = {"user": "prompt", "tool": "dim", "assistant": "number"}
 
@@ -471,7 +453,7 @@ def _prompt(
     lines = iter(wrapped(printable(text or turn.prompt or ""), width - 10))
     first = next(lines, "")
     yield [*_before(entry.uuid), Span(cut(label + first, width - 10), "prompt")]
-    yield from ([*_before(), Span(line, "prompt")] for line in islice(lines, _PROMPT_LINES - 1))
+    yield from ([*_before(), Span(line, "prompt")] for line in islice(lines, 39))
     if next(lines, None) is not None:
         yield [Span(f"{'':10}… 'show' with {short(entry.uuid)} prints the rest", "dim")]
 
@@ -486,7 +468,6 @@ def _row(entry: Entry, message: Message | None, label: str, width: int) -> Line:
 
 
 def _replies(entry: Entry, replies: list[TurnEvent], width: int) -> Iterator[Line]:
-    """What the user replied to the questions of a tool."""
     uuid, who = entry.uuid, "user"
     for event in replies:
         said = reply_in(event, width - 10 - _ROLE_WIDTH - 2)
@@ -633,10 +614,6 @@ def _(call: CommandCall, found: Comparison) -> None:
     show(on.drawn(lines), paged=not given.no_pager)
 
 
-_ROOM_FOR_ALL: Final = 70
-"""Columns from which on a label is shown with its time and its role."""
-
-
 @renders("node.labels")
 def _(call: CommandCall, found: list[Label]) -> None:
     if not found:
@@ -653,7 +630,7 @@ def _label_lines(found: list[Label], on: Screen) -> Iterator[Line]:
         when = "" if moment is None else ago((on.now - moment).total_seconds())
         before = f"{'●' if label.current else '○'} "
         after = f"  {short(label.uuid):<8}  "
-        if on.width >= _ROOM_FOR_ALL:
+        if on.width >= 70:
             after += f"{when:<13}  {one_line(label.role or label.type)}  "
         room = on.width - 2 - widest - columns_of(after)
         yield [

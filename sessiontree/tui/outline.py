@@ -20,7 +20,7 @@ from sessiontree.tui.drawing import last_line, row_line, rows_of
 from sessiontree.tui.leaving import Viewing, ask_to_resume
 from sessiontree.tui.lines import Ask
 from sessiontree.tui.reader import FileReader
-from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, View, key
+from sessiontree.tui.view import BACK, HELP, LETTERS, MOVING, TRASHED, View, key
 from sessiontree.views.layout import OutlineRow
 from sessiontree.views.rows import read_turn
 from sessiontree.views.turns import (
@@ -329,11 +329,7 @@ class OutlineView(View, inherit_bindings=False):
             self.tell("copied the prompt, as far as the terminal allows it")
 
     def action_trash(self) -> None:
-        def answered(text: str) -> None:
-            if text.casefold() in ("y", "yes"):
-                self.run_worker(self._trash())
-
-        self.ask("Move this session to the trash? (y)", answered)
+        self.confirm(TRASHED, lambda: self.run_worker(self._trash()))
 
     async def _trash(self) -> None:
         done = await self.tried(asyncio.to_thread(reader.trash, self.file))

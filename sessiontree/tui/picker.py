@@ -21,7 +21,7 @@ from sessiontree.tui.drawing import matching, preview_lines, session_line, title
 from sessiontree.tui.leaving import Resume, Viewing, ask_to_resume
 from sessiontree.tui.lines import Bar, Lines, PreviewLines
 from sessiontree.tui.outline import OutlineView
-from sessiontree.tui.view import HELP, MOVING, View, key
+from sessiontree.tui.view import HELP, MOVING, TRASHED, View, key
 
 Find = Callable[[], list[SessionInfo]]
 """Reads the list of all sessions."""
@@ -204,15 +204,9 @@ class Picker(View, inherit_bindings=False):
             self.tell(f"copied {one.id}, as far as the terminal allows it")
 
     def action_trash(self) -> None:
-        one = self.chosen
-        if one is None:
-            return
-
-        def answered(text: str) -> None:
-            if text.casefold() in ("y", "yes"):
-                self.start(reader.trash, one.file)
-
-        self.ask("Move this session to the trash? (y)", answered)
+        if (one := self.chosen) is not None:
+            file = one.file
+            self.confirm(TRASHED, lambda: self.start(reader.trash, file))
 
 
 def _sorted(sessions: list[SessionInfo], order: str) -> list[SessionInfo]:

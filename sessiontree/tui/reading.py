@@ -254,7 +254,6 @@ class ReadingView(View, inherit_bindings=False):
 
 
 def _marked(piece: Span, words: str) -> list[Span]:
-    """A piece with what matches in another role."""
     at = piece.text.casefold().find(words)
     if at < 0 or len(piece.text.casefold()) != len(piece.text):
         return [piece]

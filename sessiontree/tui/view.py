@@ -47,6 +47,7 @@ LETTERS = (
     key("G", "go_to(-1)", "the last line"),
 )
 HELP = key("question_mark,f1", "keys", "list the keys", "?")
+TRASHED: Final = "Move this session to the trash?"
 BACK = key("escape,q", "back", "go back; Ctrl-Q ends the browser", "Esc q")
 
 
@@ -135,6 +136,10 @@ class View(Screen[Any], inherit_bindings=False):
                 answered(line)
 
         self.app.push_screen(Ask(question, text), take)
+
+    def confirm(self, question: str, do: Callable[[], object]) -> None:
+        """Ask a question, and do it if the answer is yes."""
+        self.ask(f"{question} (y)", lambda text: text.casefold() in ("y", "yes") and do())
 
     def start(self, do: Callable[..., str], *given: str) -> None:
         """Write something in a thread, tell what was done, and show the new state."""

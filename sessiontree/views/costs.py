@@ -103,7 +103,6 @@ def _marked(spent: Spent, until: Mapping[str, float], named: Mapping[str, Spent]
 
 
 def _plain(model: str) -> str:
-    """The name of a model without its variant and its date."""
     return _VARIANT.sub("", _VARIANT.sub("", model))
 
 
@@ -128,29 +127,19 @@ def _may_be_answer(handle: Entry) -> bool:
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """A session in numbers.
+    """A session in numbers."""
 
-    Attributes:
-        types: the number of entries of each type, including the header.
-        branches: the number of branches, without scratch lanes that were never kept.
-        lanes: the number of entries on each lane; entries without a lane count for `main`.
-        file_bytes: the size of the session file.
-        blob_bytes: the size of all blobs beside the file.
-        blobs: the number of blobs beside the file.
-        lost_blobs: the number of blobs that entries need, but that are missing or of a wrong size.
-        usage: the tokens and the cost of all answers, summaries and `usage` entries.
-        models: the tokens and the cost for each known model (`provider/model`).
-    """
-
-    types: dict[str, int]
-    branches: int
+    types: dict[str, int]  # the number of entries of each type, including the header
+    branches: int  # the number of branches, without scratch lanes that were never kept
+    # the number of entries on each lane; entries without a lane count for `main`
     lanes: dict[str, int]
-    file_bytes: int
-    blob_bytes: int
-    blobs: int
+    file_bytes: int  # the size of the session file
+    blob_bytes: int  # the size of all blobs beside the file
+    blobs: int  # the number of blobs beside the file
+    # the number of blobs that entries need, but that are missing or of a wrong size
     lost_blobs: int
-    usage: Usage
-    models: dict[str, Usage]
+    usage: Usage  # the tokens and the cost of all answers, summaries and `usage` entries
+    models: dict[str, Usage]  # the tokens and the cost for each known model (`provider/model`)
 
     @property
     def entries(self) -> int:
@@ -259,7 +248,6 @@ class Prices:
         return next((n for name, n in _TIMES if is_fast and spent.model.startswith(name)), 1)
 
     def _price(self, spent: Spent, time: datetime | None, mode: Mode | None = None) -> float | None:
-        """The price at a time; None: now."""
         if not spent.model:
             return None
         name = spent.provider, spent.model
@@ -324,7 +312,6 @@ _KINDS: Final[dict[str, tuple[str, ...]]] = {
 
 
 def _kinds(spent: Spent) -> Iterator[tuple[str, int]]:
-    """The tokens of each kind."""
     used, long = spent.usage, spent.written_for_an_hour
     yield "input", used.input
     yield "output", used.output
@@ -382,17 +369,11 @@ def _tokens(spent: Spent) -> dict[str, int]:
 
 
 class TurnCost(NamedTuple):
-    """What a turn cost in US dollars.
+    """What a turn cost in US dollars."""
 
-    Attributes:
-        reported: the cost that the agent reported for it.
-        listed: the list prices of the answers without a reported cost.
-        unpriced: how many answers have neither.
-    """
-
-    reported: float = 0.0
-    listed: float = 0.0
-    unpriced: int = 0
+    reported: float = 0.0  # the cost that the agent reported for it
+    listed: float = 0.0  # the list prices of the answers without a reported cost
+    unpriced: int = 0  # how many answers have neither
 
     @property
     def dollars(self) -> float:

@@ -325,7 +325,6 @@ class _Picture:
         return chain[:end]
 
     def _leads_to_shown(self, row: int) -> bool:
-        """Whether a row is shown, or is above one that is."""
         return row < len(self._leads_on) and bool(self._leads_on[row])  # others came since
 
     def _shown_children(self, row: int) -> list[int]:

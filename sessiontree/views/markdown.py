@@ -168,7 +168,6 @@ def _whole_lines(tokens: list[Token]) -> set[int]:
 
 
 def _changed_outside_code(text: str, change: Callable[[str], str]) -> str:
-    """The same with the tags and images outside of code changed by a function."""
     if not (_TAG.search(text) or _IMAGE.search(text)):
         return text
     whole = _whole_lines(_tokens(_TAG.sub("(", text)))

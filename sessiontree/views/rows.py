@@ -27,45 +27,31 @@ from sessiontree.views.work import Uncounted, told_by
 
 
 class TreeRow(msgspec.Struct, frozen=True, rename="camel"):
-    """One entry and its place in the tree.
-
-    Attributes:
-        uuid, parent_uuid, type, lane: the stored values of the entry; lane None means main.
-        role: the role of the message, or None.
-        preview: the content, shortened to 60 characters on one line.
-        label: the label of the entry, or None.
-        depth: the number of ancestors in the file.
-        current: whether the entry is on the path to the session's leaf.
-        time: the timestamp as stored, or None.
-        turn: the number of the turn, as in `Session.outline`; None for an entry of a subagent, and
-            where no turn is known.
-        prompt: whether the entry is a prompt, which begins a turn.
-        tools: the names of the tools that the entry calls, or whose result it is.
-        usage: the tokens and the cost that the entry reports, as in `stats --json`; or None.
-            Several entries may report the usage of one answer.
-        model: the model that the entry names, or None.
-        cost: the cost in US dollars that the entry reports, or None.
-        agent: the program that wrote the session, such as `codex`; None for sessiontree.
-        handle: the handle of the entry as text, not resolved; None for an entry of another type.
-    """
+    """One entry and its place in the tree."""
 
     uuid: str
     parent_uuid: str | None
     type: str
-    role: str | None
-    preview: str
-    lane: str | None
-    label: str | None
-    depth: int
-    current: bool
-    time: str | None = None
+    role: str | None  # the role of the message, or None
+    preview: str  # the content, shortened to 60 characters on one line
+    lane: str | None  # None means main
+    label: str | None  # the label of the entry, or None
+    depth: int  # the number of ancestors in the file
+    current: bool  # whether the entry is on the path to the session's leaf
+    time: str | None = None  # the timestamp as stored, or None
+    # the number of the turn, as in `Session.outline`; None for an entry of a subagent, and where no
+    # turn is known
     turn: int | None = None
-    prompt: bool = False
-    tools: list[str] = []
+    prompt: bool = False  # whether the entry is a prompt, which begins a turn
+    tools: list[str] = []  # the names of the tools that the entry calls, or whose result it is
+    # the tokens and the cost that the entry reports, as in `stats --json`; or None. Several entries
+    # may report the usage of one answer
     usage: dict[str, Any] | None = None
-    model: str | None = None
-    cost: float | None = None
+    model: str | None = None  # the model that the entry names, or None
+    cost: float | None = None  # the cost in US dollars that the entry reports, or None
+    # the program that wrote the session, such as `codex`; None for sessiontree
     agent: str | None = None
+    # the handle of the entry as text, not resolved; None for an entry of another type
     handle: str | None = None
 
 
@@ -128,22 +114,14 @@ def _depths(tree: TreeIndex) -> array[int]:
 
 
 class ReadEntry(msgspec.Struct, frozen=True):
-    """An entry in full.
-
-    Attributes:
-        uuid, type: the stored values of the entry.
-        speaker: who speaks, as people read it; else the type.
-        time: the timestamp as stored, or None.
-        label: the label of the entry, or None.
-        parts: the content.
-    """
+    """An entry in full."""
 
     uuid: str
     type: str
-    speaker: str
-    time: str | None
-    label: str | None
-    parts: list[Part]
+    speaker: str  # who speaks, as people read it; else the type
+    time: str | None  # the timestamp as stored, or None
+    label: str | None  # the label of the entry, or None
+    parts: list[Part]  # the content
 
 
 def said_in(cursor: Cursor, turn: Turn) -> Iterator[tuple[Entry, Message | None]]:

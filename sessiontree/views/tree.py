@@ -237,24 +237,15 @@ class Callers:
 
 
 class Label(msgspec.Struct, frozen=True):
-    """A label.
+    """A label."""
 
-    Attributes:
-        label: its text.
-        uuid, type: the entry that it names.
-        role: the role of the entry's message, or None.
-        preview: the content of the entry, shortened to 60 characters on one line.
-        time: the timestamp of the entry as stored, or None.
-        current: whether the entry is on the path to the session's leaf.
-    """
-
-    label: str
-    uuid: str
+    label: str  # its text
+    uuid: str  # the entry that it names
     type: str
-    role: str | None
-    preview: str
-    time: str | None
-    current: bool
+    role: str | None  # the role of the entry's message, or None
+    preview: str  # the content of the entry, shortened to 60 characters on one line
+    time: str | None  # the timestamp of the entry as stored, or None
+    current: bool  # whether the entry is on the path to the session's leaf
 
 
 def labels(cursor: Cursor) -> list[Label]:

@@ -72,79 +72,52 @@ _SIDE_AGENTS: Final = ("agent-acompact", "agent-aside_question", "agent-aprompt_
 
 
 class Subagent(msgspec.Struct, frozen=True):
-    """A subagent that a turn started.
+    """A subagent that a turn started."""
 
-    Attributes:
-        lane: the lane with its entries.
-        name: the agent's type or name as the program gives it, or the lane's name.
-        task: what it was asked.
-        caller: the uuid of the entry with the call that started it; None if it is not known.
-        missing: whether the session names it, but has nothing of what it did.
-        own: whether the program started it for itself, for example to compact the conversation.
-        turns: the places of its turns in `SessionOutline.turns`.
-        work: what it did.
-    """
-
-    lane: str
-    name: str
-    task: str
+    lane: str  # the lane with its entries
+    name: str  # the agent's type or name as the program gives it, or the lane's name
+    task: str  # what it was asked
+    # the uuid of the entry with the call that started it; None if it is not known
     caller: str | None
-    own: bool
-    turns: tuple[int, ...]
-    work: Work
-    missing: bool = False
+    own: bool  # whether the program started it for itself, for example to compact the conversation
+    turns: tuple[int, ...]  # the places of its turns in `SessionOutline.turns`
+    work: Work  # what it did
+    missing: bool = False  # whether the session names it, but has nothing of what it did
 
 
 class Turn(msgspec.Struct, frozen=True):
-    """A turn, or a further part of one.
+    """A turn, or a further part of one."""
 
-    Attributes:
-        number: the number of the turn, counted over all branches in file order from 1; 0 for what
-            is above the first prompt. In a subagent, the number of the turn that started it.
-        part: 0, or for a further try from the same entry 1, 2 and so on.
-        uuid: the uuid of its first entry.
-        leaf: the uuid of its last entry with content.
-        prompt: the start and the end of the prompt on one line; None without a prompt.
-        answer: the start and the end of the last text of substance that the model wrote; empty if
-            it wrote none. What it says to a note of a program, or in a few words after a longer
-            text, is of none where there is a better one.
-        above: the place in `SessionOutline.turns` of the turn above; None at the top.
-        fork: the uuid of the entry that it begins below; None at the top.
-        leaves: whether the turn above goes on without it: it begins in the middle of that turn.
-        lane: the lane; None for main.
-        subagent: whether a subagent did this.
-        current: whether it is on the path to the session's leaf.
-        names: the branch names that begin here.
-        labels: the uuids of labelled entries with their labels.
-        events: compactions, summaries, merges, errors, interruptions and the user's replies to
-            questions of tools, in order.
-        subagents: the subagents that were started here.
-        work: what was done, without the work of subagents.
-        outcome: how it ended: `answered`; `steered` (the user typed the next prompt while the agent
-            worked); `interrupted` (the user interrupted the agent, and typed the next prompt);
-            `given up` (the user interrupted the agent, which did nothing more here); `no answer`
-            (the agent did not answer, or wrote nothing after its last call); `unfinished` (the
-            branch ends before the agent answers); `broke off` (an answer without its end);
-            `failed` (an answer that ended with an error). None where no answer was due.
-    """
-
+    # the number of the turn, counted over all branches in file order from 1; 0 for what is above
+    # the first prompt. In a subagent, the number of the turn that started it
     number: int
-    part: int
-    uuid: str
-    leaf: str
-    prompt: str | None
+    part: int  # 0, or for a further try from the same entry 1, 2 and so on
+    uuid: str  # the uuid of its first entry
+    leaf: str  # the uuid of its last entry with content
+    prompt: str | None  # the start and the end of the prompt on one line; None without a prompt
+    # the start and the end of the last text of substance that the model wrote; empty if it wrote
+    # none. What it says to a note of a program, or in a few words after a longer text, is of none
+    # where there is a better one
     answer: str
-    above: int | None
-    fork: str | None
-    leaves: bool
-    lane: str | None
-    subagent: bool
-    current: bool
-    names: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
+    above: int | None  # the place in `SessionOutline.turns` of the turn above; None at the top
+    fork: str | None  # the uuid of the entry that it begins below; None at the top
+    leaves: bool  # whether the turn above goes on without it: it begins in the middle of that turn
+    lane: str | None  # the lane; None for main
+    subagent: bool  # whether a subagent did this
+    current: bool  # whether it is on the path to the session's leaf
+    names: tuple[str, ...]  # the branch names that begin here
+    labels: tuple[tuple[str, str], ...]  # the uuids of labelled entries with their labels
+    # compactions, summaries, merges, errors, interruptions and the user's replies to questions of
+    # tools, in order
     events: tuple[TurnEvent, ...]
-    subagents: tuple[Subagent, ...]
-    work: Work
+    subagents: tuple[Subagent, ...]  # the subagents that were started here
+    work: Work  # what was done, without the work of subagents
+    # how it ended: `answered`; `steered` (the user typed the next prompt while the agent worked);
+    # `interrupted` (the user interrupted the agent, and typed the next prompt); `given up` (the
+    # user interrupted the agent, which did nothing more here); `no answer` (the agent did not
+    # answer, or wrote nothing after its last call); `unfinished` (the branch ends before the agent
+    # answers); `broke off` (an answer without its end); `failed` (an answer that ended with an
+    # error). None where no answer was due
     outcome: Outcome | None = None
 
     @property
@@ -167,25 +140,18 @@ class Turn(msgspec.Struct, frozen=True):
 
 
 class SessionOutline(msgspec.Struct, frozen=True):
-    """The turns of a session.
+    """The turns of a session."""
 
-    Attributes:
-        id, name, cwd: the session's id, name and working directory, as far as it has them.
-        agent: the program that wrote the session, such as `claude-code`; None for sessiontree.
-        turns: all turns in file order, those of subagents included.
-        here: the place in `turns` where the session's leaf is; None above all turns.
-        leaf: the uuid of the last entry with content on the current path; None without one.
-        work: what was done on all branches, with subagents.
-    """
-
-    id: str
+    id: str  # empty if the session has none
     name: str | None
-    cwd: str | None
+    cwd: str | None  # the working directory
+    # the program that wrote the session, such as `claude-code`; None for sessiontree
     agent: str | None
-    turns: tuple[Turn, ...]
-    here: int | None
+    turns: tuple[Turn, ...]  # all turns in file order, those of subagents included
+    here: int | None  # the place in `turns` where the session's leaf is; None above all turns
+    # the uuid of the last entry with content on the current path; None without one
     leaf: str | None
-    work: Work
+    work: Work  # what was done on all branches, with subagents
 
     def numbered(self, number: str) -> Turn:
         """The turn with a number, such as `3` or `3.1`; not a turn of a subagent.
@@ -246,7 +212,6 @@ def turns(path: Sequence[Entry], resolve: Resolve) -> list[list[Entry]]:
 
 
 def _is_message(entry: Entry) -> bool:
-    """Whether an entry is a message, a part of one, or a handle of one."""
     if entry.type == "message":
         return isinstance(entry.message_as_stored, dict)
     return entry.type in PIECES or is_handle_of_message(entry)
@@ -314,7 +279,6 @@ _OF_PROMPTS: Final = (b'"user"', b'"typed"', b'"handle"', b':subagent"')
 
 
 def _taken(turning: Turning, drawn: EntryTree) -> Iterator[tuple[int, str]]:
-    """The row and the uuid of each entry, as the turning takes it."""
     for row, entry in _entries_in_order(drawn):
         turning.take(row, entry)
         yield row, entry.uuid
@@ -553,7 +517,6 @@ class Turning:
                 self._called[call.id] = entry.uuid
 
     def _note_refusal(self, message: Message) -> None:
-        """Forget the calls of subagents that a message says never started."""
         for call, ending in ended_calls(message):
             if ending != "done":
                 self._called.pop(call, None)
@@ -676,7 +639,6 @@ class Turning:
         return [outcome_of(end, following.get(last)) for end, last in zip(ends, lasts, strict=True)]
 
     def _hang_subagents(self) -> None:
-        """Put each subagent below the turn that started it."""
         agents = {lane: agent for lane, agent in self._agents.items() if agent is not None}
         times = self._times() if agents else []
         started = {lane: self._start_of(agent, times) for lane, agent in agents.items()}
@@ -726,7 +688,6 @@ class Turning:
             self._nodes[node].subagents.append(missing)
 
     def _times(self) -> list[tuple[datetime, int]]:
-        """When each turn of the main agent began, as far as that is known."""
         own = [place for place, node in enumerate(self._nodes) if not node.subagent]
         begun = [(moment_of(self._nodes[place].tally.started), place) for place in own]
         return sorted((moment, place) for moment, place in begun if moment is not None)
@@ -749,7 +710,6 @@ class Turning:
         return self._node_of[row] if row != NO_ROW else NO_ROW
 
     def _is_below_itself(self, lane: str, started: Mapping[str, int]) -> bool:
-        """Whether the callers of a subagent lead back to it."""
         seen: set[str] = set()
         at: str | None = lane
         while at is not None and at in started:

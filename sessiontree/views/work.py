@@ -21,7 +21,7 @@ from operator import add, sub
 from typing import Any, ClassVar, Final, Literal, NamedTuple
 
 import msgspec
-from msgspec.structs import astuple
+from msgspec.structs import asdict, astuple
 
 from sessiontree.core.activity import (
     SYNTHETIC,
@@ -70,20 +70,13 @@ _AT_ONCE: Final = timedelta(seconds=5)
 
 
 class TurnEnd(msgspec.Struct, frozen=True):
-    """What the entries of a turn tell of its end, and of its start.
+    """What the entries of a turn tell of its end, and of its start."""
 
-    Attributes:
-        ending: how its entries end.
-        prompt: the prompt, or None.
-        reached_model: whether the model wrote anything.
-        started, ended: the first and the last timestamp as stored.
-    """
-
-    ending: Ending
-    prompt: str | None
-    reached_model: bool
-    started: str | None
-    ended: str | None
+    ending: Ending  # how its entries end
+    prompt: str | None  # the prompt, or None
+    reached_model: bool  # whether the model wrote anything
+    started: str | None  # the first timestamp as stored
+    ended: str | None  # the last timestamp as stored
 
 
 def outcome_of(turn: TurnEnd, following: TurnEnd | None) -> Outcome | None:
@@ -116,7 +109,6 @@ def _is_command(turn: TurnEnd) -> bool:
 
 
 def _is_within(turn: TurnEnd, following: TurnEnd | None, most: timedelta) -> bool:
-    """Whether a prompt came soon after a turn; also where no times are known."""
     if following is None:
         return False
     ended, started = moment_of(turn.ended), moment_of(following.started)
@@ -145,34 +137,21 @@ _NOTHING: Final = Usage()
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What was done in a part of a session.
+    """What was done in a part of a session."""
 
-    Attributes:
-        calls: the number of tool calls by the tool's name, the most used first.
-        failed: the number of calls whose results are errors.
-        refused: the number of calls that the user did not allow.
-        unanswered: the number of calls without a result.
-        files: the files that calls read or change, in order.
-        changed: those that calls changed: a call without a result, or with an error, changed none.
-        interruptions: how often the user interrupted the agent, or an answer broke off.
-        stopped: how often nothing of the agent followed such an interruption in its turn.
-        usage: the tokens and the reported cost.
-        models: the models that answered, the most used first.
-        started, ended: the first and the last timestamp as stored; None if there is none.
-    """
-
-    calls: dict[str, int]
-    failed: int
-    refused: int
-    unanswered: int
-    files: tuple[str, ...]
+    calls: dict[str, int]  # the number of tool calls by the tool's name, the most used first
+    failed: int  # the number of calls whose results are errors
+    refused: int  # the number of calls that the user did not allow
+    unanswered: int  # the number of calls without a result
+    files: tuple[str, ...]  # the files that calls read or change, in order
+    # those that calls changed: a call without a result, or with an error, changed none
     changed: tuple[str, ...]
-    interruptions: int
-    stopped: int
-    usage: Usage
-    models: tuple[str, ...]
-    started: str | None
-    ended: str | None
+    interruptions: int  # how often the user interrupted the agent, or an answer broke off
+    stopped: int  # how often nothing of the agent followed such an interruption in its turn
+    usage: Usage  # the tokens and the reported cost
+    models: tuple[str, ...]  # the models that answered, the most used first
+    started: str | None  # the first timestamp as stored; None if there is none
+    ended: str | None  # the last timestamp as stored; None if there is none
 
     @property
     def tokens(self) -> int:
@@ -191,40 +170,19 @@ class Work(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, Any]:
         """Return the JSON object that `diff --json` prints."""
-        return {
-            "calls": self.calls,
-            "failed": self.failed,
-            "refused": self.refused,
-            "unanswered": self.unanswered,
-            "files": self.files,
-            "changed": self.changed,
-            "interruptions": self.interruptions,
-            "stopped": self.stopped,
-            "usage": self.usage.as_dict(),
-            "models": self.models,
-            "started": self.started,
-            "ended": self.ended,
-            "seconds": self.seconds,
-        }
+        return {**asdict(self), "usage": self.usage.as_dict(), "seconds": self.seconds}
 
 
 class TurnEvent(msgspec.Struct, frozen=True):
-    """Something in a turn that is not a message of the conversation.
+    """Something in a turn that is not a message of the conversation."""
 
-    Attributes:
-        kind: `compaction`, `summary` (of a branch that was left), `merge`, `error` (an answer that
-            failed), `interruption` or `reply` (of the user, to a question of a tool).
-        uuid: the uuid of its entry.
-        text: its text on one line, at most 500 characters.
-        tokens: the tokens before a compaction, else None.
-        question: the question that a reply is to, on one line; else None.
-    """
-
+    # `compaction`, `summary` (of a branch that was left), `merge`, `error` (an answer that failed),
+    # `interruption` or `reply` (of the user, to a question of a tool)
     kind: str
-    uuid: str
-    text: str
-    tokens: int | None = None
-    question: str | None = None
+    uuid: str  # the uuid of its entry
+    text: str  # its text on one line, at most 500 characters
+    tokens: int | None = None  # the tokens before a compaction, else None
+    question: str | None = None  # the question that a reply is to, on one line; else None
 
 
 def _chosen(choose: Callable[[Any], Any], *times: str | None) -> str | None:
@@ -444,7 +402,6 @@ class WorkTally:
         return [*replies, *self._disturbed(entry, fields)]
 
     def _replies(self, entry: Entry, fields: Message) -> list[TurnEvent]:
-        """What the user answered to questions of a tool."""
         ended = dict(ended_calls(fields))
         return [
             TurnEvent("reply", entry.uuid, one_line(answer, TEXT), None, one_line(question, TEXT))
