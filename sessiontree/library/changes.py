@@ -16,7 +16,7 @@ from sessiontree.errors import StorageError
 from sessiontree.library.listing import Reaches, every, without_stubs
 from sessiontree.library.places import files_in
 from sessiontree.storage.names import Report
-from sessiontree.storage.place import Place, StoredSession, is_address
+from sessiontree.storage.place import Place, StoredSession
 from sessiontree.storage.places import located
 
 FEW: Final = 8
@@ -41,14 +41,15 @@ def changes_in(
     Raises:
         StorageError: an address cannot be reached.
     """
-    folders = [one for one in places if not is_address(one)]
+    stores = [located(place) for place in places]
+    folders = [folder for folder, at in zip(places, stores, strict=True) if at.place is None]
     for file in without_stubs(files_in(folders, report, reaches)):
         if (change := _of_file(file)) is not None:  # else it was removed a moment ago
             yield file, change
-    for place, name in map(located, filter(is_address, places)):
-        from sessiontree.library.catalogs import Remote  # few stores have an address
-
+    for place, name in stores:
         if place is not None:
+            from sessiontree.library.catalogs import Remote  # few stores have an address
+
             for file, found in Remote(place, name).found():
                 yield file, _of_found(found)
 

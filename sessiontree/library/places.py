@@ -33,9 +33,8 @@ from sessiontree.library.listing import (
     session_infos,
     without_stubs,
 )
-from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import Report, session_files
-from sessiontree.storage.place import is_address, is_session_address
+from sessiontree.storage.places import Location, located
 from sessiontree.storage.rollouts import in_force
 
 Order = Literal["modified", "created", "size", "name"]
@@ -85,7 +84,11 @@ def _is_of_project(cwd: str | None, project: str) -> bool:
 
 def is_folder(place: str) -> bool:
     """Whether a place is a folder, or an address that is not that of one session."""
-    return os.path.isdir(place) or (is_address(place) and not is_session_address(place))
+    return os.path.isdir(place) or _is_store(located(place))
+
+
+def _is_store(at: Location) -> bool:
+    return at.place is not None and not at.is_session
 
 
 def files_in(places: Iterable[str], report: Report, reaches: Reaches = every) -> Iterator[str]:
@@ -103,23 +106,24 @@ def files_in(places: Iterable[str], report: Report, reaches: Reaches = every) ->
 def _all_files(places: Iterable[str], report: Report) -> Iterator[str]:
     seen: set[str] = set()
     for place in places:
-        real = place if is_address(place) else os.path.realpath(place)
-        for file in _files_of(place, report):
-            below = file[len(place) :].lstrip(os.sep)
+        at = located(place)
+        real = os.path.realpath(place) if at.place is None else ""
+        for file in _files_of(place, at, report):
+            below = file[len(place) :].lstrip(os.sep) if real else file
             path = os.path.join(real, below) if below else real
             if path not in seen:
                 seen.add(path)
                 yield file
 
 
-def _files_of(place: str, report: Report) -> Iterator[str]:
-    if os.path.isfile(place) or is_session_address(place):
+def _files_of(place: str, at: Location, report: Report) -> Iterator[str]:
+    if os.path.isfile(place) or at.is_session:
         yield place
         return
-    if is_address(place):
-        from sessiontree.library.catalogs import catalog_at  # few stores have an address
+    if at.place is not None:
+        from sessiontree.library.catalogs import Remote  # few stores have an address
 
-        yield from catalog_at(place, DISK).files(None, report)
+        yield from Remote(at.place, at.name).files(None, report)
         return
     try:
         yield from session_files(place, report)
@@ -144,8 +148,8 @@ def sessions_in(
         SessionTreeError: a place is a file or the address of a session, and not a session.
         StorageError: an address cannot be reached.
     """
-    remote = [one for one in places if is_address(one) and not is_session_address(one)]
-    others = [place for place in places if place not in remote]
+    remote = [at for at in map(located, places) if _is_store(at)]
+    others = [place for place in places if not _is_store(located(place))]
     look = _looking_in(others)
     found = session_infos(files_in(others, report, reaches), report, look)
     if remote:
@@ -161,11 +165,12 @@ def _once(found: Iterable[SessionInfo]) -> Iterator[SessionInfo]:
             yield one
 
 
-def _infos_at(addresses: Sequence[str], report: Report) -> Iterator[SessionInfo]:
-    from sessiontree.library.catalogs import catalog_at  # few stores have an address
+def _infos_at(stores: Iterable[Location], report: Report) -> Iterator[SessionInfo]:
+    from sessiontree.library.catalogs import Remote  # few stores have an address
 
-    for address in addresses:
-        yield from catalog_at(address, DISK).infos(None, report)
+    for place, name in stores:
+        if place is not None:
+            yield from Remote(place, name).infos(None, report)
 
 
 def in_order(found: Iterable[SessionInfo], order: Order) -> list[SessionInfo]:
@@ -194,14 +199,13 @@ def without_imports(found: Sequence[SessionInfo]) -> list[SessionInfo]:
 
 def _looking_in(places: Sequence[str]) -> Callable[[str], SessionInfo]:
     """A function that gives the facts of a file in some places."""
+    folders = []
     for place in places:
-        if os.path.isfile(place) or is_session_address(place):
+        at = located(place)
+        if os.path.isfile(place) or at.is_session:
             facts_of(place)
-    folders = [
-        os.path.join(place, "")
-        for place in places
-        if not os.path.isfile(place) and not is_address(place)
-    ]
+        elif at.place is None:
+            folders.append(os.path.join(place, ""))
 
     def look(file: str) -> SessionInfo:
         folder = next((folder for folder in folders if file.startswith(folder)), None)
@@ -221,8 +225,9 @@ def files_to_search(
         SessionTreeError: sessions are selected, and a place is a file and not a session.
         StorageError: an address cannot be reached, or has no session.
     """
-    for place in filter(is_session_address, places):
-        header_of(place)
+    for place in places:
+        if located(place).is_session:
+            header_of(place)
     files = without_stubs(files_in(places, report, reaches))
     if selection.is_all:
         return sorted(files, key=_changed, reverse=True)

@@ -13,6 +13,7 @@ from sessiontree.cli import main
 from sessiontree.errors import UsageError
 from sessiontree.library.copies import Mirror, sync
 from sessiontree.storage.place import address, is_address
+from sessiontree.storage.places import located, place_of
 from tests.support.conversation import user
 from tests.support.rows import every_row
 
@@ -141,3 +142,16 @@ def test_a_file_whose_name_begins_as_a_url_is_given_as_a_path(
     Session.create("./mysql://a.jsonl", cwd="/p", id="aaaa1111").close()
     done = CliRunner().invoke(main, ("show", "./mysql://a.jsonl"))
     assert (done.exit_code, "aaaa1111" in done.output) == (0, True), done.output
+
+
+def test_a_path_and_an_address_are_taken_apart_once() -> None:
+    for text in ("a.jsonl", "/p/a b.jsonl", "s3:x"):
+        assert located(text) == (None, text)
+        assert located(text).file == text
+    assert located("file:///p/a%20b.jsonl") == (None, "/p/a b.jsonl")
+    at = located("memory://apart/p/a%20b.jsonl")
+    assert at.place is place_of("memory://apart")[0]
+    assert at.name == "p/a b.jsonl"
+    assert at.file == at.real == "memory://apart/p/a%20b.jsonl"
+    assert at.is_session
+    assert not located("memory://apart/p").is_session

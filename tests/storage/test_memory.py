@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sessiontree.storage.fs import APPEND, CREATE, OVERWRITE, READ, Disk, FileSystem
+from sessiontree import Session
+from sessiontree.storage.fs import APPEND, CREATE, LOCK, OVERWRITE, READ, Disk, FileSystem
 from sessiontree.storage.memory import MemoryFiles
 from tests.support.rows import every_row
 
@@ -70,3 +71,36 @@ def test_a_closed_file_in_memory_is_gone(kind: str) -> None:
     memory.close(fd)
     with pytest.raises(KeyError):
         getattr(memory, kind)(fd, *((1, 0) if kind == "read" else ()))
+
+
+@pytest.mark.parametrize("make", [Disk, MemoryFiles])
+def test_one_descriptor_of_a_file_has_its_lock_until_it_unlocks_or_closes(
+    make: type[FileSystem], tmp_path: Path
+) -> None:
+    fs, path = make(), str(tmp_path / "a")
+    one, other = fs.open(path, LOCK), fs.open(path, LOCK)
+    assert fs.lock(one)
+    assert fs.lock(one)
+    assert not fs.lock(other)
+    fs.unlock(one)
+    assert fs.lock(other)
+    assert not fs.lock(one)
+    fs.close(other)
+    assert fs.lock(one)
+    fs.close(one)
+
+
+def test_two_sessions_without_a_file_share_nothing() -> None:
+    with Session.create() as one, Session.create() as other:
+        one.append_message({"role": "user", "content": "a"})
+        assert (one.file, other.file) == (None, None)
+        assert [len(list(session.entries())) for session in (one, other)] == [2, 1]
+
+
+def test_a_file_may_have_the_name_of_a_session_in_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Session.create("(in memory)") as session:
+        assert session.file == "(in memory)"
+    assert (tmp_path / "(in memory)").is_file()
