@@ -48,7 +48,7 @@ from sessiontree.adapters.base import (
 from sessiontree.core.entry import Entry
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.core.message import json_text
-from sessiontree.errors import EntryError, SessionNotFoundError
+from sessiontree.errors import EntryError, SessionExistsError, SessionNotFoundError
 from sessiontree.session import Session
 from sessiontree.store import PathLike, Store
 
@@ -246,6 +246,7 @@ FOLDER: Final = "pydantic-ai"
 """The folder of a store that has the conversations."""
 
 _KEY: Final = "pydanticAi"
+_DELETED: Final = "deleted"
 _RECORDS: Final = TypeAdapter(ConversationRecord)
 
 _Made = tuple["ConversationEntry", list[PydanticMessage]]
@@ -395,20 +396,36 @@ class SessionTreeConversationStore(ConversationStore):
                 raise ConversationConflict(conversation_id) from None
             stack.enter_context(session.locked())
             stored = _record_in(session, conversation_id)
-            if (None if stored is None else stored.revision) != expected:
+            is_other = (None if stored is None else stored.revision) != expected
+            if is_other or session.reader.last_fact(_KEY) == _DELETED:
                 raise ConversationConflict(conversation_id)
             yield session
 
     def _make(self, file: str, conversation_id: str, base: str | None) -> None:
         """Make the session of a new conversation, which may begin at an entry of another one.
 
-        A file without a record is left by a program that was killed, or by `delete`.
+        A file without a record is left by a program that was killed, or by `delete`. In a bucket
+        that program may be at work: what it has acknowledged must not go to the trash.
+
+        Raises:
+            SessionExistsError: there is such a file in a bucket.
         """
         if self._place.has(file):
             with self._place.opened(file, readonly=True) as session:
-                if _has(session, base) or _record_in(session, conversation_id) is not None:
+                is_deleted = session.reader.last_fact(_KEY) == _DELETED
+                if _record_in(session, conversation_id) or (not is_deleted and _has(session, base)):
                     return
+                if not session.reader.log.keeps_out:
+                    raise SessionExistsError(
+                        f"{file} has no conversation: another program makes or deletes it, or was "
+                        f"killed meanwhile; try again, and then: sessiontree trash '{file}'",
+                        file,
+                    )
             self.store.trash(file)
+        with suppress(SessionExistsError):  # then `_replace` sees that another program made it
+            self._make_at(file, conversation_id, base)
+
+    def _make_at(self, file: str, conversation_id: str, base: str | None) -> None:
         if base is None:
             Session.create(file, metadata={"agent": FOLDER}).close()
             return
@@ -425,7 +442,7 @@ class SessionTreeConversationStore(ConversationStore):
             raise ConversationConflict(conversation_id)
         with self._place.alone():
             with self._checked(file, conversation_id, expected) as session:
-                session.update_metadata(**{_KEY: None})  # for whoever waits for the lock
+                session.update_metadata(**{_KEY: _DELETED})  # for whoever waits for the lock
             self.store.trash(file)
 
     def _history(self, head_id: str, limit: int | None) -> list[ConversationEntry]:

@@ -1,4 +1,4 @@
-"""Saves turns of one conversation, as one of several processes: `ROOT ID NAME COUNT`."""
+"""Saves turns of conversations, as one of several processes: `ROOT ID,… NAME COUNT`."""
 
 import sys
 
@@ -25,4 +25,5 @@ async def main(root: str, id: str, name: str, count: int) -> None:
 
 
 if __name__ == "__main__":
-    anyio.run(main, sys.argv[1], sys.argv[2], sys.argv[3], int(sys.argv[4]))
+    for id in sys.argv[2].split(","):
+        anyio.run(main, sys.argv[1], id, sys.argv[3], int(sys.argv[4]))

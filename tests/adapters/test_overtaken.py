@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import secrets
+import subprocess
+import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import anyio
 import pytest
 
+from sessiontree import Store
+from sessiontree.errors import SessionExistsError
+from sessiontree.storage.places import place_of
 from tests.adapters.test_contracts import ADAPTERS, ran
+from tests.places import servers
 from tests.places.overtaking import Programs, programs
 
 
@@ -93,29 +102,100 @@ def test_checkpoints_that_two_programs_put_and_hide_at_once_are_all_there_and_hi
     assert [one.checkpoint["channel_values"]["n"] for one in listed] == [0]
 
 
-def test_a_conversation_that_another_program_saved_meanwhile_is_a_conflict(two: Programs) -> None:
-    pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
-    from pydantic_ai.conversation import Conversation
-    from pydantic_ai.conversation_store import ConversationConflict
-    from pydantic_ai.messages import ModelRequest, UserPromptPart
+class _Talk:
+    """Conversations of pydantic-ai in two programs."""
 
+    def __init__(self, two: Programs) -> None:
+        pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
+        from pydantic_ai.conversation_store import ConversationConflict
+
+        from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
+
+        self.conflict = pytest.raises(ConversationConflict)
+        self.first, self.second = map(SessionTreeConversationStore, (two.first, two.second))
+
+    def save(self, store: Any, text: str) -> None:
+        """Save a turn of the conversation, which is made if it is not there."""
+        from pydantic_ai.conversation import Conversation
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        async def go() -> None:
+            found = await store.load("one") or Conversation(conversation_id="one")
+            found.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
+            await store.save(found)
+
+        anyio.run(go)
+
+    def said(self) -> list[str]:
+        found = anyio.run(self.first.load, "one")
+        assert found is not None
+        parts: list[Any] = [part for message in found.messages for part in message.parts]
+        return [part.content for part in parts]
+
+
+def test_a_conversation_that_another_program_saved_meanwhile_is_a_conflict(two: Programs) -> None:
+    talk = _Talk(two)
+    talk.save(talk.first, "start")
+    with two.overtaking(lambda: talk.save(talk.second, "theirs")), talk.conflict:
+        talk.save(talk.first, "mine")
+    assert talk.said() == ["start", "theirs"]
+
+
+@pytest.mark.parametrize("at", ["jsonl/head", "/log/"])
+def test_a_conversation_that_another_program_makes_meanwhile_is_a_conflict(
+    two: Programs, at: str
+) -> None:
+    talk = _Talk(two)
+    with two.overtaking(lambda: talk.save(talk.second, "theirs"), at=at), talk.conflict:
+        talk.save(talk.first, "mine")
+    assert talk.said() == ["theirs"]
+
+
+def test_a_conversation_that_is_made_while_it_is_deleted_is_a_conflict_and_not_in_the_trash(
+    two: Programs,
+) -> None:
+    talk = _Talk(two)
+    talk.save(talk.first, "start")
+
+    def delete() -> None:
+        anyio.run(talk.second.delete, "one")
+
+    async def make() -> None:
+        from pydantic_ai.conversation import Conversation
+        from pydantic_ai.messages import ModelRequest, UserPromptPart
+
+        new = Conversation(conversation_id="one")
+        new.messages.append(ModelRequest(parts=[UserPromptPart("mine")]))
+        await talk.first.save(new)
+
+    place, _ = place_of(two.second)
+    with patch.object(place, "move", side_effect=InterruptedError), suppress(InterruptedError):
+        delete()
+    with pytest.raises(SessionExistsError, match="sessiontree trash"):
+        anyio.run(make)
+    Store(two.first).trash(talk.first.file_of("one"))
+    anyio.run(make)
+    assert talk.said() == ["mine"]
+
+
+@pytest.mark.slow
+def test_two_processes_that_make_the_same_conversations_at_once_lose_nothing() -> None:
+    pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed")
     from sessiontree.adapters.pydantic_ai import SessionTreeConversationStore
 
-    first, second = (SessionTreeConversationStore(url) for url in (two.first, two.second))
-
-    async def save(store: SessionTreeConversationStore, text: str) -> None:
-        conversation = await store.load("one") or Conversation(conversation_id="one")
-        conversation.messages.append(ModelRequest(parts=[UserPromptPart(text)]))
-        await store.save(conversation)
-
-    anyio.run(save, first, "start")
-    with (
-        two.overtaking(lambda: anyio.run(save, second, "theirs")),
-        pytest.raises(ConversationConflict),
-    ):
-        anyio.run(save, first, "mine")
-    found = anyio.run(first.load, "one")
-    assert found is not None
-    parts: list[Any] = [part for message in found.messages for part in message.parts]
-    said = [part.content for part in parts]
-    assert said == ["start", "theirs"]
+    if not servers.has_moto():
+        pytest.skip(servers.NO_MOTO)
+    ids = [f"c{number}" for number in range(12)]
+    with servers.moto() as endpoint, servers.credentials(endpoint):
+        root = f"s3://talks-{secrets.token_hex(4)}"  # a process opens a place once
+        servers.make_bucket(endpoint, root.removeprefix("s3://"))
+        words = [sys.executable, "-m", "tests.adapters.pydantic_writer", root, ",".join(ids)]
+        running = [subprocess.Popen([*words, name, "1"]) for name in ("a", "b")]
+        assert [process.wait() for process in running] == [0, 0]
+        store = SessionTreeConversationStore(root)
+        for id in ids:
+            found = anyio.run(store.load, id)
+            assert found is not None
+            parts: list[Any] = [part for message in found.messages for part in message.parts]
+            assert sorted(part.content for part in parts) == ["a 0", "b 0"]
+        assert not any("/.trash/" in session.file for session in Store(root).list())

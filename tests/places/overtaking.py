@@ -23,15 +23,20 @@ class Programs:
         self.second = second
 
     @contextmanager
-    def overtaking(self, do: Callable[[], object], times: int = 1) -> Iterator[list[int]]:
-        """Do something in the second program just before the first one puts a block into a log."""
+    def overtaking(
+        self, do: Callable[[], object], times: int = 1, at: str = "/log/"
+    ) -> Iterator[list[int]]:
+        """Do something in the second program just before the first one puts a block into a log.
+
+        `at` is in the key of the object that the first one puts.
+        """
         place, _ = place_of(self.first)
         assert isinstance(place, ObjectPlace)
         put = place.bucket._put
         done: list[int] = []
 
         def overtaken(key: str, content: bytes, mode: Any, by: str) -> str:
-            if "/log/" in key and len(done) < times:
+            if at in key and len(done) < times:
                 done.append(len(done))
                 do()
             return put(key, content, mode, by)
