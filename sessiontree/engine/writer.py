@@ -225,9 +225,7 @@ class EntryWriter:
             return self.append("message", fields, parent=parent)
         check_new_message(message)
         above = None if parent is None else self.cursor.entry(parent)
-        if self.hooks.registered:
-            return self.write("message", {"message": message}, above)
-        return self._write_now("message", {"message": message}, above)
+        return self.write("message", {"message": message}, above)
 
     def write(
         self,
@@ -238,10 +236,7 @@ class EntryWriter:
         uuid: str | None = None,
         seen: Entry | None = None,
     ) -> Entry:
-        """Write an entry below another, by default the leaf, and go to it.
-
-        The plain case, one entry without hooks, takes half the time of `write_run`.
-        """
+        """Write an entry below another, by default the leaf, and go to it."""
         if (
             self.hooks.registered
             or uuid is not None
@@ -252,30 +247,31 @@ class EntryWriter:
         ):
             drafts = [(type, fields, uuid or fresh_uuid())]
             return self.write_run(drafts, above, "", uuid, seen=seen)
-        return self._write_now(type, fields, above)
+        return self._write_now(type, fields, fresh_uuid(), above)
 
-    def _write_now(self, type: str, fields: Mapping[str, Any], above: Entry | None) -> Entry:
-        """Write an entry outside any batch, without hooks; it may still spill."""
+    def _write_now(
+        self, type: str, fields: Mapping[str, Any], uuid: str, above: Entry | None
+    ) -> Entry:
+        """Write an entry without a plan, in half the time of `write_run`.
+
+        An entry that must spill, or before which another writer was faster, is planned.
+        """
         reader, cursor = self.reader, self.cursor
         with reader.log.alone():
             parent = (cursor.leaf if above is None else above).uuid
-            uuid, timestamp, lane = fresh_uuid(), now(), cursor.lane
+            timestamp, lane = now(), cursor.lane
             line = encode_new(type, uuid, parent, lane, timestamp, fields)
             if self.spill_over is not None and len(line) > self.spill_over:
                 return self.write_run([(type, fields, uuid)], above, "")
-            block = line + b"\n"
+            entry = stored(Entry(type, uuid, parent, lane, timestamp), line, -1)
             try:
-                offset = reader.log.append(block, reader.view.size)
+                self._written([entry], reader.log.append(line + b"\n", reader.view.size))
             except Moved:
                 if self._is_locked:
                     raise
                 with reader.log.hold():
                     self.catch_up()
-                    offset = self._append_planned(lambda: block)
-            if offset > reader.view.size + 1 and reader.view.reads_to_end:
-                self.catch_up(offset)  # what other threads put into the same group
-            entry = stored(Entry(type, uuid, parent, lane, timestamp), line, offset)
-            reader.view.appended(offset + len(block))
+                    self._write_planned(lambda: [entry])
             cursor.move(entry)
             self.tail = uuid
             return entry
@@ -315,14 +311,8 @@ class EntryWriter:
         size = self.reader.view.size
 
         def plan() -> list[Entry]:
-            if chosen is not None:
-                self._check_fresh(chosen)
-            if self.reader.view.size != size:
-                for type, fields, _ in drafts:
-                    self._check_name(type, fields)
-            return entries
-
-        with self.holding():
+            nonlocal drafts, entries
+            self._check_is_free(drafts, chosen, size)
             if whole and not self._blobs_are_kept(entries):  # gc, or a person, removed one
                 drafts = self._spilled(whole)
             if above is None and self.cursor.leaf is not seen:  # a hook or another thread wrote
@@ -330,14 +320,9 @@ class EntryWriter:
                 if again is not None:
                     drafts = self._spilled(again()) if whole else again()
                 entries = self._run(drafts, self.cursor.leaf.uuid)
-            self.commit(plan)
-            for entry in entries:
-                self.cursor.move(entry)
-            self.tail = entries[-1].uuid
-        if self.hooks:
-            for entry in entries:
-                self.call_after(event, entry)
-        return entries[-1]
+            return entries
+
+        return self.commit(plan, event)[-1]
 
     def write_lines(self, lines: Sequence[bytes]) -> None:
         """Write entries that were made elsewhere, as lines without LF, in one write; go to the tip.
@@ -354,25 +339,18 @@ class EntryWriter:
 
     def annotate(self, type: str, fields: Mapping[str, Any], uuid: str | None = None) -> Entry:
         """Write an entry below its lane's leaf in the log, and stay at the cursor's leaf."""
-        chosen, uuid = uuid, uuid or fresh_uuid()
+        own = uuid or fresh_uuid()
         lane = self._lane_of_annotation(type, fields)
-        if self.hooks:
-            self.call_before("", self._draft_on(lane, type, fields, self._tail_of(lane), uuid))
         size = self.reader.view.size
 
         def plan() -> list[Entry]:
-            if chosen is not None:
-                self._check_fresh(chosen)
-            if self.reader.view.size != size:
-                self._check_name(type, fields)
-            return [self._draft_on(lane, type, fields, self._tail_of(lane), uuid)]
+            self._check_is_free([(type, fields, own)], uuid, size)
+            return [self._draft_on(lane, type, fields, self._tail_of(lane), own)]
 
-        with self.holding():
-            (entry,) = self.commit(plan)
-            if lane == self.cursor.lane:
-                self.tail = entry.uuid
         if self.hooks:
-            self.call_after("", entry)
+            self.call_before("", self._draft_on(lane, type, fields, self._tail_of(lane), own))
+            size = self.reader.view.size
+        (entry,) = self.commit(plan)
         return entry
 
     def _lane_of_annotation(self, type: str, fields: Mapping[str, Any]) -> str | None:
@@ -428,6 +406,14 @@ class EntryWriter:
         elif type == "label" and fields["label"] is not None:
             name = names.check_new_name(fields["label"], names.LABEL)
             self.reader.check_name_is_free(name, fields["targetUuid"])
+
+    def _check_is_free(self, drafts: Sequence[Draft], chosen: str | None, size: int) -> None:
+        """Refuse a uuid or a name that another writer took since the log had a size."""
+        if chosen is not None:
+            self._check_fresh(chosen)
+        if self.reader.view.size != size:
+            for type, fields, _ in drafts:
+                self._check_name(type, fields)
 
     def _check_fresh(self, uuid: str) -> None:
         if not isinstance(uuid, str) or not uuid:
@@ -554,15 +540,29 @@ class EntryWriter:
             finally:
                 self._is_locked = outer
 
-    def commit(self, plan: Callable[[], list[Entry]]) -> list[Entry]:
-        """Write the entries of a plan, or keep them for the end of the batch.
+    def commit(self, plan: Callable[[], list[Entry]], event: str = "") -> list[Entry]:
+        """Write the entries of a plan, or keep them for the end of the batch, and go to the last.
 
-        The caller holds the log. The plan is made again when another program was faster.
+        The plan is made when the log is held, and again each time that another writer was faster.
+        Annotations do not move the cursor. The hooks after the write are called.
 
         Raises:
-            Moved: another program was faster, in `locked`, whose block made the plan.
+            Moved: another writer was faster, in `locked`, whose block made the plan.
             SessionBusyError: others were faster each time.
         """
+        with self.holding():
+            entries = self._planned(plan)
+            for entry in entries:
+                if entry.type not in ANNOTATIONS:
+                    self.cursor.move(entry)
+                if entry.lane == self.cursor.lane:
+                    self.tail = entry.uuid
+        if self.hooks:
+            for entry in entries:
+                self.call_after(event, entry)
+        return entries
+
+    def _planned(self, plan: Callable[[], list[Entry]]) -> list[Entry]:
         if self._batch is None or self._batch_task is not current_task():
             self.flush()  # in the order of the calls
             return self._write_planned(plan)
@@ -573,27 +573,22 @@ class EntryWriter:
         return entries
 
     def _write_planned(self, plan: Callable[[], list[Entry]]) -> list[Entry]:
-        entries: list[Entry] = []
-
-        def block() -> bytes:
-            nonlocal entries
-            entries = plan()
-            return b"\n".join([*(entry.line for entry in entries), b""])
-
-        offset = self._append_planned(block)
-        for entry in entries:
-            moved(entry, offset)
-            offset += len(entry.line) + 1
-        self.reader.view.appended(offset)
-        return entries
-
-    def _append_planned(self, plan: Callable[[], bytes]) -> int:
-        """Append a block at the end, planned again each time that the log moved; return its offset.
+        """Append the entries of a plan, made again each time that the log moved.
 
         A log that is held moves where no lock keeps others out, as in a bucket, or the connection
         to the server that did was lost; and a file of version 1 moves when it is migrated now.
         """
-        return self._again(lambda: self.log.append(plan(), self.reader.view.size))
+        entries: list[Entry] = []
+
+        def write() -> int:
+            nonlocal entries
+            entries = plan()
+            block = b"\n".join([*(entry.line for entry in entries), b""])
+            return self.log.append(block, self.reader.view.size)
+
+        offset = self._again(write)
+        self._written(entries, offset)
+        return entries
 
     def rewrite(self, do: Callable[[Log], T]) -> T:
         """Hold the log at its end and do what may rewrite it; planned again like an append.
@@ -621,6 +616,16 @@ class EntryWriter:
             "written; try again",
             self.log.name,
         )
+
+    def _written(self, entries: Sequence[Entry], offset: int) -> None:
+        """Note where entries were written, and what came just before them."""
+        view = self.reader.view
+        if offset > view.size + 1 and view.reads_to_end:  # a program without the lock wrote
+            self.catch_up(offset)
+        for entry in entries:
+            moved(entry, offset)
+            offset += len(entry.line) + 1
+        view.appended(offset)
 
     def catch_up(self, until: int | None = None) -> None:
         """Read what others wrote, up to an offset, and note where they moved this lane's leaf."""

@@ -116,12 +116,7 @@ def keep(writer: EntryWriter, name: str) -> Entry:
         tip, fields = _keeping(writer, name)
         return [writer.draft("branch", fields, tip.uuid, uuid)]
 
-    with writer.holding():
-        (entry,) = writer.commit(plan)
-        writer.cursor.move(entry)
-        writer.tail = uuid
-    if writer.hooks:
-        writer.call_after("branch", entry)
+    (entry,) = writer.commit(plan, "branch")
     return entry
 
 

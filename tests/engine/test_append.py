@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -40,6 +42,33 @@ def test_an_append_looks_once_at_the_file_and_once_at_its_lock(path: Path, exclu
         session.append_message(HELLO)
         looks = [file for kind, file in disk.calls if kind == "stat" and file != str(path.parent)]
         assert looks == [f"{path}.lock", str(path)]
+
+
+ONCE: Final = {"stat": 2, "lock": 1, "write": 1, "sync": 1, "unlock": 1}
+WAYS: Final[dict[str, tuple[Callable[[Session], object], int]]] = {
+    "message": (lambda s: s.append_message(HELLO), 2),
+    "message below": (lambda s: s.append_message(HELLO, parent=s.header), 2),
+    "entry": (lambda s: s.append("custom", customType="x"), 2),
+    "run": (lambda s: s.writer.append_all([("message", {"message": HELLO})] * 3), 3),
+    "annotation": (lambda s: s.rename("n"), 3),
+}
+
+
+@pytest.mark.parametrize("is_watched", [False, True])
+@pytest.mark.parametrize("way", WAYS)
+def test_an_append_makes_few_calls_of_the_file_system(
+    path: Path, way: str, is_watched: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sessiontree.storage.log.TRUSTED_SECONDS", 1e9)
+    append, sizes = WAYS[way]
+    disk = FaultyDisk()
+    with Session.open(path, fs=disk, hooks=[Watching()] if is_watched else []) as session:
+        session.append_message(HELLO)
+        session.rename("before")
+        disk.arm()
+        append(session)
+        calls = Counter(kind for kind, file in disk.calls if file != str(path.parent))
+    assert calls == ONCE | {"size": 3 if is_watched else sizes}
 
 
 class Watching:
@@ -142,6 +171,20 @@ def test_lines_appended_without_the_lock_at_the_same_moment_are_no_damage_to_our
         assert not {damage.kind for damage in session.damage} - {"torn", "json", "missing parent"}
         assert [entry.uuid for entry in session.entries()][-2:] == [ours.uuid, after.uuid]
     assert uuids_at(path)[-2:] == [ours.uuid, after.uuid]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("is_watched", [False, True])
+def test_an_entry_appended_without_the_lock_at_the_same_moment_is_a_conflict(
+    path: Path, way: str, is_watched: bool
+) -> None:
+    disk = Barging(path)
+    with Session.open(path, fs=disk, hooks=[Watching()] if is_watched else []) as session:
+        session.append_message(HELLO)
+        disk.bytes = THEIRS.replace(b"null", f'"{session.header.uuid}"'.encode())
+        WAYS[way][0](session)
+        assert session.conflict is not None
+        assert session.conflict.uuid == "theirs"
 
 
 def test_a_line_that_ours_was_fused_with_without_the_lock_is_told_at_once(path: Path) -> None:
