@@ -11,20 +11,22 @@ A fold is kept between two contexts: an entry that only adds to the end costs th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from msgspec import UNSET
 
 from sessiontree.context.compaction import Slice
 from sessiontree.context.pairing import Joined, Pairing
 from sessiontree.context.settings import made_system, model_of, settings_of, settings_of_all
-from sessiontree.core import budget
 from sessiontree.core.blocks import Blocks, EntryContents, Resolve
-from sessiontree.core.budget import Budget
 from sessiontree.core.codec import Chain
 from sessiontree.core.entry import HEADER, KNOWN, MARKERS, SUMMARIES, Entry
 from sessiontree.core.message import Message, is_result_block, result_ids, role_of, system_text
+
+if TYPE_CHECKING:
+    from sessiontree.core.budget import Budget
 
 
 def replaced(message: Message, replacement: Any) -> Message | None:
@@ -408,7 +410,12 @@ class _Merged:
         self.own = own  # the uuids of the entries on the path itself, which no merge adds again
         self._finished: set[tuple[Any, Any]] = set()
         self._read: dict[tuple[str, int], Entry] = {}
-        self._again = Budget(budget.MERGED_AGAIN)
+
+    @cached_property
+    def _again(self) -> Budget:
+        from sessiontree.core.budget import MERGED_AGAIN, Budget  # lazy: few contexts merge
+
+        return Budget(MERGED_AGAIN)
 
     def is_finished(self, merge: Entry) -> bool:
         """True if another merge took in the same path, and is done."""
