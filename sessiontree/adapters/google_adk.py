@@ -1,17 +1,13 @@
 """Sessions and events of Google's ADK as sessions of a store, and back.
 
-Sessions of Google's ADK as sessions of a store. An event with content is messages of the session,
-any other event an entry of its own. The state of a session is an entry that follows each change of
-it; the states of a user and of an app are sessions of their own, in the same folder.
+An event with content is messages of the session, any other event an entry of its own. An event has
+parts of several roles: texts, thoughts, calls, results, files. Parts of one role that follow each
+other become one message; a result is one by itself. What such a message cannot hold is kept beside
+it. The state of a session is an entry that follows each change of it; the states of a user and of
+an app are sessions of their own, in the same folder.
 
-Source: `google.adk.sessions.BaseSessionService` of google-adk 2.13.
-
-The events of Google's ADK as messages of a session, and back. An event has parts of several roles:
-texts, thoughts, calls, results, files. Parts of one role that follow each other become one message;
-a result is one by itself. What such a message has no place for is kept beside it.
-
-Source: `google.adk.events.Event` of google-adk 2.13 and `google.genai.types` of google-genai 2.34,
-as pydantic writes them by alias.
+Sources: `google.adk.sessions.BaseSessionService` and `google.adk.events.Event` of google-adk 2.13,
+`google.genai.types` of google-genai 2.34, as pydantic writes them by alias.
 
 Invariants:
 

@@ -1,19 +1,14 @@
 """Conversations and messages of pydantic-ai as sessions, and back.
 
-Conversations of pydantic-ai as sessions. A conversation is a session file in the folder `pydantic-
-ai` of a store. A message is one entry, or one for each role in it; the last of them has the id of
-the message's `ConversationEntry`. The record is a fact in the session's metadata. It is written
-behind the entries that it needs, so that a crash leaves the record before. A fork is a file of its
-own, and its entries keep their ids.
+A message of pydantic-ai has parts of several roles: prompts, results of tools, system prompts.
+Parts of one role that follow each other become one entry; a result is one by itself. What such an
+entry cannot hold, for example the id of a part, is kept beside it. The last entry of a message has
+the id of its `ConversationEntry`. The record is a fact in the session's metadata. It is written
+behind the entries that it needs, so a crash leaves the record before. A fork is a file of its own,
+and its entries keep their ids.
 
-Source: `pydantic_ai.conversation_store` of pydantic-ai-slim 2.68.
-
-The messages of pydantic-ai as messages of a session, and back. A message of pydantic-ai has parts
-of several roles: prompts, results of tools, system prompts. Parts of one role that follow each
-other become one message; a result is one by itself. What such a message has no place for, for
-example the id of a part, is kept beside it.
-
-Source: `pydantic_ai.messages` of pydantic-ai-slim 2.68, as `ModelMessagesTypeAdapter` writes it.
+Sources: `pydantic_ai.conversation_store` and `pydantic_ai.messages` of pydantic-ai-slim 2.68, as
+`ModelMessagesTypeAdapter` writes them.
 
 Invariants:
 

@@ -1,12 +1,7 @@
 """Asynchronous iterators: what a session yields, the entries that it follows, streamed messages.
 
-Iteration: what a session or a store yields, read in a worker piece by piece.
-
-Following: the entries that any writer adds, as an asynchronous iterator. A thread of its own waits
-for each entry, as a plain `follow` does. It ends with the iterator, with the session, with the
-event loop or with the process.
-
-Streaming: a message that is written while it arrives; see `recording.stream`.
+What a session or a store yields is read in a worker piece by piece. Following has a thread of its
+own, which ends with the iterator, with the session, with the event loop or with the process.
 """
 
 from __future__ import annotations

@@ -1,9 +1,4 @@
-"""AsyncStore and the recorder for asyncio and trio, derived from the plain ones.
-
-AsyncStore: a folder of sessions for asyncio and trio, with the words of `Store`, awaited.
-
-The recorder for asyncio and trio: a running agent's stream, kept as it arrives.
-"""
+"""AsyncStore and the recorder for asyncio and trio, derived from the plain ones."""
 
 from __future__ import annotations
 

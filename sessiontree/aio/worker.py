@@ -1,9 +1,5 @@
 """The thread that runs the calls of a session, and the blocks that hold its lock.
 
-The worker: the thread that runs the calls of a session and of its lanes, one after another.
-
-Blocks: a batch or a locked block of a session, entered with `async with`.
-
 Invariants: Calls run in the order in which tasks make them; A call whose task is cancelled before
 the call starts never runs. A call that has started runs to its end; its task gets the cancellation
 at once; A coroutine function that a call needs (a hook, a summarizer, a resolver) runs in the task

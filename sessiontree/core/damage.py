@@ -1,11 +1,8 @@
 """Damage: what a reader finds wrong in a file, and notes about unknown lines.
 
-Damage: what a reader found wrong in a file. A reader never stops at damage and never hides it: it
-reports, and reads on.
-
-Notes: lines of another agent's file that are sound, but of a type that no reader knows. A newer
-version of an agent adds types of lines. Such a line is kept as a `custom` entry. It is counted, and
-it is not damage.
+A reader never stops at damage and never hides it: it reports, and reads on. A line of another
+agent's file that is sound, but of an unknown type, is not damage: a newer version of an agent adds
+types of lines. It is kept as a `custom` entry, and counted.
 """
 
 from __future__ import annotations

@@ -1,13 +1,8 @@
 """The edits of a session with their calls and outcomes, and the files it read and changed.
 
-What a session did to files, and saw of them: each edit with its call, its time and its outcome.
-
-The files that a session read and changed, with counts.
-
 Invariants: events come in the order of their times, and else of the file; a call that failed, was
 refused or has no result changed nothing, and is told as such; what branches that were left did is
-told too, because it happened to the files; a call that failed, was refused or has no result counts
-as nothing else.
+told too, because it happened to the files.
 """
 
 from __future__ import annotations

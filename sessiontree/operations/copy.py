@@ -1,10 +1,7 @@
 """Copy: a session and its blobs, byte for byte, from one path or address to another.
 
-Copy: a session, byte for byte, from one path or address to another. The log is copied up to a whole
-line, and its blobs and parts with it. A copy that was cut short is continued; a target that is
-something else is left as it is.
-
-The blobs that the entries of a session need, and whether they are there.
+The log is copied up to a whole line, and its blobs and parts with it. A copy that was cut short is
+continued; a target that is something else is left as it is.
 
 Invariants: the source is only read, and never locked; a blob is in the target before the line that
 needs it; the target has, at any moment, nothing or the first lines of the source; what was written

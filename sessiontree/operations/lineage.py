@@ -1,15 +1,13 @@
 """Lineage: the lines that a fork copies, and the usage beside them.
 
-Lineage: the lines that a fork copies, found by walking up from its last entry. They are those of
-the path, of the branches that merges on it took in, of the usage beside all these (`beside`), and
-of the labels of all these. What is on no such way is searched through as raw bytes at most, for
-labels and usage.
+The lines are found by walking up from the last entry. They are those of the path, of the branches
+that merges on it took in, of the usage beside all these, and of the labels of all these. What is on
+no such way is searched through as raw bytes at most, for labels and usage.
 
-Beside: the `usage` entries of a copied path that are not on it. An annotation hangs below the last
-entry of its lane, and the next message hangs below that entry too, so the usage of a path stands
-beside it. A `usage` entry belongs to the last entry of its lane before it in the file, annotations
-aside: the entry at which the lane stood when the tokens were spent. The place decides, not the
-parent: the parent may be an annotation that is not copied.
+An annotation hangs below the last entry of its lane, and the next message hangs below that entry
+too, so the usage of a path is beside it. A `usage` entry belongs to the last entry of its lane
+before it in the file, annotations aside: the entry at which the lane stood when the tokens were
+spent. The place decides, not the parent: the parent may be an annotation that is not copied.
 
 Invariants: the lines are those that the index of the whole file gives; the walk (`Beside`) and the
 index (`add_usage`) find the same entries.

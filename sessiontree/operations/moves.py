@@ -1,9 +1,5 @@
 """Moves of the leaf, and other content on the path: branch, rewind, pop, merge, edit.
 
-Merge, cherry-pick and context edits: other content on the current path.
-
-Moves of the leaf: branch, switch, rewind, push and pop.
-
 Invariants: a move appends one entry, whose parent is the place moved to (a named branch with a
 summary appends two, in one write); nothing is removed, so every move can be undone.
 """

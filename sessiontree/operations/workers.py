@@ -1,12 +1,9 @@
 """Work on many items by several processes, and verification by them.
 
-Work on many items by several processes, with the results in the order of the items. The items are
-dealt out in turn to forked processes, which share all that this process knows and take some
-milliseconds each to start. This process only puts the results in order, so that no worker waits for
-another. It does itself what a worker does not finish, so that results and errors are the same as
-without workers.
-
-Verification of a session file, by one process or several.
+The items are dealt out in turn to forked processes, which share all that this process knows and
+take some milliseconds each to start. This process only puts the results in order, so that no worker
+waits for another. It does itself what a worker does not finish, so that results and errors are the
+same as without workers.
 
 Invariants: a result is given as soon as all before it were. When the results are no longer wanted
 (the generator is closed, the user interrupts, this process dies), the workers end, at the latest

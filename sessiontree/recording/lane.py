@@ -1,14 +1,8 @@
 """One lane of a stream: deltas and events of one agent as entries.
 
-One lane of a recording: the messages of the model, and the messages it gets. `TurnSpending` counts
-usage, so that nothing counts twice. Messages report their tokens, and at the end the agent reports
-the sum, in tokens and dollars. The difference is kept, so that the session's stats equal the
-agent's report.
-
-A response: one message of the model, from its deltas, from whole events, or from both. Blocks have
-Anthropic's shape: `text`, `thinking` with its `signature`, `tool_use` with its `input`, and any
-other as it started. The deltas are those of the Messages API's streaming: `text_delta`,
-`thinking_delta`, `signature_delta`, `input_json_delta`, `citations_delta`.
+A `Response` is one message of the model, from its deltas, from whole events, or from both. Messages
+report their tokens, and at the end the agent reports the sum, in tokens and dollars. `TurnSpending`
+gives the difference, which is kept, so the session's stats equal the agent's report.
 
 Invariants: an event that came before, in this recording or an earlier one of the same stream, is
 recognized by its uuid, its message's id or the call it answers. A stream whose start has a uuid

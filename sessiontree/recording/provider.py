@@ -1,11 +1,8 @@
 """Stream events of Anthropic's and OpenAI's APIs, and the block that they build.
 
-The stream events of a provider's API, folded into the parts of an answer. `AnthropicEvents` takes
-the events of the Messages API, `ResponsesEvents` those of OpenAI's Responses API. Both give the
-finished parts in the order that the model gave them, and what is left of a stream that broke off.
-
-A block of Anthropic's streaming while its deltas arrive. The deltas are `text_delta`,
-`thinking_delta`, `signature_delta`, `input_json_delta` and `citations_delta`.
+`AnthropicEvents` takes the events of the Messages API, `ResponsesEvents` those of OpenAI's
+Responses API. Both give the finished parts in the order that the model gave them, and what is left
+of a stream that broke off.
 """
 
 from __future__ import annotations
