@@ -65,6 +65,6 @@ def test_as_many_tests_of_sessions_pass_in_each_kind_of_place_as_on_files(
     assert {test for test, became in there.items() if became == "failed"} == set()
     assert there == on_files
     counted = Counter(there.values())
-    assert counted["passed"] > 1900
+    assert counted["passed"] > 500
     left_out = {*RULES, *NAMED.values(), NOT_BOUND, NO_CORPUS}
     assert set(counted) <= {"passed", "no session", *left_out}
