@@ -30,7 +30,7 @@ from tests.support.conversation import assistant, user
 LARGE = "a text that is a blob " * 20
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(params=[*STORES[:-1], pytest.param(STORES[-1], marks=pytest.mark.soak)])
 def other(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
     """A store that is empty, of each kind."""
     with empty_store(request.param, tmp_path) as store:
