@@ -47,7 +47,7 @@ class Context:
         self.messages = messages
         self._entries = entries
         self.warnings = warnings  # texts about corrections and missing content
-        self._is_paired = is_paired
+        self._is_paired = is_paired  # not with `verbatim`
         self._settings = settings
         self._count = count
         self._tokens = -1
@@ -58,11 +58,6 @@ class Context:
         if not isinstance(self._entries, list):
             self._entries = list(self._entries)
         return self._entries
-
-    @property
-    def is_paired(self) -> bool:
-        """True if each call is followed by its result; not with `verbatim`."""
-        return self._is_paired
 
     @property
     def tokens(self) -> int:

@@ -284,7 +284,6 @@ def test_a_request_pairs_the_messages_of_a_context_once(
     sent = [context.to_anthropic(), context.to_openai(), context.to_openai("chat")]
     assert all("Interrupted" in str(request.params) for request in sent)
     assert len(made) == (3 if verbatim else 1)
-    assert context.is_paired is not verbatim
 
 
 def _is_part(message: Message, messages: list[Message]) -> bool:
