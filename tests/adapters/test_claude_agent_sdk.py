@@ -37,7 +37,7 @@ from sessiontree.adapters.claude_agent_sdk import SessionTreeStore
 from sessiontree.engine.writer import EntryWriter
 from tests.adapters import claude_writer
 from tests.adapters.claude_twin import Twin
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PROJECT: Final = sdk.project_key_for_directory("/project")
 ID: Final = "5f0c8a52-1d8e-4a53-9c06-2f6f3f5b7d10"
@@ -313,7 +313,7 @@ def test_a_write_that_failed_when_all_was_written_is_not_repeated(
 # Crashes and several writers
 
 
-@every_row("key", [KEY, AGENT])
+@for_each("key", [KEY, AGENT])
 def test_after_a_cut_anywhere_the_same_batch_completes_the_transcript(
     key: Any, tmp_path: Path
 ) -> None:
@@ -633,7 +633,7 @@ def test_an_empty_subpath_is_refused(store: SessionTreeStore) -> None:
         append(store, said("a", 1), key={**KEY, "subpath": ""})
 
 
-@every_row("value", [float("nan"), b"bytes", {1: 2}, object(), {"a": {"b": set()}}])
+@for_each("value", [float("nan"), b"bytes", {1: 2}, object(), {"a": {"b": set()}}])
 def test_a_value_that_json_cannot_carry_is_named_and_nothing_is_written(
     value: Any, store: SessionTreeStore
 ) -> None:

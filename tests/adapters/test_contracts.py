@@ -20,7 +20,7 @@ from sessiontree.storage.fs import CREATE
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.memory import MemoryFiles
 from tests.contracts import check_cuts, check_log, check_session
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 T = TypeVar("T")
 Call = Callable[[], Coroutine[Any, Any, T]]
@@ -147,7 +147,7 @@ ADAPTERS: Final = (pydantic_ai, claude_agent_sdk, openai_agents, google_adk, lan
 
 
 @pytest.mark.slow
-@every_row("adapter", ADAPTERS)
+@for_each("adapter", ADAPTERS)
 def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -170,7 +170,7 @@ def test_each_adapter_writes_sessions_that_a_cut_does_not_break(
     check_session(file)
 
 
-@every_row("adapter", ADAPTERS)
+@for_each("adapter", ADAPTERS)
 def test_a_read_takes_no_lock_and_makes_no_file(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -184,7 +184,7 @@ def test_a_read_takes_no_lock_and_makes_no_file(
 
 
 @pytest.mark.slow
-@every_row("adapter", ADAPTERS)
+@for_each("adapter", ADAPTERS)
 def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -222,7 +222,7 @@ def test_a_write_that_is_cancelled_while_it_waits_is_whole_or_not_there(
 
 
 @pytest.mark.slow
-@every_row("adapter", ADAPTERS)
+@for_each("adapter", ADAPTERS)
 def test_a_damaged_line_is_an_error_or_changes_nothing(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -246,7 +246,7 @@ def test_a_damaged_line_is_an_error_or_changes_nothing(
     assert refused > len(lines) / 2
 
 
-@every_row("adapter", ADAPTERS)
+@for_each("adapter", ADAPTERS)
 def test_a_file_that_is_no_session_is_refused_and_kept(
     adapter: Callable[[Path], Adapter], tmp_path: Path
 ) -> None:
@@ -276,7 +276,7 @@ async def _checkpoints(folder: Path) -> list[Any]:
     return [each async for each in SessionTreeSaver(folder).alist(None)]
 
 
-@every_row("adapter, listed", [(pydantic_ai, _conversations), (langgraph, _checkpoints)])
+@for_each("adapter, listed", [(pydantic_ai, _conversations), (langgraph, _checkpoints)])
 def test_a_list_warns_of_a_file_that_another_program_made(
     adapter: Callable[[Path], Adapter], listed: Callable[[Path], Any], tmp_path: Path
 ) -> None:
@@ -297,7 +297,7 @@ KNOWN: Final = {
 }
 
 
-@every_row("adapter", ADAPTERS)
+@for_each("adapter", ADAPTERS)
 def test_a_version_that_is_not_known_is_refused(
     adapter: Callable[[Path], Adapter], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -333,7 +333,7 @@ NEEDED: Final = {
 
 
 @pytest.mark.slow
-@every_row("adapter", list(NEEDED))
+@for_each("adapter", list(NEEDED))
 def test_an_sdk_that_is_not_whole_is_one_clear_error(adapter: str) -> None:
     module, package = NEEDED[adapter]
     pytest.importorskip(module, reason=f"{package} is not installed")
@@ -360,7 +360,7 @@ class Forgetful(FileLog):
         return self.beside()
 
 
-@every_row(
+@for_each(
     "kind, rule",
     [(Careless, "append_off_the_end"), (Forgetful, "a_log_opened_to_read_refuses_to_write")],
 )

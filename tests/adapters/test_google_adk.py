@@ -32,7 +32,7 @@ from google.genai import types
 
 from sessiontree import EntryError, Session
 from sessiontree.adapters.google_adk import SessionTreeSessionService
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 TEXTS: Final = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
 PLAIN: Final = st.none() | st.booleans() | st.integers(-9, 9) | TEXTS | st.lists(TEXTS, max_size=2)
@@ -292,7 +292,7 @@ def test_what_is_deleted_is_in_the_trash(service: SessionTreeSessionService) -> 
     assert len(service.store.trashed()) == 1
 
 
-@every_row("id", ["../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
+@for_each("id", ["../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
 def test_any_text_names_a_session(id: str, service: SessionTreeSessionService) -> None:
     async def talk() -> AdkSession | None:
         session = await service.create_session(app_name=id, user_id=id, session_id=id)

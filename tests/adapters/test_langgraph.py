@@ -40,7 +40,7 @@ from langgraph.types import Command, interrupt
 from sessiontree import CorruptionError, Session, SessionTreeError, UsageError
 from sessiontree.adapters.langgraph import SessionTreeSaver
 from tests.adapters.langgraph_thread import Thread
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def _call(id: str) -> Any:
@@ -438,7 +438,7 @@ def test_what_is_deleted_goes_to_the_trash_or_is_hidden(saver: SessionTreeSaver)
         saver.prune(["one"], strategy="all")
 
 
-@every_row("id", ["", "../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
+@for_each("id", ["", "../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
 def test_any_text_names_a_thread_a_namespace_and_a_checkpoint(
     id: str, saver: SessionTreeSaver
 ) -> None:

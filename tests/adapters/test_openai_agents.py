@@ -26,7 +26,7 @@ from agents.memory import Session as SdkSession
 from sessiontree import EntryError, Session, Store, UsageError
 from sessiontree.adapters.openai_agents import SessionTreeSession
 from tests.adapters.openai_model import Scripted, calls, says
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 set_tracing_disabled(True)
 
@@ -346,7 +346,7 @@ def test_usage_is_that_of_the_turn_wherever_it_is_seen(session: SessionTreeSessi
     anyio.run(talk)
 
 
-@every_row("id", ["", "../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
+@for_each("id", ["", "../../etc/passwd", "a/b\0c\nd", "x" * 10_000, "ä" * 300])
 def test_any_text_names_a_session(id: str, tmp_path: Path) -> None:
     session = SessionTreeSession(id, tmp_path)
     anyio.run(session.add_items, [asked("a")])

@@ -16,7 +16,7 @@ from sessiontree.adapters import base as sdks
 from sessiontree.adapters.base import Sdk, SessionFiles, UnknownSdkError
 from sessiontree.adapters.pydantic_ai import restored, translated
 from tests.adapters.pydantic_translated import EXPECTED, MESSAGES, made
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 ROOT = Path(__file__).parents[2]
 SDK = Sdk("package", "extra", oldest=(2, 68), before=4)
@@ -33,7 +33,7 @@ def test_a_message_comes_back() -> None:
         assert restored(translated(given)) == given, number
 
 
-@every_row(
+@for_each(
     "version, is_known",
     [
         ("2.67.9", False),
@@ -83,7 +83,7 @@ def test_a_package_that_is_not_installed_is_named_with_what_installs_it() -> Non
     assert str(refused.value) == told
 
 
-@every_row(
+@for_each(
     "id, words",
     [
         ("one", "one"),

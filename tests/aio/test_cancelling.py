@@ -15,7 +15,7 @@ import pytest
 from sessiontree import AsyncSession, Entry, Session
 from tests.support.conversation import said, user
 from tests.support.loops import PATIENCE, Watched, in_each_loop
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 Script = Callable[[AsyncSession, list[str]], Awaitable[None]]
 
@@ -112,8 +112,8 @@ async def test_a_scope_cancelled_at_any_suspension(
     assert at > 3
 
 
-@every_row("hooks", [[], [Pausing()]])
-@every_row("script", SCRIPTS)
+@for_each("hooks", [[], [Pausing()]])
+@for_each("script", SCRIPTS)
 def test_a_task_of_asyncio_cancelled_at_any_suspension(
     path: Path, script: Script, hooks: list[Pausing]
 ) -> None:

@@ -19,7 +19,7 @@ from tests.support.children import PATIENCE, read_rest, running, tell
 from tests.support.conversation import said, user
 from tests.support.files import uuids_at
 from tests.support.loops import LOOPS, in_each_loop, run_in
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def acknowledged(script: str, *arguments: object, warnings: str = "error") -> list[str]:
@@ -67,8 +67,8 @@ Session.open(sys.argv[1], exclusive=True).close()  # while `session` is still he
 
 
 @pytest.mark.slow
-@every_row("how", ["at once", "in a follow", "in a batch"])
-@every_row("loop", LOOPS)
+@for_each("how", ["at once", "in a follow", "in a batch"])
+@for_each("loop", LOOPS)
 def test_a_program_that_leaves_without_closing(path: Path, loop: str, how: str) -> None:
     kept = acknowledged(LEFT, path, loop, how)
     assert kept
@@ -94,7 +94,7 @@ if sys.argv[2] == "closed":
 
 
 @pytest.mark.slow
-@every_row("loop", ["closed", "left"])
+@for_each("loop", ["closed", "left"])
 def test_a_program_that_ends_its_loop_by_hand_or_not_at_all(path: Path, loop: str) -> None:
     kept = acknowledged(FORGOTTEN, path, loop, warnings="ignore")
     assert set(kept) <= set(uuids_at(path))
@@ -131,8 +131,8 @@ anyio.run(main, backend=sys.argv[2])
 
 
 @pytest.mark.slow
-@every_row("loop", LOOPS)
-@every_row("after", [1, 20, 300])
+@for_each("loop", LOOPS)
+@for_each("after", [1, 20, 300])
 def test_a_killed_process_loses_nothing_that_was_acknowledged(
     path: Path, loop: str, after: int
 ) -> None:
@@ -146,7 +146,7 @@ def test_a_killed_process_loses_nothing_that_was_acknowledged(
     assert set(kept) <= set(uuids_at(path))
 
 
-@every_row("loop", LOOPS)
+@for_each("loop", LOOPS)
 def test_the_end_of_the_loop_closes_a_session_that_is_still_held(path: Path, loop: str) -> None:
     held: list[AsyncSession] = []
     before = threading.active_count()

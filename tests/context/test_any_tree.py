@@ -18,9 +18,9 @@ from sessiontree.context.providers.values import Request, RequestNotes
 from sessiontree.core.message import Message
 from tests.conftest import NO_CORPUS
 from tests.support.declared import check_types
-from tests.support.rows import every_row
 from tests.support.rules import JUDGES, fault, strings_in
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 from tests.support.trees import MODEL, Tree
 
 CORPUS = Path(__file__).parents[3] / "shared" / "corpus"
@@ -33,7 +33,7 @@ APIS: dict[str, Callable[[Context], Request]] = {
     "responses": Context.to_openai,
     "chat": lambda context: context.to_openai("chat"),
 }
-each_api = every_row("api", list(APIS))
+each_api = for_each("api", list(APIS))
 pytestmark = pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
 WORD = re.compile(r"\bw\d+\b")
 

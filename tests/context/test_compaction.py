@@ -21,7 +21,7 @@ from tests.support.conversation import user
 from tests.support.histories import call, fault_of, histories, result, said
 from tests.support.lines import entry, message, values
 from tests.support.paired import pair
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 SHOWN = [{"type": "image"}, said("xxxx")]
 PDF = "application/pdf"
@@ -45,7 +45,7 @@ def answer(tokens: int = 10) -> dict[str, Any]:
     return {"role": "assistant", "content": [said("done")], "tokens": tokens}
 
 
-@every_row(
+@for_each(
     "said, count",
     [
         *((user("x" * length), tokens) for length, tokens in ((0, 0), (1, 1), (4, 1), (5, 2))),
@@ -243,7 +243,7 @@ def test_a_summary_is_text_or_made_by_a_summarizer() -> None:
     assert text_of_summary(summarize, entries) == "Asked:\n- x"
 
 
-@every_row("empty", ["", "  \n", None, 5])
+@for_each("empty", ["", "  \n", None, 5])
 def test_an_empty_summary_is_refused(empty: Any) -> None:
     with pytest.raises(EntryError, match="the summary is"):
         text_of_summary(empty, [])

@@ -15,7 +15,7 @@ from sessiontree.core.message import Message
 from tests.support.conversation import user
 from tests.support.histories import SHAPES, call, fault_of, histories, result, said, spoken_in
 from tests.support.paired import pair
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PROMPT = user("go")
 STEER = user("no, the other one")
@@ -253,7 +253,7 @@ def test_messages_taken_together_give_what_one_by_one_give(
         assert together.result() == singly.result()
 
 
-@every_row("shape", ["pi", "anthropic"])
+@for_each("shape", ["pi", "anthropic"])
 def test_calls_with_their_results_are_taken_together_without_a_group(
     shape: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

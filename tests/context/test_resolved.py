@@ -22,7 +22,7 @@ from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleDataError
 from tests.support.conversation import user
 from tests.support.lines import entry
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 HANDLE = Handle("p", "1.0.0", "m", ("x",))
 OUTPUT = {"stdout": "hello\n", "stderr": "", "exitCode": 0}
@@ -50,7 +50,7 @@ def test_data_of_its_kind_is_taken() -> None:
         assert ResolvedHandle(HANDLE, kind, data).data is data
 
 
-@every_row(
+@for_each(
     "kind, data",
     [
         *(("message", odd) for odd in ("hi", {}, {**user("hi"), "role": ""}, {"role": "user"})),

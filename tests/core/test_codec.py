@@ -28,7 +28,7 @@ from sessiontree.core.index import TreeIndex
 from sessiontree.core.jsonbytes import dumps
 from sessiontree.errors import EntryError
 from tests.support.lines import Findings, read, values
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 SOUND = encode({"type": "message", "uuid": "u", "parentUuid": "p", "lane": "l", "message": {}})
 
@@ -228,8 +228,8 @@ def test_a_number_too_large_to_hold_costs_no_entry() -> None:
             assert head(line, 0, ignore) is not None, number
 
 
-@every_row("levels", [300, 900, 1000])
-@every_row("key", ["x", "message"])
+@for_each("levels", [300, 900, 1000])
+@for_each("key", ["x", "message"])
 def test_deep_nesting_is_read_however_deep_the_caller_stands(levels: int, key: str) -> None:
     line = b'{"type":"t","uuid":"u","%b":%b}' % (key.encode(), b"[" * levels + b"]" * levels)
 

@@ -19,7 +19,7 @@ from sessiontree.core.entry import (
 )
 from sessiontree.library.listing import moment
 from tests.support.lines import entry
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def test_all_but_the_structure_is_read_by_key() -> None:
@@ -87,7 +87,7 @@ def test_what_does_not_end_as_it_begins_is_not_json() -> None:
         assert decode_leniently(text.encode()) is None
 
 
-@every_row(
+@for_each(
     "stored, seconds",
     [
         ("2026-02-11T00:00:00.500Z", 1770768000.5),

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessiontree.core.header import LONGEST, directory_of, encoded, folder_name
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 parts = st.text(
     st.sampled_from("aAbB-_+%~. é\u0301日\x00\n\udc80\u202e2fE") | st.characters(codec="utf-8"),
@@ -20,7 +20,7 @@ parts = st.text(
 directories = st.lists(parts, max_size=6).map(lambda found: "/" + "/".join(found))
 
 
-@every_row(
+@for_each(
     "directory, name",
     [
         ("/", "+"),
@@ -84,6 +84,6 @@ def test_very_long_paths_that_end_alike_differ() -> None:
     assert "deep+deep+deep" in one
 
 
-@every_row("name", ["project", ".trash", "+home+me~00000000", "+A", "+a%2B", ""])
+@for_each("name", ["project", ".trash", "+home+me~00000000", "+A", "+a%2B", ""])
 def test_a_name_that_was_never_given_tells_nothing(name: str) -> None:
     assert directory_of(name) is None

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sessiontree.core.handle import LONGEST, Handle, check_metadata
 from sessiontree.errors import HandleError, UsageError
-from tests.support.rows import every_row
+from tests.support.table import for_each
 from tests.support.terminal import driving
 
 CHAT = Handle("cone", "1.0.0", "chat", ("msg-550e8400", "user", "bob"))
@@ -101,7 +101,7 @@ MISSPELLED = {
 """Texts that are no handle, by the part that is wrong."""
 
 
-@every_row(
+@for_each(
     "make, arguments, part",
     [
         *((Handle.parse, (text,), part) for part, texts in MISSPELLED.items() for text in texts),
@@ -185,13 +185,13 @@ def test_factories_make_exactly_the_built_in_forms() -> None:
     ]
 
 
-@every_row("path", ["", ".", "/etc/passwd", "../a", "a/../b", "a/..", "a\0b", "//a"])
+@for_each("path", ["", ".", "/etc/passwd", "../a", "a/../b", "a/..", "a\0b", "//a"])
 def test_no_handle_is_made_of_a_path_that_is_not_below_a_root(path: str) -> None:
     with pytest.raises(HandleError, match="not a path below a root"):
         Handle.file(path)
 
 
-@every_row("path", [None, 5, b"a", ["a"]])
+@for_each("path", [None, 5, b"a", ["a"]])
 def test_no_handle_is_made_of_a_path_that_is_not_a_string(path: Any) -> None:
     with pytest.raises(HandleError, match="a path must be a string") as raised:
         Handle.file(path)

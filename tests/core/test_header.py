@@ -16,7 +16,7 @@ from sessiontree.errors import (
     SessionTreeError,
 )
 from tests.support.lines import values
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def check(**keys: Any) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def test_bytes_around_a_header_do_not_hide_it() -> None:
         assert keys == {"type": "session"}, around
 
 
-@every_row(
+@for_each(
     "keys, program",
     [
         ({"type": "session", "version": 2, "id": "i"}, "pi coding agent (version 2)"),
@@ -71,7 +71,7 @@ def test_another_programs_file_is_named(keys: dict[str, Any], program: str) -> N
     assert caught.value.file == "s.jsonl"
 
 
-@every_row(
+@for_each(
     "keys",
     [
         *({"format": "sessiontree/3", "uuid": "u"}, {"version": 3, "uuid": "u"}),
@@ -83,7 +83,7 @@ def test_a_newer_format_is_refused_by_name(keys: dict[str, Any]) -> None:
         check(type="session", **keys)
 
 
-@every_row(
+@for_each(
     "line, told",
     [
         *((line, "is not a session") for line in (b"", b"[]", b"hello", b"{}", b"\x7fELF\0\0")),

@@ -9,7 +9,7 @@ import pytest
 
 from sessiontree.core.jsonbytes import dumps, sorted_ascii
 from sessiontree.errors import EntryError
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 ALIKE = [
     {"b": [1, True, None, {"z": "", "a": -5}], "a": "x" * 300},
@@ -53,7 +53,7 @@ REFUSED = [
 ]
 
 
-@every_row("value, cause", REFUSED)
+@for_each("value, cause", REFUSED)
 def test_what_json_cannot_carry_is_refused_with_its_cause(value: Any, cause: str) -> None:
     with pytest.raises(EntryError, match=f"not JSON: {cause}|not JSON: .*{cause}"):
         dumps(value)

@@ -30,7 +30,7 @@ from sessiontree.errors import EntryError
 from tests.support.histories import SHAPES, call, result, said
 from tests.support.lines import entry, path, segments, values
 from tests.support.paired import pair
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def test_calls_and_results_are_understood_in_every_shape() -> None:
@@ -133,7 +133,7 @@ def test_a_message_is_anything_with_a_role_and_any_item() -> None:
         check_message(sound)
 
 
-@every_row(
+@for_each(
     "wrong",
     [
         *(None, "text", ["role"], {}, {"role": ""}, {"role": 5}, {"content": "x"}),

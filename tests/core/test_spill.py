@@ -27,7 +27,7 @@ from sessiontree.core.spill import (
     spill,
 )
 from sessiontree.errors import BlobMissingError, EntryError, SpilledError
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PNG = "iVBORw0KGgoAAAANSUhEUg" * 4
 HASH = "0123456789abcdef" * 4
@@ -253,7 +253,7 @@ def test_the_same_string_twice_is_one_blob_fetched_once() -> None:
     assert len(shelf.fetched) == 1
 
 
-@every_row(
+@for_each(
     "wrong",
     [
         *(None, 5, "text", {}, [5], [[]], [["content", HANDLE]], [[["content"]]]),

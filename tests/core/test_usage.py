@@ -9,7 +9,7 @@ from typing import Any
 from sessiontree import Session
 from sessiontree.core.usage import LARGEST, Usage, reports_cost, usage_of, written_for_an_hour
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 from tests.support.terminal import run
 
 PI = {"input": 7, "output": 2, "cacheRead": 3, "cacheWrite": 1, "cost": {"total": 0.5}}
@@ -55,7 +55,7 @@ def test_nonsense_counts_as_nothing() -> None:
         assert usage_of(nonsense) == Usage()
 
 
-@every_row(
+@for_each(
     "reported, is_reported",
     [({"cost": LARGEST}, True), ({"cost": LARGEST * 1.1}, False)]
     + [(PI, True), ({"cost": 0}, True), (ANTHROPIC, False), ({"cost": "1"}, False), (None, False)]
@@ -80,7 +80,7 @@ def test_usage_adds_up() -> None:
     assert usage_of(PI) + usage_of(ANTHROPIC) == Usage(14, 4, 6, 2, 0.5)
 
 
-@every_row("command", ["stats", "tree", "ls", "export"])
+@for_each("command", ["stats", "tree", "ls", "export"])
 def test_huge_numbers_of_an_answer_are_no_fault(command: str, tmp_path: Path) -> None:
     file = tmp_path / "s.jsonl"
     with Session.create(file) as session:

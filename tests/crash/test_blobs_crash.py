@@ -34,7 +34,7 @@ from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk, NoLinks, faults
 from tests.support.files import Record
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -142,7 +142,7 @@ def copy(disk: CrashDisk) -> Promises:
 STORIES = (put_whole, put_in_blocks, put_what_a_program_left_unsynced, link, copy)
 
 
-@every_row("tell", STORIES)
+@for_each("tell", STORIES)
 def test_a_blob_that_was_kept_survives_any_crash(
     tell: Callable[[CrashDisk], Promises], record_property: Record
 ) -> None:
@@ -167,7 +167,7 @@ class Interrupted(CrashDisk):
         return super().__getattribute__(name)
 
 
-@every_row("content", [CONTENT, [CONTENT[:5], CONTENT[5:]]])
+@for_each("content", [CONTENT, [CONTENT[:5], CONTENT[5:]]])
 def test_two_programs_that_store_the_same_at_once_both_keep_it(
     content: bytes | list[bytes],
 ) -> None:
@@ -237,7 +237,7 @@ class NamesBeforeTheSync(Cheating):
 CHEATS = (NoBlobSync, NoBlobFolderSync, ForgetsTheFolderItself)
 
 
-@every_row(
+@for_each(
     "cheat, tell",
     [
         *itertools.product(CHEATS, STORIES),
@@ -340,7 +340,7 @@ def forking(disk: CrashDisk) -> Talk:
 TALKS = (appending, in_a_batch, forking)
 
 
-@every_row("tell", TALKS)
+@for_each("tell", TALKS)
 def test_no_crash_leaves_an_entry_without_its_blob(
     tell: Callable[[CrashDisk], Talk], record_property: Record
 ) -> None:
@@ -350,8 +350,8 @@ def test_no_crash_leaves_an_entry_without_its_blob(
     assert talk.states > 50
 
 
-@every_row("tell", TALKS)
-@every_row("cheat", CHEATS)
+@for_each("tell", TALKS)
+@for_each("cheat", CHEATS)
 def test_a_disk_that_cheats_with_the_blobs_of_a_session_is_caught(
     cheat: Callable[[], CrashDisk], tell: Callable[[CrashDisk], Talk]
 ) -> None:
@@ -448,8 +448,8 @@ def _half_made(folder: Path) -> list[str]:
     ]
 
 
-@every_row("make", [FaultyDisk, NoLinks])
-@every_row("operation", OPERATIONS)
+@for_each("make", [FaultyDisk, NoLinks])
+@for_each("operation", OPERATIONS)
 def test_no_failing_call_leaves_half_a_blob_or_costs_the_damaged_one(
     operation: Operation, make: Callable[[], FaultyDisk], tmp_path: Path
 ) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from sessiontree import Redaction, Session
 from tests.support.conversation import user
 from tests.support.crashdisk import Folders, crash_states
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 FOLDER = "/model/"
 FILE = "/model/chat.jsonl"
@@ -56,7 +56,7 @@ def original() -> dict[str, bytes]:
     return disk.files()
 
 
-@every_row(
+@for_each(
     "make, beside",
     [
         (converted("pi"), 0),

@@ -25,7 +25,7 @@ from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import FILE, Found, Record, content_of, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def _line(uuid: str, parent: str | None, **fields: Any) -> bytes:
@@ -243,7 +243,7 @@ def _check_places(damage: list[Damage], content: bytes) -> None:
     assert [found.offset for found in damage] == [starts[found.line - 1] for found in damage]
 
 
-@every_row("case", CASES)
+@for_each("case", CASES)
 def test_damage_is_named_and_costs_what_the_table_says(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_bytes(case.content)
@@ -262,7 +262,7 @@ def test_damage_is_named_and_costs_what_the_table_says(case: Case, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [path]
 
 
-@every_row("case", CASES)
+@for_each("case", CASES)
 def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_bytes(case.content)
@@ -294,7 +294,7 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         assert " ".join(uuids(session)) == f"{case.mended or case.readable} {entry.uuid}"
 
 
-@every_row("case", CASES)
+@for_each("case", CASES)
 def test_repair_carries_every_sound_line_over_byte_for_byte(case: Case) -> None:
     before = case.content.split(b"\n")
     disk, session = _opened(case.content)
@@ -311,7 +311,7 @@ def _opened(content: bytes, *, readonly: bool = False) -> tuple[MemoryFiles, Ses
     return disk, Session.open(FILE, fs=disk, readonly=readonly)
 
 
-@every_row("end", [b"\n", b""])
+@for_each("end", [b"\n", b""])
 def test_a_file_whose_header_is_fused_with_all_the_rest_opens_and_is_mended(
     end: bytes, tmp_path: Path
 ) -> None:

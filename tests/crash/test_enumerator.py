@@ -25,8 +25,8 @@ from sessiontree.errors import NotASessionError, SessionNotFoundError
 from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.files import VERSION_1, Record, uuids
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 FILE = "/model/chat.jsonl"
 COPY = "/model/copy.jsonl"
@@ -325,7 +325,7 @@ def _clock_stands_still(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@every_row("tell", STORIES)
+@for_each("tell", STORIES)
 def test_no_crash_loses_what_was_acknowledged(
     tell: Callable[..., Story], record_property: Record
 ) -> None:
@@ -398,7 +398,7 @@ CAUGHT = (
 
 
 @pytest.mark.slow
-@every_row("mutant, tell, how", CAUGHT)
+@for_each("mutant, tell, how", CAUGHT)
 def test_a_disk_that_cheats_is_caught(
     mutant: Callable[..., CrashDisk], tell: Callable[..., Story], how: str
 ) -> None:

@@ -30,7 +30,7 @@ from tests.support.faultydisk import Fault, FaultyDisk, NoLinks, faults
 from tests.support.files import VERSION_1, Record
 from tests.support.files import uuids_at as _uuids
 from tests.support.kept import check_kept, check_says
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 SURVIVED = {"close", "unlock", "unlink", "list"}
 """Calls that may fail without a word: what they end is synced or of no use by then. A
@@ -419,8 +419,8 @@ def test_no_failing_call_costs_an_acknowledged_entry_or_leaves_half_a_file(
 
 
 @pytest.mark.soak
-@every_row("make", [FaultyDisk, NoLinks])
-@every_row("operation", OPERATIONS)
+@for_each("make", [FaultyDisk, NoLinks])
+@for_each("operation", OPERATIONS)
 def test_no_failing_call_costs_an_acknowledged_entry_whatever_the_error(
     operation: Operation, make: Callable[[], FaultyDisk], tmp_path: Path, session_bytes: bytes
 ) -> None:
@@ -463,7 +463,7 @@ class ForgetsDescriptors(FaultyDisk):
             super().close(fd)
 
 
-@every_row(
+@for_each(
     "make, operation",
     [
         (WritesInSilence, append),

@@ -26,7 +26,7 @@ from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import KINDS, Fault, FaultyDisk
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 FILE = "/model/chat.jsonl"
 LATER = datetime.now(UTC) + timedelta(days=8)
@@ -156,7 +156,7 @@ def forgets_the_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-@every_row("mutant", [replaces_first, forgets_the_folder, forgets_the_bytes])
+@for_each("mutant", [replaces_first, forgets_the_folder, forgets_the_bytes])
 def test_a_collection_that_cheats_is_caught(
     mutant: Mutant, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,8 +265,8 @@ def test_a_handle_that_is_appended_without_a_look_under_the_lock_is_caught(
 
 
 @pytest.mark.slow
-@every_row("stays", [False, True])
-@every_row("kind", KINDS)
+@for_each("stays", [False, True])
+@for_each("kind", KINDS)
 def test_no_failing_call_in_a_collection_loses_anything(
     tmp_path: Path, kind: str, stays: bool
 ) -> None:

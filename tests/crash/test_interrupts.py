@@ -30,7 +30,7 @@ from tests.support.conversation import user
 from tests.support.faultydisk import Settled
 from tests.support.files import Record
 from tests.support.interrupts import PACKAGE, Interrupt, Signal, Work
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 OWNERS: Final = tuple(
     os.path.join(PACKAGE, "storage", name) for name in ("fs.py", "lock.py", "log.py")
@@ -357,7 +357,7 @@ def _interrupted_finalizers(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.slow
-@every_row("operation", OPERATIONS)
+@for_each("operation", OPERATIONS)
 def test_an_interrupt_harms_no_other_file_loses_no_entry_and_leaves_no_lock(
     operation: Operation, tmp_path: Path
 ) -> None:
@@ -371,7 +371,7 @@ def test_an_interrupt_harms_no_other_file_loses_no_entry_and_leaves_no_lock(
 
 
 @pytest.mark.slow
-@every_row("operation", OPERATIONS)
+@for_each("operation", OPERATIONS)
 def test_a_signal_leaves_no_lock_that_another_thread_waits_for(
     operation: Operation, tmp_path: Path
 ) -> None:
@@ -382,9 +382,9 @@ def test_a_signal_leaves_no_lock_that_another_thread_waits_for(
 
 
 @pytest.mark.soak
-@every_row("kind", [Interrupt, Signal])
-@every_row("settled", [True, False])
-@every_row("operation", OPERATIONS)
+@for_each("kind", [Interrupt, Signal])
+@for_each("settled", [True, False])
+@for_each("operation", OPERATIONS)
 def test_an_interrupt_at_any_moment_harms_nothing(
     operation: Operation,
     settled: bool,

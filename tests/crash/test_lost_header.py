@@ -34,7 +34,7 @@ from sessiontree.library.listing import facts_of
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, Found, in_memory, kinds_in, uuids
 from tests.support.files import file_of as _file
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 NOON = "2026-01-02T12:00:00.000Z"
 FACTS: dict[str, Any] = {"timestamp": NOON, "id": "s", "cwd": "/p", "name": "given"}
@@ -136,7 +136,7 @@ CASES = {
 }
 
 
-@every_row("case", CASES)
+@for_each("case", CASES)
 def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
     case: Case, path: Path, tmp_path: Path
 ) -> None:
@@ -156,7 +156,7 @@ def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@every_row("case", CASES)
+@for_each("case", CASES)
 def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(case: Case, path: Path) -> None:
     path.write_bytes(case.content)
     with Session.open(path, readonly=True) as session:
@@ -300,7 +300,7 @@ REFUSED: dict[str, tuple[type[SessionTreeError], bytes]] = {
 }
 
 
-@every_row("what", list(REFUSED))
+@for_each("what", list(REFUSED))
 def test_what_is_not_a_session_with_a_damaged_header_is_refused_and_stays_as_it_is(
     path: Path, what: str
 ) -> None:

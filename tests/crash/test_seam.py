@@ -25,7 +25,7 @@ import pytest
 
 import sessiontree
 from sessiontree.storage.fs import DISK
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PACKAGE = Path(sessiontree.__file__).parent
 SEAM = "storage/fs.py"
@@ -200,7 +200,7 @@ def _modules() -> list[str]:
     return sorted(str(path.relative_to(PACKAGE)) for path in PACKAGE.rglob("*.py"))
 
 
-@every_row("module", _modules())
+@for_each("module", _modules())
 def test_only_the_seam_changes_the_disk(module: str) -> None:
     found = list(violations((PACKAGE / module).read_text(), module))
     assert found == [] or module == SEAM
@@ -248,7 +248,7 @@ PLANTED = [
 ]
 
 
-@every_row("source", PLANTED)
+@for_each("source", PLANTED)
 def test_a_planted_write_is_found(source: str) -> None:
     assert list(violations(source, "planted.py"))
 
@@ -270,7 +270,7 @@ HARMLESS = [
 ]
 
 
-@every_row("source", HARMLESS)
+@for_each("source", HARMLESS)
 def test_reading_is_no_violation(source: str) -> None:
     assert list(violations(source, "harmless.py")) == []
 

@@ -28,7 +28,7 @@ from tests.support.children import PATIENCE
 from tests.support.conversation import user
 from tests.support.files import VERSION_1, Record, uuids_at
 from tests.support.kept import check_kept, check_says
-from tests.support.rows import every_row
+from tests.support.table import for_each
 from tests.support.transcripts import assistant, written
 from tests.support.transcripts import user as prompt
 
@@ -405,8 +405,8 @@ def test_a_failing_call_of_the_system_costs_no_acknowledged_entry(
 
 
 @pytest.mark.soak
-@every_row("call", CALLS)
-@every_row("name", list(CASES))
+@for_each("call", CALLS)
+@for_each("name", list(CASES))
 def test_no_failing_call_of_the_system_costs_an_acknowledged_entry(
     strace: str, tmp_path: Path, name: str, call: str, record_property: Record
 ) -> None:

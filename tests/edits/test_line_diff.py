@@ -9,7 +9,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from sessiontree.edits.diff import pairs
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 Text = list[str]
 
@@ -98,7 +98,7 @@ def anchor_in_anchor(count: int, noise: str) -> Counted:
     return made
 
 
-@every_row(
+@for_each(
     "made",
     [
         lambda count, noise: Counted(["x"] * count + [noise] + ["x"] * count),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sessiontree.edits.shell import LONGEST, Commit, ShellEffect, commits_told, effects, script_of
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PATCH: Final = "*** Begin Patch\n*** Delete File: a\n*** End Patch"
 
@@ -126,7 +126,7 @@ def test_a_script_tells_what_it_certainly_does() -> None:
         assert effects(script) == [ShellEffect(*values) for values in expected], name
 
 
-@every_row("name", list(CERTAIN))
+@for_each("name", list(CERTAIN))
 def test_a_shell_does_what_the_script_tells(name: str, tmp_path: Path) -> None:
     expected, real = tmp_path / "expected", tmp_path / "real"
     for folder in (expected, real):

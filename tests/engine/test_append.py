@@ -15,10 +15,10 @@ from sessiontree.core.entry import Entry
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import FULL, Fault, FaultyDisk
 from tests.support.files import HELLO, uuids_at
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
-@every_row("durability, calls", [("fsync", ["write", "sync"]), ("os", ["write"])])
+@for_each("durability, calls", [("fsync", ["write", "sync"]), ("os", ["write"])])
 def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
     path: Path, durability: Any, calls: list[str]
 ) -> None:
@@ -33,7 +33,7 @@ def test_an_append_is_one_write_and_the_sync_that_was_asked_for(
         assert disk.on(path) == calls * 3
 
 
-@every_row("exclusive", [False, True])
+@for_each("exclusive", [False, True])
 def test_an_append_looks_once_at_the_file_and_once_at_its_lock(path: Path, exclusive: bool) -> None:
     disk = FaultyDisk()
     with Session.open(path, exclusive=exclusive, fs=disk) as session:
@@ -78,8 +78,8 @@ class Watching:
         pass
 
 
-@every_row("metadata", [None, {"by": "me"}])
-@every_row("lane", ["main", "side"])
+@for_each("metadata", [None, {"by": "me"}])
+@for_each("lane", ["main", "side"])
 def test_an_entry_is_written_alike_with_hooks_in_a_batch_and_plainly(
     path: Path, lane: str, metadata: dict[str, str] | None
 ) -> None:
@@ -152,8 +152,8 @@ class Barging(Disk):
 THEIRS = b'{"type":"x-theirs","uuid":"theirs","parentUuid":null}\n'
 
 
-@every_row("unended", [b"", b'{"type":"mess'])
-@every_row("theirs", [THEIRS, THEIRS * 2, b'{"torn\n'])
+@for_each("unended", [b"", b'{"type":"mess'])
+@for_each("theirs", [THEIRS, THEIRS * 2, b'{"torn\n'])
 def test_lines_appended_without_the_lock_at_the_same_moment_are_no_damage_to_ours(
     path: Path, theirs: bytes, unended: bytes
 ) -> None:

@@ -11,10 +11,10 @@ from sessiontree import Session, UsageError
 from tests.support.conversation import assistant, said, talk, user
 from tests.support.faultydisk import FaultyDisk
 from tests.support.files import uuids
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
-@every_row("durability, calls", [("fsync", ["write", "sync"]), ("os", ["write"])])
+@for_each("durability, calls", [("fsync", ["write", "sync"]), ("os", ["write"])])
 def test_a_batch_is_one_write_and_the_sync(file: Path, durability: Any, calls: list[str]) -> None:
     disk = FaultyDisk()
     with Session.create(file, cwd="/p", durability=durability, fs=disk) as session:

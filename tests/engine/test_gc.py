@@ -18,7 +18,7 @@ from sessiontree.engine.gc import GcResult
 from sessiontree.storage.blobs import Blobs
 from tests.support.conversation import assistant, message, said, user
 from tests.support.faultydisk import FaultyDisk
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 NOW = datetime.now(UTC)
 LATER = NOW + timedelta(days=8)
@@ -136,7 +136,7 @@ REACHES: dict[str, Reaching] = {
 }
 
 
-@every_row("by", list(REACHES))
+@for_each("by", list(REACHES))
 def test_what_something_lasting_reaches_stays_with_all_above_it(file: Path, by: str) -> None:
     with Session.create(file) as main:
         main.append_message(user("p1"))
@@ -151,7 +151,7 @@ def test_what_something_lasting_reaches_stays_with_all_above_it(file: Path, by: 
         assert main.verify() == []
 
 
-@every_row("is_kept", [True, False])
+@for_each("is_kept", [True, False])
 def test_what_annotates_a_trial_stays_or_goes_with_it(file: Path, *, is_kept: bool) -> None:
     with Session.create(file, spill_over=100) as main:
         main.append_message(user("p1"))
@@ -198,7 +198,7 @@ def test_a_dry_run_tells_the_same_and_changes_nothing(file: Path) -> None:
         assert told.as_dict() == main.gc(now=LATER).as_dict()
 
 
-@every_row("removed", ["entries", "archives", "blobs", "unfinished", "aside"])
+@for_each("removed", ["entries", "archives", "blobs", "unfinished", "aside"])
 def test_a_collection_is_empty_only_if_nothing_of_any_kind_was_removed(removed: str) -> None:
     kinds: dict[str, Any] = {
         **{key: [] for key in ("entries", "archives", "blobs", "unfinished", "aside")},

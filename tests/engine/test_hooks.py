@@ -12,7 +12,7 @@ import pytest
 from sessiontree import Entry, HookDepthError, HookRejectedError, Session, UsageError
 from sessiontree.engine.hooks import DEEPEST, EVENTS
 from tests.support.conversation import assistant, in_memory, said, talk, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 class Recorder:
@@ -36,7 +36,7 @@ class Recorder:
         return told
 
 
-@every_row(
+@for_each(
     "write, type, event",
     [
         (lambda s: s.append_message(user("x")), "message", ""),
@@ -84,7 +84,7 @@ def refuses(event: str, type: str) -> SimpleNamespace:
     return SimpleNamespace(**{event: veto})
 
 
-@every_row(
+@for_each(
     "event, type, write",
     [
         ("before_append", "message", lambda s: s.append_message(user("x"))),
@@ -163,7 +163,7 @@ def test_a_hook_may_branch_compact_and_build_contexts() -> None:
         assert said(session.context()) == ["short", "p2"]
 
 
-@every_row("event", ["before_append", "after_append"])
+@for_each("event", ["before_append", "after_append"])
 def test_hooks_within_hooks_are_bounded(file: Path, event: str) -> None:
     def told(session: Session, entry: Entry) -> None:
         session.append("custom", customType="again")
@@ -200,7 +200,7 @@ class Elsewhere:
         assert session.entry(entry.uuid) == entry
 
 
-@every_row("notice", ["append", "annotation", "refresh", "batch"])
+@for_each("notice", ["append", "annotation", "refresh", "batch"])
 def test_a_leaf_moved_by_another_writer_is_told(file: Path, notice: str) -> None:
     hook = Elsewhere()
     with Session.create(file, cwd="/p", hooks=[hook]) as session, Session.open(file) as other:

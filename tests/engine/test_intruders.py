@@ -22,7 +22,7 @@ import pytest
 from sessiontree import Entry, Session, SessionTreeError
 from sessiontree.storage.fs import Disk
 from tests.support.conversation import said, talk, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 Step = Callable[[Session], Any]
 LARGE = user("w" * 2_000)
@@ -230,8 +230,8 @@ def check(session: Session, told: list[Entry]) -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-@every_row("who", ["thread", "process"])
-@every_row("name", list(OPERATIONS))
+@for_each("who", ["thread", "process"])
+@for_each("name", list(OPERATIONS))
 def test_nothing_is_lost_whenever_another_writer_comes_between(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, who: str
 ) -> None:

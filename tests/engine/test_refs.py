@@ -21,7 +21,7 @@ from tests.support.conversation import (
     user,
     write,
 )
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def tree(file: Path) -> Path:
     return write(file, [HEADER, *lines])
 
 
-@every_row(
+@for_each(
     "ref, uuid",
     [
         *(("@", "cccc-2"), ("@~0", "cccc-2"), ("@~", "cccc-1"), ("@~1", "cccc-1")),
@@ -58,7 +58,7 @@ def test_a_unique_prefix_of_four_characters_is_enough() -> None:
         assert session.entry(entry.uuid[:8] + "~0") == entry
 
 
-@every_row("ref", ["aaaa", "aaaa-", "aaaa~1", "bbbb"])
+@for_each("ref", ["aaaa", "aaaa-", "aaaa~1", "bbbb"])
 def test_an_ambiguous_prefix_lists_its_candidates(tree: Path, ref: str) -> None:
     with Session.open(tree, readonly=True) as session, pytest.raises(RefError) as caught:
         session.entry(ref)
@@ -67,7 +67,7 @@ def test_an_ambiguous_prefix_lists_its_candidates(tree: Path, ref: str) -> None:
     assert all(name in str(caught.value) for name in names)
 
 
-@every_row(
+@for_each(
     "ref",
     [
         *["", "aaa", "aa-1", "nowhere", "@~99", "@~-1", "@@", "aaaa-3", "star", "side~9", "@~1~1x"],
@@ -173,7 +173,7 @@ ILLEGAL = [
 ]
 
 
-@every_row("name", ILLEGAL)
+@for_each("name", ILLEGAL)
 def test_an_illegal_name_is_refused_and_nothing_written(path: Path, name: Any) -> None:
     with Session.open(path) as session:
         first = session.leaf
@@ -192,7 +192,7 @@ def test_an_illegal_name_is_refused_and_nothing_written(path: Path, name: Any) -
         assert path.read_bytes() == before
 
 
-@every_row(
+@for_each(
     "name",
     ["größe", "分支", "ветка", "غصن", "می‌خواهم", "नाम", "ห้อง", "🌳", "a/b", "v1.2-rc_3", "#1"],
 )
@@ -227,7 +227,7 @@ def test_an_entry_read_elsewhere_from_the_same_session_is_taken(file: Path) -> N
             assert reader.leaf.parent_uuid == entry.uuid
 
 
-@every_row("ref", [None, 5, b"root", ["root"]])
+@for_each("ref", [None, 5, b"root", ["root"]])
 def test_what_is_no_ref_is_refused(ref: object) -> None:
     with in_memory() as session, pytest.raises(ValueError, match="a ref is"):
         session.entry(ref)  # type: ignore[arg-type]

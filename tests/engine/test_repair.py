@@ -26,8 +26,8 @@ from sessiontree.storage.log import FileLog
 from sessiontree.storage.memory import MemoryFiles
 from tests.support.conversation import user
 from tests.support.files import FILE, VERSION_1, content_of, file_of, in_memory, uuids
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 HEADER = encode(
     {"type": "session", "version": 2, "format": "sessiontree/2", "uuid": "h", "id": "s", "cwd": "/"}
@@ -81,7 +81,7 @@ def test_each_mending_names_its_line_and_what_was_done(path: Path) -> None:
     assert all(found.offset == starts[found.line - 1] for found in mended)
 
 
-@every_row(
+@for_each(
     "before, behind, whats",
     [
         (b"\0\0", b"\0", ["removed 3 NUL bytes"]),

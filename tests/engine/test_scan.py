@@ -25,8 +25,8 @@ from tests.engine.test_walk import BLOCKS, DAMAGED, HEADER, LONG, Blocks, spelle
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 OTHER = LONG.replace("3f", "4f")
 UUIDS = ["root", "aa", "b~1", LONG, OTHER, OTHER.replace("4f", "5f"), "Zoë"]
@@ -169,7 +169,7 @@ def all_kinds_of_names() -> bytes:
     return b"".join([HEADER, b"\n", *(encode(line) + b"\n" for line in lines)])
 
 
-@every_row("limit", list(LIMITS))
+@for_each("limit", list(LIMITS))
 def test_behind_each_limit_of_a_search_names_mean_the_same(
     limit: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -234,7 +234,7 @@ QUESTIONS: dict[str, Callable[[Session], object]] = {
 }
 
 
-@every_row("question", ["@~3", "a label", "a branch", "the name", "the metadata"])
+@for_each("question", ["@~3", "a label", "a branch", "the name", "the metadata"])
 def test_a_question_that_is_asked_again_costs_little(file: Path, question: str) -> None:
     large(file, compact=True).close()
     counting = Counting()
@@ -246,8 +246,8 @@ def test_a_question_that_is_asked_again_costs_little(file: Path, question: str) 
     assert counting.bytes_read - before < 20_000
 
 
-@every_row("compact", [False, True])
-@every_row("question", list(QUESTIONS))
+@for_each("compact", [False, True])
+@for_each("question", list(QUESTIONS))
 def test_a_question_costs_one_search_for_names_and_one_for_what_it_means(
     file: Path, question: str, compact: bool
 ) -> None:
@@ -259,7 +259,7 @@ def test_a_question_costs_one_search_for_names_and_one_for_what_it_means(
     assert counting.bytes_read < 2.5 * file.stat().st_size
 
 
-@every_row("asked", [0, 1, 3, 4])
+@for_each("asked", [0, 1, 3, 4])
 def test_the_name_is_told_after_any_number_of_searches(file: Path, asked: int) -> None:
     large(file, compact=False).close()
     with Session.open(file) as session:
@@ -272,8 +272,8 @@ def test_the_name_is_told_after_any_number_of_searches(file: Path, asked: int) -
         assert (session.name, session.metadata) == ("title", {"a": 1})
 
 
-@every_row("name", ["old", "gone", "reviewer", "here", "aside", "main"])
-@every_row("compact", [True, False])
+@for_each("name", ["old", "gone", "reviewer", "here", "aside", "main"])
+@for_each("compact", [True, False])
 def test_a_name_given_at_any_time_is_taken(file: Path, name: str, compact: bool) -> None:
     large(file, compact=compact).close()
     with Session.open(file) as session, pytest.raises(InvalidNameError, match="taken by"):
@@ -321,7 +321,7 @@ def test_a_compaction_repeats_no_names(file: Path) -> None:
         }
 
 
-@every_row("count", [1, 3, 4])
+@for_each("count", [1, 3, 4])
 def test_three_uuids_are_searched_for_before_the_index_is_built(count: int, tmp_path: Path) -> None:
     file, counting = tmp_path / "s.jsonl", Counting()
     file.write_bytes(all_kinds_of_names())

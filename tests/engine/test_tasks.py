@@ -12,7 +12,7 @@ import pytest
 from sessiontree import Entry, Session, UsageError
 from tests.support.conversation import in_memory, said, user
 from tests.support.files import uuids_at
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 SECONDS = 60
 
@@ -21,7 +21,7 @@ def run(work: object) -> None:
     asyncio.run(asyncio.wait_for(work, SECONDS))  # type: ignore[arg-type]
 
 
-@every_row("memory", [False, True])
+@for_each("memory", [False, True])
 def test_what_another_task_appends_during_a_batch_is_kept_when_it_returns(
     path: Path, memory: bool
 ) -> None:
@@ -97,9 +97,9 @@ def test_a_second_task_cannot_open_a_batch_and_is_told_why(path: Path) -> None:
         run(work(session))
 
 
-@every_row("memory", [False, True])
-@every_row("block", ["batch", "locked"])
-@every_row("act", ["append", "read"])
+@for_each("memory", [False, True])
+@for_each("block", ["batch", "locked"])
+@for_each("act", ["append", "read"])
 def test_a_thread_that_a_block_waits_for_is_refused(
     path: Path, memory: bool, block: str, act: str
 ) -> None:

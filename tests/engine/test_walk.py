@@ -25,8 +25,8 @@ from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.files import FILE, Counting, in_memory
 from tests.support.lines import blocks_of
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 HEADER = b'{"type":"session","version":2,"format":"sessiontree/2","uuid":"root","parentUuid":null}'
 LONG = "3f2504e0-4f89-41d3-9a0c-0305e82c3301"
@@ -308,7 +308,7 @@ AMID: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@every_row("harm", AMID)
+@for_each("harm", AMID)
 def test_one_unusual_line_amid_a_chain_is_read_as_by_itself(harm: Callable[[bytes], bytes]) -> None:
     lines = [HEADER, *chain(300, 20)]  # blocks with the header, which has no checksum, are refused
     lines[281] = harm(lines[281])
@@ -498,7 +498,7 @@ def beside_another(lane: str, count: int) -> Parts:
     return [list(chain(count, 1000)), list(others)]
 
 
-@every_row(
+@for_each(
     "parts, lane, leaf, reads",
     [
         (partial(beside_another, "agent", 5000), "main", "entry-004999", 0.17),

@@ -21,7 +21,7 @@ from sessiontree.errors import (
 )
 from sessiontree.handles.builtin import FileResolver
 from sessiontree.handles.registry import Registry, ResolverScope
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="there is no /proc")
 
@@ -46,7 +46,7 @@ def read(root: Path | str | None, handle: Handle | str, **limits: int) -> Resolv
         return scope.resolve(handle)
 
 
-@every_row(
+@for_each(
     "path, content",
     [
         ("notes.md", b"# Notes\n"),
@@ -65,13 +65,13 @@ def test_an_odd_spelling_of_another_program_is_read(root: Path) -> None:
     assert read(root, "file@1.2.0::path:docs/./deep//end.txt").data == b"deep"
 
 
-@every_row("path", ["/etc/passwd", "../secret", "docs/../../secret", "..", "a%00b"])
+@for_each("path", ["/etc/passwd", "../secret", "docs/../../secret", "..", "a%00b"])
 def test_no_path_leads_out_of_the_root(root: Path, path: str) -> None:
     with pytest.raises((TargetRefusedError, HandleSchemaError)):
         read(root, f"file@1.0.0::path:{path}")
 
 
-@every_row(
+@for_each(
     "links",
     [
         {"link": "../secret"},
@@ -127,13 +127,13 @@ def test_no_device_pipe_or_socket_is_opened(root: Path, monkeypatch: pytest.Monk
         read("/dev", Handle.file("null"))
 
 
-@every_row("path", ["docs", "docs/", "docs/deep/."])
+@for_each("path", ["docs", "docs/", "docs/deep/."])
 def test_a_folder_is_no_file(root: Path, path: str) -> None:
     with pytest.raises(TargetRefusedError, match="is a folder"):
         read(root, f"file@1.0.0::path:{path}")
 
 
-@every_row("path", ["none", "docs/none", "none/notes.md", "notes.md/x", "x" * 300])
+@for_each("path", ["none", "docs/none", "none/notes.md", "notes.md/x", "x" * 300])
 def test_what_is_not_there_is_missing(root: Path, path: str) -> None:
     with pytest.raises(TargetMissingError, match="cannot read file@"):
         read(root, Handle.file(path))

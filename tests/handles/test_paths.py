@@ -20,7 +20,7 @@ from sessiontree.handles import builtin
 from sessiontree.handles import builtin as paths
 from sessiontree.handles.resolve import HandleScope
 from tests.support.conversation import assistant, forked, in_memory, line, said, talk, text, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_what_is_not_there_is_told(here: Session, far: Session) -> None:
             found(here, handle)
 
 
-@every_row(
+@for_each(
     "handle, told",
     [
         (Handle.path("here", "gone"), "names no entry of this session"),

@@ -29,7 +29,7 @@ from sessiontree.handles.registry import DEEPEST, HandleSchema, MetaField, Regis
 from tests.support.conversation import in_memory, line
 from tests.support.conversation import said as said_in_context
 from tests.support.plugins import Batching, Plugin, handle, install_plugins, said
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def resolve(registry: Registry, wanted: Handle | str) -> ResolvedHandle:
@@ -82,7 +82,7 @@ def test_the_latest_registered_goes_first() -> None:
     assert resolve(registry, "p@1.2.0::a").data == said("third")
 
 
-@every_row(
+@for_each(
     "wanted, told",
     [
         ("cone@1.0.0::a", "unknown plugin 'cone'; registered: blob, file, session"),
@@ -103,7 +103,7 @@ def test_an_empty_registry_knows_nothing() -> None:
         resolve(Registry(), "p@1.0.0::a")
 
 
-@every_row(
+@for_each(
     "wanted",
     [
         "blob@1.0.0::sha256",
@@ -144,7 +144,7 @@ def test_a_plugin_is_a_class_of_a_few_lines() -> None:
     assert resolve(registry, "notes@1.4.0::line:1").data == "second"
 
 
-@every_row(
+@for_each(
     "wrong",
     [
         object(),
@@ -198,7 +198,7 @@ def test_what_fails_is_told_by_its_own_error_and_hides_no_other() -> None:
     assert found[6] is own
 
 
-@every_row(
+@for_each(
     "fails, told",
     [
         (lambda hs, s: 1 / 0, "ZeroDivisionError: division by zero"),
@@ -227,7 +227,7 @@ def test_a_batch_may_give_an_error_for_one() -> None:
     assert plugin.asked == []
 
 
-@every_row(
+@for_each(
     "kind, data, media_type",
     [("binary", b"\0", "application/octet-stream"), ("document", {"a": 1}, "")],
 )
@@ -237,7 +237,7 @@ def test_data_without_a_type_has_that_of_its_kind(kind: Any, data: Any, media_ty
     assert (found.kind, found.data, found.media_type or "") == (kind, data, media_type)
 
 
-@every_row("data", ["text", {"role": "user"}, {"role": "user", "content": [b""]}, None])
+@for_each("data", ["text", {"role": "user"}, {"role": "user", "content": [b""]}, None])
 def test_data_that_is_not_of_the_kind_is_refused(data: Any) -> None:
     registry = Registry([Plugin("p", resolve=lambda h, s: data)])
     with pytest.raises(HandleDataError, match="::a resolved to"):
@@ -400,7 +400,7 @@ def hints(session: Session) -> list[str]:
     return [one.resolved.data["content"] for one in session.resolved_path() if one.resolved]
 
 
-@every_row(
+@for_each(
     "plugin",
     [
         Plugin("p", resolve=hinted),

@@ -18,7 +18,7 @@ from sessiontree.handles.resolve import HandleScope
 from tests.support.conversation import user
 from tests.support.lines import entry
 from tests.support.plugins import Plugin, handle, said
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -133,7 +133,7 @@ def test_a_blob_that_is_only_named_is_not_read(session: Session) -> None:
     assert isinstance(note, BlobMissingError)
 
 
-@every_row(
+@for_each(
     "stored", [None, 5, {}, "blob@1.0.0::sha256:00", "blob@1.0.0::sha256:0:x:video/mp4", ["a"]]
 )
 def test_whatever_an_entry_has_for_a_handle_is_an_error_of_this_package(
@@ -157,7 +157,7 @@ def test_the_fields_of_an_entry_are_made_of_a_handle_in_any_form(session: Sessio
     assert session.append("handle", **fields)["metadata"] == {"a": 1, "b": 2}
 
 
-@every_row(
+@for_each(
     "wanted, given, part",
     [
         ("no handle", {}, "handle"),

@@ -11,7 +11,7 @@ from sessiontree.core.handle import Handle, Kind
 from sessiontree.errors import HandleError, HandleSchemaError, ResolveError, UsageError
 from sessiontree.handles.registry import HandleSchema, MetaField, Registry, ResolverScope
 from tests.support.plugins import Plugin, said
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 META = [
     MetaField("message id", prefix="msg-", pattern="[0-9a-f]+"),
@@ -25,7 +25,7 @@ def includes(versions: str, version: str) -> bool:
     return HandleSchema("p", "m", versions).includes(version)
 
 
-@every_row(
+@for_each(
     "versions, inside, outside",
     [
         ("*", ["0.0.0", "9.9.9-rc.1"], []),
@@ -45,7 +45,7 @@ def test_a_range_includes_what_it_says(
     assert [v for v in outside if includes(versions, v)] == []
 
 
-@every_row(
+@for_each(
     "versions",
     [
         *("", " ", "x", "v1", "1.x.3", "1.x.3-rc", "1.2.3", "1.2.3.x", "1.2-rc", "1.2.3-01"),
@@ -57,7 +57,7 @@ def test_what_is_no_range_is_refused(versions: str) -> None:
         HandleSchema("p", "m", versions)
 
 
-@every_row(
+@for_each(
     "arguments, told",
     [
         (("", "m"), "plugin"),
@@ -76,12 +76,12 @@ def test_a_pattern_that_is_none_is_refused() -> None:
         MetaField("a", pattern="(")
 
 
-@every_row("meta", [("msg-1f", "user", "bob"), ("msg-1f", "user")])
+@for_each("meta", [("msg-1f", "user", "bob"), ("msg-1f", "user")])
 def test_meta_that_fits_its_schema_is_taken(meta: tuple[str, ...]) -> None:
     CHAT.check(Handle("cone", "1.0.0", "chat", meta))
 
 
-@every_row(
+@for_each(
     "meta, part",
     [
         ((), "meta[0] (message id)"),
@@ -130,7 +130,7 @@ def test_data_that_fits_its_json_schema_is_resolved() -> None:
     assert resolved({}, 10**30).data == 10**30
 
 
-@every_row(
+@for_each(
     "schema, data, kind, told",
     [
         (NOTE, {"lines": ["abc", 5]}, "document", r"5 is not of type 'string' at \$.lines\[1\];"),
@@ -150,7 +150,7 @@ def test_data_that_breaks_its_json_schema_is_refused_with_its_first_fault(
     assert len(str(refused.value)) < 500
 
 
-@every_row(
+@for_each(
     "schema, kind, told",
     [
         ({"type": "notes"}, "document", r"'notes' is not valid .* at \$.type; correct it, or give"),

@@ -20,8 +20,8 @@ from sessiontree.handles import builtin
 from sessiontree.handles.registry import DEEPEST, HandleSchema
 from sessiontree.handles.resolve import HandleScope
 from tests.support.conversation import line, user
-from tests.support.rows import every_row
 from tests.support.sessions import version_1
+from tests.support.table import for_each
 from tests.support.terminal import contents
 
 PNG = b"\x89PNG\r\n\x1a\n"
@@ -246,7 +246,7 @@ def test_sessions_beside_are_opened_once_and_closed(here: Session, beside: Sessi
         assert len(os.listdir("/proc/self/fd")) == before
 
 
-@every_row("rest", ["block:here:{}", "entry:here:{}:first"])
+@for_each("rest", ["block:here:{}", "entry:here:{}:first"])
 def test_a_handle_of_an_unknown_version_into_this_session_is_stored(
     here: Session, rest: str
 ) -> None:

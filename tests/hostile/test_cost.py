@@ -14,8 +14,8 @@ import pytest
 
 from tests.hostile import commands, corpus
 from tests.hostile.runner import Cost, Runner, bare_growth, commands_for
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 SMALL: Final = 100_000
 LARGE: Final = 5_000_000
@@ -82,7 +82,7 @@ def test_a_cost_that_grew_with_the_square_stays_low(runner: Runner, every: int) 
 
 
 @pytest.mark.soak
-@every_row("name", corpus.EDITS)
+@for_each("name", corpus.EDITS)
 def test_what_is_told_of_a_file_costs_little(runner: Runner, name: str) -> None:
     of_edits = ("blame of an edited file", "history of an edited file", "recover an edited file")
     wanted = {command: commands_for(name)[command] for command in (*of_edits, "files")}
@@ -93,7 +93,7 @@ def test_what_is_told_of_a_file_costs_little(runner: Runner, name: str) -> None:
 
 
 @pytest.mark.soak
-@every_row("name", STRUCTURES)
+@for_each("name", STRUCTURES)
 def test_every_command_ends_within_the_bar_on_five_megabytes(runner: Runner, name: str) -> None:
     wanted = commands_for(name)
     quarter = runner.costs(name, LARGE // 4, wanted)

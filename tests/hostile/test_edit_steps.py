@@ -24,7 +24,7 @@ from sessiontree.library.file_edits import Target, reasons_of
 from tests.hostile import corpus
 from tests.hostile.test_steps import opened, steps_of
 from tests.support.enough import ENOUGH
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 _GROWTH = 5
 
@@ -58,7 +58,7 @@ def grows_with(work: Callable[[int], object], size: int) -> float:
     return large / small
 
 
-@every_row(
+@for_each(
     "hunk",
     [
         lambda size: Hunk(("a",) * (size // 10) + ("b",), ()),
@@ -132,7 +132,7 @@ def test_an_edit_of_many_swaps_is_shown_as_they_tell_it() -> None:
     assert few == ((0, 0), [])
 
 
-@every_row("size", [29_000, 1_000_000])
+@for_each("size", [29_000, 1_000_000])
 def test_a_search_of_a_text_that_repeats_takes_steps_for_each_look(size: int) -> None:
     edit = Edit("f", "edit", swaps=(Swap("a" * 49 + "b" + "a" * 49, "c"),))
     steps = Budget(Limit(5 * size, "enough"))
@@ -191,7 +191,7 @@ def test_a_replay_keeps_no_text_of_the_states_that_are_gone() -> None:
     assert used < 10 * len(text)
 
 
-@every_row(
+@for_each(
     "events",
     [
         [SeenLines("f", "line", 999_999)],

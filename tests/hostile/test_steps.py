@@ -31,7 +31,7 @@ from sessiontree.redact import redaction, values
 from sessiontree.redact import redaction as views
 from sessiontree.views.costs import spending
 from tests.hostile import corpus
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 _GROWTH = 5
 
@@ -58,7 +58,7 @@ def steps_of(work: Callable[[], object]) -> int:
     return steps.total()
 
 
-@every_row(
+@for_each(
     "name, to",
     [
         *product(
@@ -157,7 +157,7 @@ def test_a_line_that_says_nothing_of_the_session_is_not_asked_for_it(
     assert asked["keys"] < 3 * lines
 
 
-@every_row("name", ["gemini_calls_in_one_message", "version_1"])
+@for_each("name", ["gemini_calls_in_one_message", "version_1"])
 def test_nothing_is_collected_while_a_file_is_translated_or_outlined(
     name: str, tmp_path: Path
 ) -> None:
@@ -178,7 +178,7 @@ def test_nothing_is_collected_while_a_file_is_translated_or_outlined(
 _PARTS = {"plugin": "p", "version": "1.0.0", "method": "m"}
 
 
-@every_row(
+@for_each(
     "form",
     [lambda n: "p@1.0.0::m" + ":%25" * (2 * n), lambda n: {**_PARTS, "meta": ["x"] * n}],
 )
@@ -225,7 +225,7 @@ def test_a_search_decodes_no_line_that_cannot_be_an_entry(
     assert decoded["lines"] < 10
 
 
-@every_row("name, most", [("star", 1_130), ("deep_chain", 1_030)])
+@for_each("name, most", [("star", 1_130), ("deep_chain", 1_030)])
 def test_a_message_in_a_rollout_takes_few_steps(name: str, most: int, tmp_path: Path) -> None:
     with opened(name, tmp_path, 60_000) as session:
         count = session.stats().types["message"]
@@ -264,7 +264,7 @@ def test_entries_without_a_prompt_are_masked_once(
         assert masked["values"] < 1.2 * session.stats().entries
 
 
-@every_row("name, most", [("one_call_id", 1_700), ("roles", 1_350)])
+@for_each("name, most", [("one_call_id", 1_700), ("roles", 1_350)])
 def test_an_entry_of_short_strings_is_masked_in_few_steps(
     name: str, most: int, tmp_path: Path
 ) -> None:
@@ -274,7 +274,7 @@ def test_an_entry_of_short_strings_is_masked_in_few_steps(
         assert steps < most * session.stats().entries
 
 
-@every_row("name", ["merges_of_what_is_gone", "handles_of_nothing"])
+@for_each("name", ["merges_of_what_is_gone", "handles_of_nothing"])
 def test_an_entry_of_the_path_is_found_without_a_look_at_the_whole_path(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,7 +331,7 @@ def test_a_search_for_parents_that_many_lines_name_gives_way_to_the_index(tmp_pa
     assert steps < 1_100 * count
 
 
-@every_row("name, most", [("deep_chain", 1_200), ("handles_of_each", 1_570)])
+@for_each("name, most", [("deep_chain", 1_200), ("handles_of_each", 1_570)])
 def test_a_message_in_a_page_takes_few_steps(name: str, most: int, tmp_path: Path) -> None:
     with opened(name, tmp_path, 60_000) as session:
         count = session.stats().entries
@@ -388,7 +388,7 @@ def test_a_copy_passes_an_entry_that_merges_take_in_a_few_times(tmp_path: Path) 
     assert steps[1] < _GROWTH * steps[0]
 
 
-@every_row("name", ["merges_of_what_is_gone", "merges_of_compactions"])
+@for_each("name", ["merges_of_what_is_gone", "merges_of_compactions"])
 def test_a_conversion_counts_what_it_looks_for_and_does_not_find(name: str, tmp_path: Path) -> None:
     def convert(session: Session) -> None:
         with pytest.raises(TooMuchError, match="fork the path that you need"):

@@ -15,7 +15,7 @@ from sessiontree.library.copies import Mirror, sync
 from sessiontree.storage.place import address, is_address
 from sessiontree.storage.places import located, place_of
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 WRONG_URLS = (
     ("mysql://x/y", "unknown scheme mysql; there are postgresql, s3, memory and file"),
@@ -28,7 +28,7 @@ WRONG_URLS = (
 )
 
 
-@every_row("url, message", WRONG_URLS)
+@for_each("url, message", WRONG_URLS)
 def test_a_url_that_is_no_address_is_refused_and_never_a_path(
     url: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -71,7 +71,7 @@ def test_a_path_with_a_colon_is_a_path_where_it_cannot_be_meant_as_an_address() 
         assert not is_address(path)
 
 
-@every_row("url, message", WRONG_URLS)
+@for_each("url, message", WRONG_URLS)
 def test_each_command_refuses_a_url_that_is_no_address(
     url: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,13 +14,13 @@ from sessiontree.errors import BlobMissingError, UsageError
 from sessiontree.storage.place import without_secret
 from tests.places.kinds import opened, put_blob
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LONG = "a text too large for a line " * 40
 PLACE = "postgresql://me:hush@host/db"
 
 
-@every_row(
+@for_each(
     "options", ["?blobs=s3://k:key@b?secret_access_key=s", "?schema=x&blobs=s3%3A%2F%2Fk%3Akey%40b"]
 )
 def test_an_address_with_the_option_is_refused_with_the_way_home(
@@ -42,7 +42,7 @@ def test_an_address_with_the_option_is_refused_with_the_way_home(
     assert "blobs" not in without_secret(f"{PLACE}/p/s.jsonl{options}")
 
 
-@every_row("kind", ["memory", "postgres", "objects"])
+@for_each("kind", ["memory", "postgres", "objects"])
 def test_a_session_with_blobs_at_another_address_is_read_and_names_them(
     kind: str, tmp_path: Path
 ) -> None:

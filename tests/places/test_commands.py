@@ -25,7 +25,7 @@ from sessiontree.web.sessions import Sessions
 from tests.agents.conftest import SESSION
 from tests.support import transcripts as agents
 from tests.support.conversation import assistant, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 NUMBERS = itertools.count()
 
@@ -221,7 +221,7 @@ def test_a_session_at_an_address_is_trashed_with_the_store_named(url: str) -> No
     assert "--store ADDRESS" in run("trash", Store(url).find("aaaa").file, status=1)
 
 
-@every_row("how", ["--root", "--store", "SESSIONTREE_STORE"])
+@for_each("how", ["--root", "--store", "SESSIONTREE_STORE"])
 @pytest.mark.parametrize(
     "store", ["{}", "file://{}", "s3://team/p?access_key_id=X&secret_access_key=X"]
 )
@@ -376,7 +376,7 @@ def test_a_sync_of_a_store_takes_an_address_that_has_nothing_as_an_empty_store(u
     assert [one.id for one in Store(f"{url}-none").list()] == ["aaaa1111"]
 
 
-@every_row("command", ["copy", "sync"])
+@for_each("command", ["copy", "sync"])
 def test_an_interrupted_copy_says_how_it_is_continued(
     command: str, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -414,7 +414,7 @@ def test_no_command_shows_the_password_of_an_address(tmp_path: Path) -> None:
 UNREACHABLE = "postgresql://me@127.0.0.1:1/db"
 
 
-@every_row(
+@for_each(
     "command",
     [
         *("ls", "ls --json", "search x", "search x --json", "stats", "stats --by model"),
@@ -433,7 +433,7 @@ def test_a_store_that_cannot_be_reached_is_an_error_and_no_empty_list(
     _fails(words)
 
 
-@every_row("command", ["ls", "search x", "stats"])
+@for_each("command", ["ls", "search x", "stats"])
 def test_a_session_that_is_not_at_its_address_is_an_error(command: str, url: str) -> None:
     done = CliRunner().invoke(main, [*command.split(), f"{url}/p/none.jsonl"])
     assert done.exit_code == 1
@@ -479,7 +479,7 @@ def test_a_search_that_finds_nothing_says_that_blobs_were_left_out(url: str) -> 
         assert hint not in run("search", "nowhere", place, "--blobs")
 
 
-@every_row(
+@for_each(
     "words",
     [
         ("ls", "--store"),

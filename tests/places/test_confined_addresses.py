@@ -12,8 +12,8 @@ import pytest
 from sessiontree import Store
 from tests.places.kinds import in_store, opened
 from tests.support.calls import Answer, Calls
-from tests.support.rows import every_row
 from tests.support.sessions import said
+from tests.support.table import for_each
 
 OUT: Final = ("..", "%2e%2e", ".", "", "%2F", "a%2F..", "%00")
 """Parts of a path that lead out of a folder, or that no name has."""
@@ -109,7 +109,7 @@ def test_the_url_of_a_file_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert "hello" in calls.value("tree.render", session=Path(inside).as_uri())["text"]
 
 
-@every_row("name", OUT)
+@for_each("name", OUT)
 def test_no_name_leads_above_the_start_of_names(tmp_path: Path, name: str) -> None:
     with opened("memory", tmp_path) as (place, root):
         said(Store(f"{root}/other"), "secret")
@@ -127,7 +127,7 @@ def test_no_name_leads_above_the_start_of_names(tmp_path: Path, name: str) -> No
             refused(calls, given)
 
 
-@every_row(
+@for_each(
     "kind, options, other",
     [
         ("memory", "", ""),
@@ -169,7 +169,7 @@ def _check_reached(calls: Calls, session: str, url: str) -> None:
     calls.value("session.trash", session=copy["id"])
 
 
-@every_row("kind", ["memory", "postgres", "objects"])
+@for_each("kind", ["memory", "postgres", "objects"])
 def test_a_subtree_is_copied_to_an_address_of_the_store(tmp_path: Path, kind: str) -> None:
     with opened(kind, tmp_path) as (place, _):
         root = place.address("team")
@@ -192,7 +192,7 @@ def test_a_subtree_is_copied_to_an_address_of_the_store(tmp_path: Path, kind: st
         assert answer.kind == "bad_value"
 
 
-@every_row("confined", [True, False])
+@for_each("confined", [True, False])
 def test_a_method_that_makes_a_file_says_that_an_address_is_none(
     tmp_path: Path, confined: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,7 +12,7 @@ from sessiontree import Session
 from tests.places.kinds import opened
 from tests.support.conversation import user
 from tests.support.interrupts import Interrupt, Work
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LOGS = (
     "storage/log.py",
@@ -47,8 +47,8 @@ def keep(session: Session) -> Work:
 
 
 @pytest.mark.slow
-@every_row("kind", ["memory", "postgres", "objects"])
-@every_row("operation", [locked, label, keep])
+@for_each("kind", ["memory", "postgres", "objects"])
+@for_each("operation", [locked, label, keep])
 def test_after_an_interrupt_others_write_and_so_does_the_session(
     operation: Callable[[Session], Work],
     kind: str,

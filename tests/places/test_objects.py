@@ -55,7 +55,7 @@ from sessiontree.text.pattern import Pattern
 from tests.places import kinds, servers
 from tests.places.gate import Gate, gate
 from tests.support.conversation import assistant, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 NAME: Final = "p/s.jsonl"
 HEADER: Final = b"header\n"
@@ -198,7 +198,7 @@ def test_a_list_skips_long_runs_of_merged_blocks(monkeypatch: pytest.MonkeyPatch
 # What stands in the way
 
 
-@every_row(
+@for_each(
     "key",
     [
         "{}/log/notes.txt",
@@ -329,7 +329,7 @@ def test_a_session_with_a_hole_is_repaired(tmp_path: Path) -> None:
         assert texts == ["one", "three", "four"]
 
 
-@every_row(
+@for_each(
     "head, told",
     [
         (b"hello", "is not the head of a session"),
@@ -428,7 +428,7 @@ def old_mark(kind: str, **said: object) -> bytes:
     return (b"\0sessiontree mark 1\n" + json.dumps(told).encode()).ljust(511) + b"\n"
 
 
-@every_row("kind", ["claim", "free"])
+@for_each("kind", ["claim", "free"])
 def test_a_claim_or_a_free_mark_of_an_older_program_is_replaced(kind: str) -> None:
     found = store()
     place = place_on(found)
@@ -496,7 +496,7 @@ def test_a_log_that_an_older_program_merges_and_empties_meanwhile_is_read() -> N
     assert content(place_on(found, Merging)) == HEADER + b"".join(reversed(BLOCKS))
 
 
-@every_row("is_ended", [False, True])
+@for_each("is_ended", [False, True])
 def test_a_move_that_an_older_program_did_not_finish_is_finished(is_ended: bool) -> None:
     found = store()
     place = place_on(found)
@@ -537,7 +537,7 @@ def test_a_forked_process_is_told_that_it_cannot_use_the_place(
     assert content(place) == HEADER
 
 
-@every_row("kind", ["objects", "postgres"])
+@for_each("kind", ["objects", "postgres"])
 def test_a_search_by_several_processes_finds_the_sessions_of_a_place_too(
     kind: str, tmp_path: Path
 ) -> None:
@@ -718,7 +718,7 @@ def test_a_removal_that_is_killed_at_any_write_is_finished_by_a_second_one() -> 
 # Removed, moved, replaced
 
 
-@every_row("how", ["removed", "moved"])
+@for_each("how", ["removed", "moved"])
 def test_a_writer_of_a_session_that_is_gone_is_told(how: str) -> None:
     found = store()
     place, other = place_on(found), place_on(found)
@@ -998,14 +998,14 @@ def keyless(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
-@every_row(
+@for_each(
     "endpoint",
     [
         *("127.0.0.1:9000", "localhost", "ftp://127.0.0.1:1", "http://", "http://a b"),
         *("http://127.0.0.1:99999", "http://127.0.0.1:0", "http://me:S3CRET@127.0.0.1:1", "/x"),
     ],
 )
-@every_row("is_option", [True, False])
+@for_each("is_option", [True, False])
 def test_an_endpoint_that_is_no_url_is_refused_with_the_form_it_has(
     endpoint: str, is_option: bool, keyless: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1017,7 +1017,7 @@ def test_an_endpoint_that_is_no_url_is_refused_with_the_form_it_has(
     assert "S3CRET" not in str(raised.value)
 
 
-@every_row(
+@for_each(
     "url, what",
     [("s3://b?region=eu%20west", "is not a region"), ("s3://a b", "is not the name of a bucket")],
 )
@@ -1026,7 +1026,7 @@ def test_what_no_request_can_have_is_refused(url: str, what: str, keyless: None)
         place_of(url)
 
 
-@every_row(
+@for_each(
     "name, value, what",
     [
         ("AWS_REGION", "eu west", "AWS_REGION is not a region"),
@@ -1143,7 +1143,7 @@ class Replacing(Overwriting):
     ignored = ("replace",)
 
 
-@every_row(
+@for_each(
     "made, told",
     [
         (Overwriting, "overwrites an object that was to be created"),
@@ -1191,7 +1191,7 @@ def test_the_server_is_asked_in_the_folder_of_the_session_that_is_written() -> N
     assert not [key for key in keys(place_on(found)) if "probe" in key]
 
 
-@every_row(
+@for_each(
     "status, code, step",
     [
         (507, "XMinioStorageFull", "the storage is full"),

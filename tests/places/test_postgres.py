@@ -38,7 +38,7 @@ from tests.places.proxy import Proxy, proxy
 from tests.places.server import Server, server
 from tests.support.children import forked
 from tests.support.conversation import assistant, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 HEADER: Final = b'{"type":"session"}\n'
 LINE: Final = b'{"type":"message","uuid":"one","parentUuid":null}\n'
@@ -165,7 +165,7 @@ def test_a_log_whose_server_was_never_reached_says_so(base: str, running: Server
     assert "secret" not in str(raised.value)
 
 
-@every_row(
+@for_each(
     "url",
     [
         "postgresql://me:secr%ZZet@127.0.0.1/db",
@@ -206,7 +206,7 @@ def test_a_connection_that_fails_says_what_to_check(
         place_of(url)[0].find("a.jsonl")
 
 
-@every_row(
+@for_each(
     "option, told",
     [
         ("schema=", "schema= in postgresql://me@127.0.0.1:1/db is empty"),

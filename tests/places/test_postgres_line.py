@@ -18,7 +18,7 @@ from sessiontree.storage.places import place_of
 from sessiontree.storage.postgres import connections
 from sessiontree.storage.postgres.connections import Line
 from tests.places.server import server
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 SECONDS: Final = 60.0
 
@@ -134,7 +134,7 @@ def of_one_that_the_server_allows(base: str) -> str:
 
 
 @pytest.mark.slow
-@every_row("url_of", [of_one_connection, of_one_that_the_server_allows])
+@for_each("url_of", [of_one_connection, of_one_that_the_server_allows])
 def test_no_writer_starves(url_of: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "_FULL_SECONDS", SECONDS)  # nobody leaves the line to ask
     base = server().database()

@@ -26,7 +26,7 @@ from tests.library.test_search_assembled import FORMATS
 from tests.places.proxy import proxy
 from tests.places.server import server
 from tests.support.conversation import assistant, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LETTERS: Final = 'aAkKiIsS\u017f\u0131\u0130\u212aé\u0301e"\\/\n\t\x00\x7f\u2028\U0001f600 .u0'
 TEXTS: Final = st.text(LETTERS, min_size=1, max_size=12)
@@ -167,7 +167,7 @@ def test_the_hits_in_files_of_other_agents_are_those_of_a_search_of_all_lines(
 
 
 @pytest.mark.slow
-@every_row("ignore_case", [False, True])
+@for_each("ignore_case", [False, True])
 def test_no_line_is_fetched_that_cannot_match(ignore_case: bool) -> None:
     base = server().database()
     with proxy(server().port) as between:

@@ -33,7 +33,7 @@ from sessiontree.storage.postgres.connections import Connections, settings_of
 from tests.places.proxy import proxy
 from tests.places.server import Server, check_installed, new_server, server
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LONG: Final = os.urandom(100_000).hex()
 
@@ -275,7 +275,7 @@ def test_a_read_that_a_standby_ended_for_its_replay_is_tried_again(
         assert read.result(60) == [(0,)]
 
 
-@every_row("encoding", ["LATIN1", "SQL_ASCII"])
+@for_each("encoding", ["LATIN1", "SQL_ASCII"])
 def test_a_database_that_is_not_utf8_has_no_sessions_and_is_refused(encoding: str) -> None:
     base = f"test_{os.getpid()}_{encoding.lower()}"
     server().execute(

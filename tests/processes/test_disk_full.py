@@ -18,7 +18,7 @@ from sessiontree import NotASessionError, Session, StorageError, WriteFailedErro
 from sessiontree.storage.fs import Disk
 from tests.support.children import PATIENCE, read_line, running, tell, uuids_in
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LINE = 3000
 """Roughly how long the lines are that fill the disk."""
@@ -58,8 +58,8 @@ with Session.open(path, durability=durability) as session:
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no limits on processes")
-@every_row("durability", ["os", "fsync"])
-@every_row("limit", [20_000, 20_001])
+@for_each("durability", ["os", "fsync"])
+@for_each("limit", [20_000, 20_001])
 def test_a_file_limit_costs_what_did_not_fit(tmp_path: Path, durability: str, limit: int) -> None:
     path = tmp_path / "chat.jsonl"
     Session.create(path).close()

@@ -20,8 +20,8 @@ from sessiontree import Session
 from tests.support.children import read_line, read_rest, running, uuids_in
 from tests.support.conversation import user
 from tests.support.files import Record
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 WRITER = """
 import os, random, sys
@@ -91,7 +91,7 @@ def check_kept(path: Path, acknowledged: list[str]) -> bool:
 
 
 @pytest.mark.slow
-@every_row("durability", ["os", "fsync"])
+@for_each("durability", ["os", "fsync"])
 @in_soak("kills", 3, 300)
 def test_what_a_killed_writer_was_told_is_kept_is_kept(
     tmp_path: Path, record_property: Record, kills: int, durability: str

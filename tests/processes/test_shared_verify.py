@@ -14,7 +14,7 @@ from sessiontree.engine import repair
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +62,7 @@ def test_what_only_a_checksum_tells_is_found_in_every_share(
     assert found == findings(file, 1)
 
 
-@every_row("over", [-1, 0, 1])
+@for_each("over", [-1, 0, 1])
 def test_a_file_is_shared_if_it_is_larger_than_a_share(
     sound: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, over: int
 ) -> None:

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from sessiontree import Session
 from tests.support.conversation import said_in
-from tests.support.rows import every_row
 from tests.support.saying import text
 from tests.support.streams import AGENT_SESSION, MODEL, TEXT, Agent, as_bytes, conversation
+from tests.support.table import for_each
 from tests.support.terminal import done, driving, printed_json, refused, run, texts
 
 STREAM = as_bytes(conversation())
@@ -38,7 +38,7 @@ def test_a_session_is_made_and_shows_what_the_agent_told_of_itself(file: Path) -
     assert printed_json("stats", file)["usage"]["cost"] == 0.25
 
 
-@every_row("exists", [True, False])
+@for_each("exists", [True, False])
 def test_a_stream_is_recorded_on_a_lane(file: Path, exists: bool) -> None:
     if exists:
         done("new", file)
@@ -120,8 +120,8 @@ def test_nothing_to_record_is_an_error_and_makes_no_file(file: Path) -> None:
     assert not (file).exists()
 
 
-@every_row("exists", [True, False])
-@every_row(
+@for_each("exists", [True, False])
+@for_each(
     "who, told",
     [
         ("writes between", "now on a side branch, and the leaf is the entry of this command"),
@@ -179,7 +179,7 @@ def test_recording_goes_on_where_nobody_reads_the_events_any_more(file: Path) ->
         assert session.stats().usage.cost == 0.25
 
 
-@every_row(
+@for_each(
     "stream",
     [
         b"\x00\xff\x17 noise \x80" * 500,
@@ -200,7 +200,7 @@ def test_a_stream_of_another_kind_is_kept_and_said_to_be_one(file: Path, stream:
         assert session.verify() == []
 
 
-@every_row("line", range(len(STREAM.splitlines())))
+@for_each("line", range(len(STREAM.splitlines())))
 def test_any_event_of_the_agent_told_alone_or_again_is_no_failure(file: Path, line: int) -> None:
     for _ in range(2):
         done("record", file, input=STREAM.splitlines(keepends=True)[line])

@@ -7,8 +7,8 @@ from pathlib import Path
 from sessiontree import Session
 from tests.support.conversation import user
 from tests.support.files import Counting
-from tests.support.rows import every_row
 from tests.support.streams import as_bytes, conversation, recorded
+from tests.support.table import for_each
 
 BARE = [{key: value for key, value in event.items() if key != "uuid"} for event in conversation()]
 
@@ -21,7 +21,7 @@ def large(file: Path) -> Session:
     return session
 
 
-@every_row("stream", [conversation(), BARE])
+@for_each("stream", [conversation(), BARE])
 def test_a_turn_costs_some_searches_and_the_index_at_most(
     file: Path, stream: list[dict[str, object]]
 ) -> None:
@@ -33,7 +33,7 @@ def test_a_turn_costs_some_searches_and_the_index_at_most(
     assert counting.bytes_read < 6 * file.stat().st_size
 
 
-@every_row("stream", [conversation(deltas=False), conversation(whole=True)])
+@for_each("stream", [conversation(deltas=False), conversation(whole=True)])
 def test_a_turn_that_is_fed_whole_costs_one_search(
     file: Path, stream: list[dict[str, object]]
 ) -> None:
@@ -45,7 +45,7 @@ def test_a_turn_that_is_fed_whole_costs_one_search(
     assert counting.bytes_read < 1.5 * file.stat().st_size
 
 
-@every_row("compactions", [0, 1, 2])
+@for_each("compactions", [0, 1, 2])
 def test_a_stream_told_again_later_adds_nothing(file: Path, compactions: int) -> None:
     stream = conversation()
     with large(file) as session:
@@ -59,8 +59,8 @@ def test_a_stream_told_again_later_adds_nothing(file: Path, compactions: int) ->
         assert [entry.uuid for entry in session.entries()] == before
 
 
-@every_row("granularity", ["block", "message"])
-@every_row("compactions", [1, 2, 3])
+@for_each("granularity", ["block", "message"])
+@for_each("compactions", [1, 2, 3])
 def test_a_message_told_again_behind_a_start_without_a_uuid_is_kept_once(
     file: Path, compactions: int, granularity: str
 ) -> None:

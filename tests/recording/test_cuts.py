@@ -16,7 +16,6 @@ import pytest
 
 from sessiontree import Session
 from sessiontree.recording.recorder import StreamAccumulator
-from tests.support.rows import every_row
 from tests.support.saying import text
 from tests.support.soak import in_soak
 from tests.support.streams import (
@@ -30,6 +29,7 @@ from tests.support.streams import (
     conversation,
     recorded,
 )
+from tests.support.table import for_each
 
 pytestmark = pytest.mark.filterwarnings("ignore:line .* is cut short")
 
@@ -102,8 +102,8 @@ def check_cuts(kind: str, granularity: str, step: int) -> None:
 
 @pytest.mark.slow
 @in_soak("step", 499, 1)
-@every_row("granularity", ["block", "message"])
-@every_row("kind", list(STREAMS))
+@for_each("granularity", ["block", "message"])
+@for_each("kind", list(STREAMS))
 def test_the_rest_of_a_cut_stream_makes_it_whole(kind: str, granularity: str, step: int) -> None:
     check_cuts(kind, granularity, step)
 

@@ -12,7 +12,6 @@ from sessiontree import HookRejectedError, ReadOnlyError, Session, SessionTreeWa
 from sessiontree.recording import events
 from sessiontree.recording.lane import heard
 from sessiontree.recording.recorder import StreamAccumulator
-from tests.support.rows import every_row
 from tests.support.saying import text
 from tests.support.streams import (
     AGENT_SESSION,
@@ -29,12 +28,13 @@ from tests.support.streams import (
     conversation,
     recorded,
 )
+from tests.support.table import for_each
 
 CONTENTS = [[THINKING, TEXT, CALL], [answer("toolu_01")], [text("Done.")]]
 
 
-@every_row("granularity", ["block", "message"])
-@every_row(
+@for_each("granularity", ["block", "message"])
+@for_each(
     "deltas, whole",
     [(True, True), (True, False), (False, True)],
 )
@@ -67,8 +67,8 @@ def test_each_finished_block_is_in_the_file_before_the_next_one_comes(file: Path
         accumulator.close()
 
 
-@every_row("granularity", ["block", "message"])
-@every_row("deltas", [True, False])
+@for_each("granularity", ["block", "message"])
+@for_each("deltas", [True, False])
 def test_a_stream_told_again_from_its_start_adds_nothing(deltas: bool, granularity: str) -> None:
     stream = as_bytes(conversation(deltas=deltas))
     with Session.create() as session:
@@ -354,7 +354,7 @@ def test_decoded_events_are_taken_as_lines_are() -> None:
         assert contents(session) == CONTENTS
 
 
-@every_row("end", [b"", b"\n"])
+@for_each("end", [b"", b"\n"])
 def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_ends(
     end: bytes,
 ) -> None:
@@ -370,7 +370,7 @@ def test_a_stream_without_uuids_told_again_writes_its_prompt_once_however_it_end
         assert roles.count("user") == 1
 
 
-@every_row("id", ["", 5, ["m"], {"m": 1}, None])
+@for_each("id", ["", 5, ["m"], {"m": 1}, None])
 def test_a_message_id_of_any_type_stops_no_recording(id: Any) -> None:
     begun = {"type": "message_start", "message": {"id": id, "role": "assistant", "content": []}}
     said = [{"id": id, "role": "assistant", "content": [text(word)]} for word in ("one", "two")]

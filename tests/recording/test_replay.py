@@ -10,7 +10,6 @@ import pytest
 
 from sessiontree import Session, UsageError
 from sessiontree.recording import events
-from tests.support.rows import every_row
 from tests.support.streams import (
     CALL,
     TEXT,
@@ -21,6 +20,7 @@ from tests.support.streams import (
     conversation,
     recorded,
 )
+from tests.support.table import for_each
 
 LIVE_ONLY = {
     *("Start", "ThinkingStart", "ThinkingDelta", "ContentStart", "ContentDelta"),
@@ -32,8 +32,8 @@ def lasting(found: Any) -> list[Any]:
     return [event for event in found if type(event).__name__ not in LIVE_ONLY]
 
 
-@every_row("granularity", ["block", "message"])
-@every_row("deltas", [True, False])
+@for_each("granularity", ["block", "message"])
+@for_each("deltas", [True, False])
 def test_what_is_stored_gives_the_events_it_was_recorded_with(
     tmp_path: Path, deltas: bool, granularity: str
 ) -> None:
@@ -60,7 +60,7 @@ def test_turns_hold_the_pieces_of_what_was_answered() -> None:
         ]
 
 
-@every_row("granularity", ["block", "message"])
+@for_each("granularity", ["block", "message"])
 def test_a_block_is_found_from_any_piece_of_its_message(granularity: str) -> None:
     with Session.create() as session:
         recorded(session, as_bytes(conversation()), granularity=granularity)
@@ -152,7 +152,7 @@ def test_the_items_of_codex_are_blocks_at_the_positions_they_are_told_at() -> No
             session.block(places[0].uuid, 1)
 
 
-@every_row("index", ["0", 0.0, True, None])
+@for_each("index", ["0", 0.0, True, None])
 def test_a_block_is_named_by_a_whole_number(index: Any) -> None:
     with Session.create() as session:
         session.append_message({"role": "user", "content": "go"})

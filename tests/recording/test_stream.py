@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import HookRejectedError, Session, SessionTreeWarning, UsageError
 from sessiontree.recording.stream import MessageStream
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def stream(session: Session, granularity: Literal["message", "block"]) -> None:
@@ -44,7 +44,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
-@every_row("granularity, entries", [("message", 1), ("block", 4)])
+@for_each("granularity, entries", [("message", 1), ("block", 4)])
 def test_a_streamed_message_is_one_message_either_way(
     file: Path, granularity: Literal["message", "block"], entries: int
 ) -> None:
@@ -81,7 +81,7 @@ def test_finished_blocks_survive_a_kill_in_the_next_one_and_are_marked(file: Pat
         assert "partial" in context.warnings[0]
 
 
-@every_row("granularity", ["message", "block"])
+@for_each("granularity", ["message", "block"])
 def test_an_interrupted_stream_keeps_what_came_and_says_aborted(granularity: Any) -> None:
     def interrupted() -> None:
         with session.stream_message(granularity=granularity) as m:
@@ -97,7 +97,7 @@ def test_an_interrupted_stream_keeps_what_came_and_says_aborted(granularity: Any
     assert said["stopReason"] == "aborted"
 
 
-@every_row("granularity", ["message", "block"])
+@for_each("granularity", ["message", "block"])
 def test_tool_input_that_is_no_json_is_kept_raw_with_a_warning(granularity: Any) -> None:
     with Session.create() as session:
         with session.stream_message(granularity=granularity) as m:

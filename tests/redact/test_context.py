@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 
 from sessiontree import Redaction
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 RANDOM = "6Sd87LCnfO2TzitcLHf5xpNz"
 HEX = "0f9a1c7e5b2d8046f1e3a9c5d7b20846"
 BASE64 = "Zk3x9QmB2vT7pLw8Rc5Yd1Hf6Jg0NsAe4UiKoX+qbMz/VhStDnCr1GyEaFuWjP5l"
 
 
-@every_row(
+@for_each(
     "text",
     [
         *("OPENAI_KEY=SECRET", "export STRIPE_KEY='SECRET'", "GEMINI_KEY: SECRET"),
@@ -22,14 +22,14 @@ BASE64 = "Zk3x9QmB2vT7pLw8Rc5Yd1Hf6Jg0NsAe4UiKoX+qbMz/VhStDnCr1GyEaFuWjP5l"
         *("ENV DEEPGRAM_KEY SECRET", "x-typesense-key: SECRET", "my mistral key is SECRET"),
     ],
 )
-@every_row("secret", [RANDOM, HEX])
+@for_each("secret", [RANDOM, HEX])
 def test_any_key_with_a_random_value_is_masked(text: str, secret: str) -> None:
     masked = Redaction().text(text.replace("SECRET", secret))
     masks = [f"[redacted:{rule}-secret:1]" for rule in ("assigned", "named")]
     assert masked in [text.replace("SECRET", mask) for mask in masks]
 
 
-@every_row(
+@for_each(
     "text",
     [
         *("PRIMARY_KEY=SECRET", "foreign_key: SECRET", '"sortKey": "SECRET"'),
@@ -45,7 +45,7 @@ def test_a_key_that_opens_nothing_is_left(text: str) -> None:
         assert Redaction().text(filled) == filled
 
 
-@every_row(
+@for_each(
     "text",
     [
         *("STRIPE_KEY=changeme", "OPENAI_KEY=$OPENAI", "stripe_key = load_key('stripe')"),
@@ -58,7 +58,7 @@ def test_a_key_with_a_readable_value_is_left(text: str) -> None:
     assert Redaction().text(text) == text
 
 
-@every_row(
+@for_each(
     "text, secret",
     [
         (f"sessionid={HEX}", HEX),
@@ -107,7 +107,7 @@ def test_a_secret_is_masked_for_what_is_around_it(text: str, secret: str) -> Non
     assert secret not in Redaction().text(f"log: {json.dumps(text)}")
 
 
-@every_row(
+@for_each(
     "text",
     [
         *("PASS: test_foo1", "--- PASS: TestToken2 (0.00s)", "PASS: auth/test-2.js"),

@@ -18,7 +18,7 @@ from benchmarks.redaction import (
     score,
 )
 from sessiontree.redact.rules import RULES
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LEAST_RECALL = 0.95
 MOST_FALSE_ALARMS = 1 / 50
@@ -30,14 +30,14 @@ def told(missed: list[Example]) -> list[str]:
 
 
 @pytest.mark.slow
-@every_row("name", SECRETS)
+@for_each("name", SECRETS)
 def test_secrets_are_masked(name: str) -> None:
     found = score(examples(name))
     assert found.recall >= LEAST_RECALL, told(found.missed)
 
 
 @pytest.mark.slow
-@every_row("name", ORDINARY)
+@for_each("name", ORDINARY)
 def test_ordinary_texts_are_left_as_they_are(name: str) -> None:
     texts = ordinary(name)
     wrong = marked(texts)
@@ -49,7 +49,7 @@ def test_each_list_has_some_hundred_texts() -> None:
     assert all(len(ordinary(name)) >= LEAST_TEXTS for name in ORDINARY)
 
 
-@every_row(
+@for_each(
     "text",
     ["docker run -u root:root1 x", "/home/runner/work/a.py", "mysql -proot_not", "/home/vscode/x"],
 )
@@ -61,7 +61,7 @@ def test_every_rule_has_an_example() -> None:
     assert {rule.name for rule in RULES} <= {each.rule for each in examples("positive.txt")}
 
 
-@every_row("path", sorted(FOLDER.glob("*.txt")))
+@for_each("path", sorted(FOLDER.glob("*.txt")))
 def test_no_file_of_the_corpus_holds_what_looks_like_a_key(path: Path) -> None:
     spelled = re.sub("‹[^›]*›", "‹›", path.read_text("utf-8"))
     assert not re.search("[A-Za-z0-9+]{40}|[0-9a-f]{30}", spelled)

@@ -7,13 +7,13 @@ import re
 
 from sessiontree.redact.rule import any_of, hints_of, lowered
 from sessiontree.redact.rules import RULES
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 HINTS = frozenset(hint for rule in RULES for hint in rule.hints)
 
 
-@every_row("size", [0, 3, 20, 120, 299, 300, 301, 2000])
-@every_row("hints", [HINTS, frozenset({"aab", "ab", "b", "ba", "abab"})])
+@for_each("size", [0, 3, 20, 120, 299, 300, 301, 2000])
+@for_each("hints", [HINTS, frozenset({"aab", "ab", "b", "ba", "abab"})])
 def test_the_hints_in_a_text_are_found_however_they_overlap(
     hints: frozenset[str], size: int
 ) -> None:

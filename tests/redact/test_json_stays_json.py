@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sessiontree.redact.redaction import Redaction
 from tests.redact.test_redaction import ANY_HELD
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LEAVES = st.one_of(
     ANY_HELD.map(lambda made: made[0]),
@@ -77,7 +77,7 @@ def test_json_within_json_stays_json_at_each_depth(value: Any, depth: int) -> No
     assert shape(json.loads(found)) == shape([value])
 
 
-@every_row(
+@for_each(
     "text, masked",
     [
         ('{"url": "https:\\/\\/host\\/home\\/alice\\/y"}', None),
@@ -109,8 +109,8 @@ def test_a_mask_made_from_the_words_around_keeps_its_number() -> None:
     assert redaction.report()["secrets"] == {"command-secret": 1}
 
 
-@every_row("depth", [300, 700, 900, 960, 990, 5000])
-@every_row("opening", ["[", "[\n  "])
+@for_each("depth", [300, 700, 900, 960, 990, 5000])
+@for_each("opening", ["[", "[\n  "])
 def test_no_depth_of_json_text_fails_or_hides_a_secret(depth: int, opening: str) -> None:
     text = opening * depth + '"ann@a.org"' + "]" * depth
     assert "ann@a.org" not in Redaction().text(text)

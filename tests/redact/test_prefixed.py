@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from sessiontree import Redaction
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 RANDOM = "k7Qz9XvB2mN4pL8wR5tY1cF6hJ3dG0sA"
 HEX = "3f9a1c7e5b2d8046f1e3a9c5d7b20846"
 
 
-@every_row(
+@for_each(
     "word, is_key",
     [
         (f"acme_api_{RANDOM}", True),

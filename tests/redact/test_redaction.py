@@ -17,7 +17,7 @@ from sessiontree.redact.rule import lowered
 from sessiontree.redact.rules import RULES, parse_rules
 from sessiontree.redact.values import keyword_of
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LETTERS = "abcdefghijkmnopqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ"
 ALNUM = LETTERS + "23456789"
@@ -206,7 +206,7 @@ INNOCENT = [
 ]
 
 
-@every_row("text", INNOCENT)
+@for_each("text", INNOCENT)
 def test_ordinary_code_and_prose_stay_as_they_are(text: str) -> None:
     assert Redaction().text(text) == text
 
@@ -256,7 +256,7 @@ IMAGES: list[dict[str, Any]] = [
 ]
 
 
-@every_row("image", IMAGES)
+@for_each("image", IMAGES)
 def test_an_image_is_left_out_and_named(image: dict[str, Any]) -> None:
     redaction = Redaction()
     message = user([{"type": "text", "text": "see"}, image])
@@ -302,7 +302,7 @@ def test_a_known_home_is_masked_wherever_it_lies() -> None:
     assert redaction.text(text) == "~/x projects/~-x /srv/people/mary-anne"
 
 
-@every_row(
+@for_each(
     "text, cause",
     [
         ("a = ", "not TOML"),
@@ -337,7 +337,7 @@ def test_an_escape_hides_no_secret_beside_an_integer_of_5000_digits() -> None:
     assert digits in masked
 
 
-@every_row(
+@for_each(
     "key",
     [
         *("passphrase", "DB_PWD", "pw", "psw", "pswd", "psk", "PAT", "creds", "auth", "jwt"),
@@ -350,6 +350,6 @@ def test_each_kind_of_key_marks_its_value(key: str) -> None:
     assert keyword_of(key) is not None
 
 
-@every_row("key", ["k1", "name", "Ort", "monkeys", "compass_rose"])
+@for_each("key", ["k1", "name", "Ort", "monkeys", "compass_rose"])
 def test_another_key_marks_nothing(key: str) -> None:
     assert keyword_of(key) is None

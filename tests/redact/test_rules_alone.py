@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, Rules
 from sessiontree.redact.rules import RULES
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
-@every_row(
+@for_each(
     "name",
     [
         *("aws_secret_key", "AWS-SECRET-KEY", "awsSecretKey"),
@@ -25,7 +25,7 @@ def test_a_secret_key_of_aws_is_masked_as_one_whatever_its_name(name: str) -> No
     assert text == f"{name} = [redacted:aws-secret-key:1]"
 
 
-@every_row(
+@for_each(
     "value, is_masked",
     [("Winter7Rain", True), ("winterRain", True), ("Winter", False), ("{winter}", False)],
 )

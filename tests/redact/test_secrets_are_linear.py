@@ -12,8 +12,8 @@ import pytest
 from sessiontree.redact.redaction import Redaction, joined, plain
 from sessiontree.redact.rule import Rule, lowered
 from sessiontree.redact.rules import RULES
-from tests.support.rows import every_row
 from tests.support.soak import in_soak
+from tests.support.table import for_each
 
 constants: Any = re._constants  # type: ignore[attr-defined]
 REPEATS = (constants.MAX_REPEAT, constants.MIN_REPEAT, constants.POSSESSIVE_REPEAT)
@@ -35,7 +35,7 @@ def is_endless(kind: Any, value: Any) -> bool:
     return kind in REPEATS and value[1] == constants.MAXREPEAT
 
 
-@every_row("rule", RULES)
+@for_each("rule", RULES)
 def test_no_endless_repetition_is_within_another_that_could_give_back(rule: Any) -> None:
     for kind, value, atomic in nodes(re._parser.parse(rule.pattern.pattern)):  # type: ignore[attr-defined]
         if not is_endless(kind, value):
@@ -58,7 +58,7 @@ HOSTILE = [
 ]
 
 
-@every_row("piece", HOSTILE)
+@for_each("piece", HOSTILE)
 def test_a_hostile_text_is_done_with(piece: str) -> None:
     # A rule that took the square of this would not be done within the day.
     text = piece * (40_000 // len(piece))
@@ -103,7 +103,7 @@ def assert_grows_with_the_size(
 
 @pytest.mark.slow
 @of_either_size
-@every_row("rule", RULES)
+@for_each("rule", RULES)
 def test_the_cost_of_a_rule_grows_with_the_text(rule: Rule, size: int) -> None:
     for text in awkward(rule):
         assert_grows_with_the_size(lambda text: list(rule.spans(text, lowered(text))), text, size)
@@ -116,7 +116,7 @@ VIEWED = [
 
 @pytest.mark.slow
 @of_either_size
-@every_row("piece", VIEWED)
+@for_each("piece", VIEWED)
 def test_the_cost_of_what_a_spelling_hides_grows_with_the_text(piece: str, size: int) -> None:
     def text(size: int) -> str:
         return (piece * (size // len(piece) + 1))[:size]
@@ -126,7 +126,7 @@ def test_the_cost_of_what_a_spelling_hides_grows_with_the_text(piece: str, size:
 
 @pytest.mark.slow
 @of_either_size
-@every_row("piece", ["{", "[", '{"a":', '["a",', '{"a":1}\n', "[1,\n", '{"a":"b"},'])
+@for_each("piece", ["{", "[", '{"a":', '["a",', '{"a":1}\n', "[1,\n", '{"a":"b"},'])
 def test_the_cost_of_text_that_may_be_json_grows_with_the_text(piece: str, size: int) -> None:
     def text(size: int) -> str:
         return (piece * (size // len(piece) + 1))[:size]

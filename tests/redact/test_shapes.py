@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.redaction import Example, examples, is_left
 from sessiontree import Redaction
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LEAST_RECALL: Final = 0.95
 
@@ -47,8 +47,8 @@ def left(shape: str, name: str) -> list[Example]:
 
 
 @pytest.mark.slow
-@every_row("shape", list(SHAPES))
-@every_row("name", ["context.txt", "context-held-out.txt"])
+@for_each("shape", list(SHAPES))
+@for_each("name", ["context.txt", "context-held-out.txt"])
 def test_a_secret_is_masked_in_an_entry_of_each_shape(shape: str, name: str) -> None:
     missed = left(shape, name)
     assert len(missed) <= (1 - LEAST_RECALL) * len(examples(name)) / 3, missed

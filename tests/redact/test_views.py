@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessiontree.redact.redaction import Redaction, joined, plain
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 BODY = "aB3dE6gH9jK2mN5pQ8sT1vW4yZ7bC0fG3hJ6"
 KEY = "ghp_" + BODY
@@ -14,7 +14,7 @@ MASK = "[redacted:github-token:1]"
 WIDE = "".join(chr(ord(c) + 0xFEE0) for c in KEY)
 
 
-@every_row(
+@for_each(
     "text, masked",
     [
         (f"ghp_\u200b{BODY}", MASK),
@@ -39,7 +39,7 @@ def test_a_key_is_masked_in_any_of_these_spellings(text: str, masked: str) -> No
     assert Redaction().text(text) == masked
 
 
-@every_row(
+@for_each(
     "text",
     [
         "".join(reversed(KEY)),

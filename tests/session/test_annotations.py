@@ -9,7 +9,7 @@ import pytest
 
 from sessiontree import EntryError, RefError, Session
 from tests.support.conversation import assistant, chain, in_memory, line, opened, said, talk, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def test_your_parent_is_what_you_saw(file: Path) -> None:
@@ -72,7 +72,7 @@ def test_an_annotation_after_another_keeps_the_leaf_in_its_path(file: Path) -> N
         assert said(session.context()) == ["p1", "a1", "p2"]
 
 
-@every_row("lane", ["main", "side"])
+@for_each("lane", ["main", "side"])
 def test_annotations_hang_below_each_other(file: Path, lane: str) -> None:
     with Session.create(file, lane=lane) as session:
         (said_first,) = talk(session, "p1")

@@ -26,7 +26,7 @@ from sessiontree import (
 from sessiontree.core.entry import KNOWN, REFERENCES, RESERVED
 from sessiontree.errors import InvalidNameError, SessionNotFoundError, SessionTreeError
 from tests.support.conversation import assistant, in_memory, said, talk, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 from tests.support.terminal import contents
 
 
@@ -154,7 +154,7 @@ def test_what_json_cannot_carry_is_refused(session: Session) -> None:
             _refused(session, EntryError, session.append_message, user("x"), metadata=metadata)
 
 
-@every_row("depth", [300, 5_000, 1_000_000])
+@for_each("depth", [300, 5_000, 1_000_000])
 def test_a_nesting_too_deep_for_other_readers_is_refused(session: Session, depth: int) -> None:
     _refused(session, EntryError, session.append_message, user(_nested(depth)))
 

@@ -18,7 +18,7 @@ from sessiontree.errors import NotASessionError, SessionExistsError, SessionNotF
 from sessiontree.storage.fs import Disk
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
 from tests.support.files import HELLO, VERSION_1
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def names_in(folder: Path) -> list[str]:
@@ -47,7 +47,7 @@ def test_create_never_takes_another_files_place(path: Path) -> None:
     assert names_in(path.parent) == ["s.jsonl"]
 
 
-@every_row("disk", [Disk, NoLinks])
+@for_each("disk", [Disk, NoLinks])
 def test_export_and_fork_never_take_another_files_place(path: Path, disk: type[Disk]) -> None:
     taken = path.with_name("taken.jsonl")
     taken.write_bytes(b"mine")
@@ -162,7 +162,7 @@ def test_a_medium_that_cannot_be_read_is_an_error_that_names_the_place(path: Pat
             session.branches()
 
 
-@every_row("blank", [b"\n", b"  \n", b"\r\n", b" " * 5_000 + b"\n"])
+@for_each("blank", [b"\n", b"  \n", b"\r\n", b" " * 5_000 + b"\n"])
 def test_a_header_is_found_behind_any_number_of_blank_lines(tmp_path: Path, blank: bytes) -> None:
     path = tmp_path / "blank.jsonl"
     with Session.create(path) as session:

@@ -11,7 +11,7 @@ import pytest
 
 from sessiontree import Session, UsageError
 from tests.support.conversation import HEADER, chain, line, write
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 FIELDS = {
     "merge": ["mergedUuid", "baseUuid", "summary"],
@@ -73,7 +73,7 @@ def _write_on(session: Session, folder: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::sessiontree.SessionTreeWarning")
-@every_row("type, key", [(t, key) for t, keys in FIELDS.items() for key in keys])
+@for_each("type, key", [(t, key) for t, keys in FIELDS.items() for key in keys])
 def test_any_value_in_any_field_leaves_the_session_usable(
     tmp_path: Path, type: str, key: str
 ) -> None:

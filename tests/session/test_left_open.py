@@ -19,7 +19,7 @@ from sessiontree.storage.log import FileLog
 from tests.support.conversation import user
 from tests.support.faultydisk import Fault, FaultyDisk
 from tests.support.files import VERSION_1
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 FIXTURES = Path(__file__).parents[2] / "fixtures"
 FOREIGN = (FIXTURES / "foreign-claude-code" / "session.jsonl").read_bytes()
@@ -117,8 +117,8 @@ def attempt(disk: FaultyDisk, file: Path, step: Step, *, readonly: bool) -> Base
     return None
 
 
-@every_row("kind", list(KINDS))
-@every_row("step", list(STEPS))
+@for_each("kind", list(KINDS))
+@for_each("step", list(STEPS))
 def test_an_attempt_that_fails_at_any_call_leaves_no_file_open(
     step: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

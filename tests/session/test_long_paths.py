@@ -20,7 +20,7 @@ from sessiontree.library.search_file import Wanted
 from sessiontree.recording.recorder import StreamAccumulator
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user, write
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 pytestmark = pytest.mark.slow
 
@@ -110,7 +110,7 @@ MOVES: dict[str, Callable[[Session], object]] = {
 
 
 @pytest.mark.filterwarnings("ignore:this is above compaction")
-@every_row("move", MOVES)
+@for_each("move", MOVES)
 def test_a_move_costs_no_memory_for_the_path_above(
     file: Path, move: Callable[[Session], object]
 ) -> None:
@@ -131,7 +131,7 @@ def test_what_is_left_is_a_sequence_as_a_list_of_it_is(file: Path) -> None:
             left[9]
 
 
-@every_row("to", ["claude-code", "codex", "gemini", "atif"])
+@for_each("to", ["claude-code", "codex", "gemini", "atif"])
 def test_a_conversion_does_not_hold_what_is_said(
     made: Path, tmp_path: Path, to: Literal["claude-code", "atif"]
 ) -> None:

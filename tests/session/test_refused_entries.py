@@ -16,7 +16,7 @@ from openai.types.responses import ResponseFunctionToolCall
 from sessiontree import EntryError, Session
 from sessiontree.core.message import ToolCall, calls_of
 from tests.support.conversation import line, opened, said, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 from tests.support.terminal import refused
 
 
@@ -26,7 +26,7 @@ def session(tmp_path: Path) -> Iterator[Session]:
         yield session
 
 
-@every_row(
+@for_each(
     "type, near",
     [
         *(("mesage", "message"), ("messages", "message"), ("Message", "message")),
@@ -56,7 +56,7 @@ def test_an_unknown_type_of_another_program_is_read_and_copied(tmp_path: Path) -
             assert copy.entry("u1").line == session.entry("u1").line
 
 
-@every_row(
+@for_each(
     "message",
     [
         *({"role": "user"}, {"role": "assistant"}, {"role": "tool", "tool_call_id": "c"}),
@@ -78,7 +78,7 @@ def test_a_message_without_content_is_refused(session: Session, message: Any) ->
     assert "has no content" in told
 
 
-@every_row(
+@for_each(
     "message",
     [
         *(user(""), user([]), user(None), {"role": "assistant", "content": []}),

@@ -8,7 +8,7 @@ import pytest
 
 from sessiontree import RefError, Session
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 OTHER = "00000000-0000-4000-8000-000000000000"
 
@@ -33,7 +33,7 @@ def said(session: Session) -> list[str]:
     return [message["content"] for message in session.context().messages]
 
 
-@every_row("is_indexed", [False, True])
+@for_each("is_indexed", [False, True])
 def test_the_next_entry_hangs_below_the_last_one(file: Path, is_indexed: bool) -> None:
     with Session.open(file) as session:
         if is_indexed:
@@ -48,7 +48,7 @@ def test_the_next_entry_hangs_below_the_last_one(file: Path, is_indexed: bool) -
         assert [entry.type for entry in session.entries()].count("session") == 1
 
 
-@every_row("is_indexed", [False, True])
+@for_each("is_indexed", [False, True])
 def test_no_ref_leads_to_it(file: Path, is_indexed: bool) -> None:
     with Session.open(file) as session:
         if is_indexed:

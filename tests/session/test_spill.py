@@ -29,7 +29,7 @@ from sessiontree.library.search_file import Wanted
 from sessiontree.storage.fs import DISK, Disk, FileSystem
 from sessiontree.text.pattern import Pattern
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 PNG = base64.b64encode(bytes(range(256)) * 400).decode()
 LONG = "a long answer, " * 4000
@@ -59,7 +59,7 @@ def blobs_of(file: Path) -> list[Path]:
     return sorted(folder.iterdir()) if folder.exists() else []
 
 
-@every_row("spill_over", [0, 100, 32768])
+@for_each("spill_over", [0, 100, 32768])
 def test_a_context_over_spilled_entries_is_the_inline_one_byte_for_byte(
     tmp_path: Path, spill_over: int
 ) -> None:
@@ -129,7 +129,7 @@ def test_previews_are_those_of_the_same_session_inline(tmp_path: Path) -> None:
     assert shown[0][-1].startswith("a long answer, a long")
 
 
-@every_row(
+@for_each(
     "pattern, regex, inside, with_blobs",
     [
         ("long answer", False, 0, 1),
@@ -149,7 +149,7 @@ def test_a_search_finds_no_beginning_and_each_entry_once(
         assert len(list(found)) == count
 
 
-@every_row("compact", [False, True])
+@for_each("compact", [False, True])
 def test_each_lost_string_of_a_context_is_a_placeholder_and_one_warning(
     file: Path, compact: bool
 ) -> None:
@@ -215,7 +215,7 @@ class Refusing(Disk):
         return super().open(path, flags)
 
 
-@every_row(
+@for_each(
     "damage, fs, error",
     [
         (Path.unlink, DISK, BlobMissingError),
@@ -309,13 +309,13 @@ def test_a_session_in_memory_keeps_its_content_inline() -> None:
         assert LONG.encode() in entry.line
 
 
-@every_row("wrong", [-1, 1.5, "many"])
+@for_each("wrong", [-1, 1.5, "many"])
 def test_a_wrong_spill_over_is_refused(tmp_path: Path, wrong: Any) -> None:
     with pytest.raises(UsageError, match="spill_over"):
         Session.create(tmp_path / "s.jsonl", spill_over=wrong)
 
 
-@every_row("copy", ["fork", "export"])
+@for_each("copy", ["fork", "export"])
 def test_a_copy_shares_the_blobs_and_outlives_its_original(file: Path, copy: str) -> None:
     target = file.with_name("copy.jsonl")
     with Session.create(file) as session:

@@ -18,7 +18,7 @@ from sessiontree.storage.fs import Disk, Stat
 from sessiontree.views.costs import spending
 from sessiontree.views.turns import numbers_of
 from tests.support.conversation import talk
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 class Counted:
@@ -248,7 +248,7 @@ def made(file: Path) -> None:
         session.append_message({"role": "user", "content": "q"})
 
 
-@every_row("name", list(OPERATIONS))
+@for_each("name", list(OPERATIONS))
 def test_an_operation_reads_and_writes_under_one_lock(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -286,7 +286,7 @@ HOOKED: dict[str, int] = {
 """How often each takes the lock in a session with a hook."""
 
 
-@every_row("name", list(HOOKED))
+@for_each("name", list(HOOKED))
 def test_an_operation_reads_and_writes_under_the_lock_also_with_hooks(
     file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -317,7 +317,7 @@ def test_a_refresh_of_a_session_opened_to_read_takes_the_lock_once(
         assert (Counted.times, disk.unlocked) == (1, 0)
 
 
-@every_row("way", ["append_handle", "append"])
+@for_each("way", ["append_handle", "append"])
 def test_a_blob_is_looked_for_under_the_lock_before_its_handle_is_written(
     file: Path, monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
@@ -351,7 +351,7 @@ WAITING: dict[str, Callable[[Session], Any]] = {
 }
 
 
-@every_row("name", list(WAITING))
+@for_each("name", list(WAITING))
 def test_it_waits_for_the_batch_of_another_thread(file: Path, name: str) -> None:
     made(file)
     with Session.open(file) as session:

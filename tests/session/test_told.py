@@ -10,7 +10,7 @@ import pytest
 from sessiontree import Session, UsageError
 from sessiontree.recording.stream import Granularity
 from tests.support.conversation import in_memory, said, talk, user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 BEGUN: list[dict[str, Any]] = [
     {"type": "message_start", "message": {"model": "m"}},
@@ -79,7 +79,7 @@ def test_an_answer_that_broke_off_is_sent_in_the_middle_of_a_request() -> None:
                 assert ("I'll" in text, last, found) == (told == [SENT], "user", told)
 
 
-@every_row("shape", ["pieces", "aborted", "before an empty one"])
+@for_each("shape", ["pieces", "aborted", "before an empty one"])
 def test_all_of_an_answer_that_broke_off_is_left_out(shape: str) -> None:
     with in_memory() as session:
         talk(session, "hi")
@@ -125,8 +125,8 @@ def test_a_turn_that_broke_off_is_asked_again() -> None:
         assert (context.warnings, context.to_anthropic().warnings) == ([], [])
 
 
-@every_row("events", [(), BEGUN, ITEM_BEGUN])
-@every_row("granularity", ["message", "block"])
+@for_each("events", [(), BEGUN, ITEM_BEGUN])
+@for_each("granularity", ["message", "block"])
 def test_a_stream_that_an_exception_ends_is_told_of_like_one_that_a_kill_ends(
     granularity: Granularity, events: list[dict[str, Any]]
 ) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from sessiontree import Session, Store
 from sessiontree.errors import SessionTreeWarning
 from tests.support.conversation import talk
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 SPILLED = "a long text that is stored as a blob"
 
@@ -60,7 +60,7 @@ def no_json(session: Session, folder: Path) -> None:
     stream.stop()
 
 
-@every_row("act", [forked, exported, inlined, listed, branched, streamed, no_json])
+@for_each("act", [forked, exported, inlined, listed, branched, streamed, no_json])
 def test_a_warning_names_the_line_of_the_call(
     tmp_path: Path, act: Callable[[Session, Path], Any]
 ) -> None:

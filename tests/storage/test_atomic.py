@@ -15,7 +15,7 @@ from sessiontree.storage.atomic import create_file, replace_file, swap_file
 from sessiontree.storage.fs import DISK, READ
 from sessiontree.storage.memory import MemoryFiles
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 CHANGES = ("write", "sync", "sync_folder", "replace", "link", "unlink")
 
@@ -70,8 +70,8 @@ class Writes(MemoryFiles):
         return super().write(fd, block)
 
 
-@every_row("size", [0, 1, 1000, 300_000])
-@every_row("count", [0, 1, 2, 700])
+@for_each("size", [0, 1, 1000, 300_000])
+@for_each("count", [0, 1, 2, 700])
 def test_pieces_of_any_size_are_written_whole_in_few_writes(size: int, count: int) -> None:
     disk = Writes()
     pieces = [bytes([number % 256]) * size for number in range(min(count, 10**7 // (size or 1)))]
@@ -82,7 +82,7 @@ def test_pieces_of_any_size_are_written_whole_in_few_writes(size: int, count: in
     assert all(wrote >= 256 * 1024 for wrote in disk.sizes[:-1])
 
 
-@every_row("put", [swap_file, partial(replace_file, suffix=".v1")])
+@for_each("put", [swap_file, partial(replace_file, suffix=".v1")])
 def test_a_file_that_cannot_be_made_whole_leaves_the_old_one_alone(
     put: Callable[..., None], tmp_path: Path
 ) -> None:
@@ -99,7 +99,7 @@ def test_a_file_that_cannot_be_made_whole_leaves_the_old_one_alone(
     assert list(tmp_path.iterdir()) == [file]
 
 
-@every_row("name", list(STEPS))
+@for_each("name", list(STEPS))
 def test_content_is_on_the_medium_before_its_name_and_both_at_the_end(
     name: str, tmp_path: Path
 ) -> None:
@@ -128,7 +128,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-@every_row(
+@for_each(
     "put, disk, kind",
     [
         (create_file, FaultyDisk, "link"),
@@ -139,7 +139,7 @@ def contents(folder: Path) -> dict[str, bytes]:
         (keep, NoLinks, "replace"),
     ],
 )
-@every_row("stays", [False, True])
+@for_each("stays", [False, True])
 def test_a_new_file_that_cannot_have_its_name_is_removed(
     put: Callable[..., None], disk: type[FaultyDisk], kind: str, stays: bool, tmp_path: Path
 ) -> None:

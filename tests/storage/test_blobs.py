@@ -27,7 +27,7 @@ from sessiontree.storage.blobs import BLOCK, Blobs
 from sessiontree.storage.fs import DISK, FileSystem
 from sessiontree.storage.memory import MemoryFiles
 from tests.support.faultydisk import Fault, FaultyDisk, NoLinks
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 CONTENT = b"a screenshot" * 1000
 BLOB = Blob(hashlib.sha256(CONTENT).hexdigest(), len(CONTENT))
@@ -53,7 +53,7 @@ def blobs(tmp_path: Path) -> Blobs:
     return blobs
 
 
-@every_row("make", [lambda: DISK, MemoryFiles])
+@for_each("make", [lambda: DISK, MemoryFiles])
 def test_a_blob_is_read_as_it_was_put(tmp_path: Path, make: Callable[[], FileSystem]) -> None:
     blobs = blobs_in(tmp_path, fs=make())
     for content in (b"", b"x", CONTENT, LARGE):
@@ -358,7 +358,7 @@ def test_a_stream_that_breaks_off_leaves_nothing(tmp_path: Path) -> None:
     assert files_of(blobs) == []
 
 
-@every_row("content", ["text", bytearray(b"xy"), [b"x", "y"], [bytearray(b"x")]])
+@for_each("content", ["text", bytearray(b"xy"), [b"x", "y"], [bytearray(b"x")]])
 def test_only_bytes_are_stored(tmp_path: Path, content: list[bytes]) -> None:
     blobs = blobs_in(tmp_path)
     with pytest.raises(UsageError, match="bytes"):
@@ -388,7 +388,7 @@ def test_a_fork_takes_no_space_and_outlives_the_original(tmp_path: Path, blobs: 
     assert fork.link_from(blobs, []) == []
 
 
-@every_row("error", [errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP])
+@for_each("error", [errno.EPERM, errno.EXDEV, errno.EMLINK, errno.ENOTSUP])
 def test_where_there_are_no_links_a_fork_has_copies(tmp_path: Path, error: int) -> None:
     disk = NoLinks(error)
     blobs, fork = blobs_in(tmp_path, fs=disk), blobs_in(tmp_path, "fork.jsonl", disk)
@@ -476,7 +476,7 @@ def test_after_a_removal_it_is_gone(blobs: Blobs) -> None:
         blobs.read(*BLOB)
 
 
-@every_row(
+@for_each(
     "put, cause",
     [
         (os.mkdir, "a folder is in its place"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.storage.fs import CREATE, DISK, LOCK, READ, Descriptor, Disk, LockDescriptor
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 class Interrupted(Disk):
@@ -56,7 +56,7 @@ def test_an_owner_that_is_dropped_closes_its_descriptor(file: str) -> None:
     assert not is_open(number)
 
 
-@every_row("take", [copy.copy, copy.deepcopy, pickle.dumps])
+@for_each("take", [copy.copy, copy.deepcopy, pickle.dumps])
 def test_an_owner_cannot_be_copied(take: object, file: str) -> None:
     assert callable(take)
     with Descriptor(DISK, DISK.open(file, READ)) as fd:

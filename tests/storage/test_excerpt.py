@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sessiontree.storage.lines import MAGIC, ends_of
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def test_every_read_is_of_the_first_line_and_of_the_last_lines(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_a_file_that_grows_keeps_its_ends(tmp_path: Path) -> None:
     ends.close(fd)
 
 
-@every_row(
+@for_each(
     "content",
     [
         b"first\nlast\n",

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sessiontree.storage.lines import Backwards, Read, lines_at, rest_of_line, whole_lines
 from tests.support.lines import blocks_of
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 CONTENT = st.lists(st.sampled_from([b"\n", b"a", b"b", b"ab", b"\r\n", b"abc" * 9])).map(b"".join)
 Blocks = tuple[int, int]
@@ -143,7 +143,7 @@ def test_chosen_lines_are_those_of_a_split(content: bytes, blocks: Blocks, rando
     assert got == [line for _, line in chosen]
 
 
-@every_row(
+@for_each(
     "start, end, size, found",
     [
         (0, 8, 99, (0, b"one\ntwo\n")),
@@ -164,7 +164,7 @@ def test_whole_lines_of_a_window_are_those_that_begin_in_it(
     assert lines.lines_before(end, size) == found
 
 
-@every_row(
+@for_each(
     "start, end, found",
     [(0, 15, 3), (0, 11, 3), (0, 3, 3), (4, 15, 7), (8, 15, 11), (16, 15, 15), (0, 99, 99)],
 )

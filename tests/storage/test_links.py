@@ -20,7 +20,7 @@ from sessiontree.storage.lock import WriterLock
 from sessiontree.storage.log import FileLog
 from sessiontree.storage.sidecars import move_session
 from tests.support.conversation import user
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 LATER = datetime.now(UTC) + timedelta(days=30)
 LONG = "a screenshot, " * 4000
@@ -108,7 +108,7 @@ def test_gc_leaves_what_is_not_a_file_of_its_own_under_a_blob_s_name(tmp_path: P
     assert sorted(path.name[0] for path in folder.iterdir() if len(set(path.name)) == 1) == [*"abc"]
 
 
-@every_row("leads", [True, False])
+@for_each("leads", [True, False])
 def test_gc_writes_no_archive_through_a_link(tmp_path: Path, leads: bool) -> None:
     file, outside = tmp_path / "chat.jsonl", tmp_path / "outside"
     with Session.create(file) as session:
@@ -175,7 +175,7 @@ def test_a_blob_is_readable_through_a_linked_folder(evil: Path, victim: Path) ->
         assert session.blobs.read(sha256, len(content)) == content
 
 
-@every_row("leads", [True, False])
+@for_each("leads", [True, False])
 def test_a_log_reads_and_writes_no_part_through_a_link(tmp_path: Path, leads: bool) -> None:
     file, outside = tmp_path / "chat.jsonl", tmp_path / "outside"
     file.write_bytes(b"{}\n")

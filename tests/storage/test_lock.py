@@ -22,7 +22,7 @@ from tests.support.children import in_threads, read_line, running, together
 from tests.support.faultydisk import Fault, FaultyDisk, Settled
 from tests.support.files import HELLO
 from tests.support.paused import in_fresh_process
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 OWNER = """
 import sys
@@ -227,7 +227,7 @@ def test_a_lock_that_cannot_be_let_go_does_not_turn_a_kept_entry_into_an_error(p
     assert path.read_bytes().count(b"\n") == 3
 
 
-@every_row("disk", [Disk, Settled])
+@for_each("disk", [Disk, Settled])
 def test_a_folder_that_vanished_is_named(tmp_path: Path, disk: Callable[[], Disk]) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()

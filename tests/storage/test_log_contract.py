@@ -49,7 +49,7 @@ from tests.places.server import server
 from tests.support.crashdisk import CrashDisk, crash_states
 from tests.support.faultydisk import FULL, SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE, Fault, FaultyDisk
 from tests.support.files import Record
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 HEADER: Final = b'{"type":"session"}\n'
 LINE: Final = b'{"type":"message"}\n'
@@ -239,7 +239,7 @@ class _Model(RuleBasedStateMachine):
         self._folder.cleanup()
 
 
-@every_row("name", list(LOGS))
+@for_each("name", list(LOGS))
 def test_a_log_holds_what_plain_bytes_would(name: str) -> None:
     run_state_machine_as_test(
         type(name, (_Model,), {"backend": name}),
@@ -266,7 +266,7 @@ def test_a_file_is_closed_after_the_write_of_another_thread(tmp_path: Path) -> N
         waiting.result(PATIENCE)
 
 
-@every_row("short", [SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE])
+@for_each("short", [SHORT_BY_ALL_BUT_ONE, SHORT_BY_ONE])
 def test_short_writes_are_continued_until_the_block_is_whole(tmp_path: Path, short: int) -> None:
     disk, log = _faulty(tmp_path)
     with contextlib.closing(log):
@@ -292,7 +292,7 @@ def test_a_write_that_takes_nothing_is_a_failed_write(tmp_path: Path) -> None:
         assert content(log) == HEADER
 
 
-@every_row(
+@for_each(
     "kind, error, left",
     [
         ("write", errno.EIO, b""),
@@ -325,7 +325,7 @@ def test_after_an_unknown_outcome_nothing_is_written_until_reopening_settles_it(
         assert content(again) == HEADER + OTHER + left + newline + LINE
 
 
-@every_row("kind", ["open", "lock", "stat"])
+@for_each("kind", ["open", "lock", "stat"])
 def test_a_lock_that_cannot_be_taken_leaves_the_log_writable(tmp_path: Path, kind: str) -> None:
     disk, log = _faulty(tmp_path)
     with contextlib.closing(log):
@@ -360,8 +360,8 @@ def _replaced(disk: CrashDisk, path: str) -> Iterator[bytes]:
     log.close()
 
 
-@every_row("write", [_appended, _replaced])
-@every_row("start", [HEADER, HEADER + TORN])
+@for_each("write", [_appended, _replaced])
+@for_each("start", [HEADER, HEADER + TORN])
 def test_a_power_cut_costs_a_file_nothing_that_an_append_acknowledged(
     write: Callable[[CrashDisk, str], Iterator[bytes]], start: bytes, record_property: Record
 ) -> None:
@@ -399,8 +399,8 @@ class Interleaved(Disk):
         return super().write(fd, block)
 
 
-@every_row("torn", [b"", TORN])
-@every_row(
+@for_each("torn", [b"", TORN])
+@for_each(
     "foreign, before",
     [(b"\n", 1), (b"x\n", 2), (OTHER, len(OTHER)), (b"x", None), (b"\nx", None)],
 )
@@ -456,7 +456,7 @@ def test_a_log_whose_file_cannot_be_looked_at_says_so_and_is_closed(tmp_path: Pa
         assert disk.descriptors == {}
 
 
-@every_row("kind", ["stat", "size"])
+@for_each("kind", ["stat", "size"])
 def test_an_end_that_cannot_be_looked_at_is_an_error(tmp_path: Path, kind: str) -> None:
     disk, log = _faulty(tmp_path)
     with contextlib.closing(log), log.hold():

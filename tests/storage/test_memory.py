@@ -10,7 +10,7 @@ import pytest
 from sessiontree import Session
 from sessiontree.storage.fs import APPEND, CREATE, LOCK, OVERWRITE, READ, Disk, FileSystem
 from sessiontree.storage.memory import MemoryFiles
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 STEPS: list[tuple[Any, ...]] = [
     *(("open", "a", READ), ("stat", "a"), ("unlink", "a"), ("replace", "a", "b")),
@@ -64,7 +64,7 @@ def test_a_file_in_memory_is_itself_under_each_name(tmp_path: Path) -> None:
     assert memory.stat("a").identity == memory.stat("b").identity != memory.stat("c").identity
 
 
-@every_row("kind", ["read", "size", "close"])
+@for_each("kind", ["read", "size", "close"])
 def test_a_closed_file_in_memory_is_gone(kind: str) -> None:
     memory = MemoryFiles()
     fd = memory.open("a", CREATE)

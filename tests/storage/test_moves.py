@@ -11,7 +11,7 @@ import pytest
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.sidecars import MOVING, bring_sidecars, move_session, moving
 from tests.support.faultydisk import FaultyDisk, NoLinks
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 CHANGES = ("sync_folder", "replace", "link", "unlink", "make_folder")
 
@@ -34,8 +34,8 @@ WITHOUT_LINKS = [
 ]
 
 
-@every_row("disk", [FaultyDisk, NoLinks])
-@every_row("there", ["there", "there/deep"])
+@for_each("disk", [FaultyDisk, NoLinks])
+@for_each("there", ["there", "there/deep"])
 def test_the_file_of_a_session_is_the_last_to_leave_its_folder(
     disk: type[FaultyDisk], there: str, tmp_path: Path
 ) -> None:

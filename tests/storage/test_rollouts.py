@@ -19,7 +19,7 @@ from sessiontree.storage.rollouts import (
     rollouts_near,
     thread_beside,
 )
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 BEGAN: Final = datetime(2026, 3, 4, 23, 30, tzinfo=UTC)
 DAY: Final = "2026/03/04"
@@ -45,7 +45,7 @@ def put(folder: Path, *names: str) -> list[Path]:
     return [folder / name for name in names]
 
 
-@every_row(
+@for_each(
     "name, thread, segment",
     [
         (name_of(THREAD), THREAD, THREAD),
@@ -57,7 +57,7 @@ def test_a_name_says_the_thread_and_the_segment(name: str, thread: str, segment:
     assert rollout_of(f"/a/{name}") == Rollout(f"/a/{name}", thread, segment)
 
 
-@every_row(
+@for_each(
     "name",
     [
         name_of(THREAD, end=".json"),
@@ -74,7 +74,7 @@ def test_another_name_is_not_codexs(name: str) -> None:
     assert index_line(f"/a/{name}", DISK) is None
 
 
-@every_row(
+@for_each(
     "folder, is_codexs",
     [
         (f"sessions/{DAY}", True),
@@ -131,7 +131,7 @@ def test_of_two_files_of_a_segment_the_nearer_and_the_plain_one_counts(tmp_path:
     assert rollouts_near(str(there[0]))[OTHER].path == str(there[1])
 
 
-@every_row("days", [-2, -1, 0, 1, 2])
+@for_each("days", [-2, -1, 0, 1, 2])
 def test_a_segment_is_found_wherever_its_day_is(tmp_path: Path, days: int) -> None:
     (first,) = put(tmp_path / "sessions" / "2026/01/01", name_of(THREAD))
     day = BEGAN + timedelta(days=days)

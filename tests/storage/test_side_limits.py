@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.names import project_of_chat, read_side_file
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 def root(home: Path, size: int) -> None:
@@ -20,8 +20,8 @@ def registry(home: Path, size: int) -> None:
     (home / "projects.json").write_text(content.ljust(size))
 
 
-@every_row("write, largest", [(root, 64 * 1024), (registry, 1024 * 1024)])
-@every_row("more", [0, 1])
+@for_each("write, largest", [(root, 64 * 1024), (registry, 1024 * 1024)])
+@for_each("more", [0, 1])
 def test_the_project_of_a_chat_is_read_from_files_up_to_a_limit(
     tmp_path: Path, write: Callable[[Path, int], None], largest: int, more: int
 ) -> None:

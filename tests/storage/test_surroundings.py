@@ -16,7 +16,7 @@ from sessiontree.storage.fs import DISK, Disk, Stat, Times
 from sessiontree.storage.lock import SETTLED_SECONDS, TRUSTED_SECONDS, Surroundings, WriterLock
 from tests.support.faultydisk import LONG_AGO, Settled
 from tests.support.files import HELLO
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 class Told(Disk):
@@ -133,7 +133,7 @@ def target(fd: str) -> str:
         return ""
 
 
-@every_row("exclusive", [False, True])
+@for_each("exclusive", [False, True])
 def test_what_another_wrote_is_seen_without_a_look_at_the_file(path: Path, exclusive: bool) -> None:
     disk = Settled()
     with Session.open(path, exclusive=exclusive, fs=disk) as session:
@@ -169,7 +169,7 @@ NOT_SETTLED = {
 }
 
 
-@every_row("times", NOT_SETTLED)
+@for_each("times", NOT_SETTLED)
 def test_a_folder_is_not_relied_on_before_it_is_settled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: tuple[float, float]
 ) -> None:
@@ -197,7 +197,7 @@ def test_a_folder_is_relied_on_once_it_is_settled_and_until_it_changes(
     assert surroundings.look() != settled
 
 
-@every_row(
+@for_each(
     "act",
     [
         lambda folder: (folder / "new").touch(),

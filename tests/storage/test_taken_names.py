@@ -9,7 +9,7 @@ import pytest
 from sessiontree import Session, SessionExistsError
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.sidecars import move_session
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 
 @pytest.fixture
@@ -35,8 +35,8 @@ def test_an_empty_folder_of_blobs_is_in_no_ones_way(file: Path, tmp_path: Path) 
         assert session.leaf["message"]["content"] == "more than ten characters"
 
 
-@every_row("taken", ["s.jsonl", "s.jsonl.blobs"])
-@every_row("kind", ["file", "folder"])
+@for_each("taken", ["s.jsonl", "s.jsonl.blobs"])
+@for_each("kind", ["file", "folder"])
 def test_a_name_that_is_taken_is_refused_and_all_stays_where_it_was(
     file: Path, tmp_path: Path, taken: str, kind: str
 ) -> None:

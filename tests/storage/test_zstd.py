@@ -18,7 +18,7 @@ from sessiontree.storage import lines
 from sessiontree.storage.fs import DISK
 from sessiontree.storage.lines import ALWAYS_UNPACKED, LARGEST_RATIO, Decompressed
 from sessiontree.storage.log import FileLog
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 pytest.importorskip("zstandard", reason="needs a decoder of Zstandard: sessiontree[zstd]")
 
@@ -92,7 +92,7 @@ def unpacked(file: Path) -> int:
         return Decompressed(log).size()
 
 
-@every_row("more", [0, 1])
+@for_each("more", [0, 1])
 def test_the_limit_is_a_multiple_of_the_size_and_never_below_a_minimum(
     tmp_path: Path, more: int
 ) -> None:
@@ -106,7 +106,7 @@ def test_the_limit_is_a_multiple_of_the_size_and_never_below_a_minimum(
         assert unpacked(file) == ALWAYS_UNPACKED - BLOCK + 1
 
 
-@every_row("content", [b"hello\n", b'{"type":"note"}\n', b""])
+@for_each("content", [b"hello\n", b'{"type":"note"}\n', b""])
 def test_a_compressed_file_that_is_no_session_is_refused(tmp_path: Path, content: bytes) -> None:
     file = tmp_path / "x.jsonl.zst"
     file.write_bytes(bomb(content, b" ", 0))

@@ -1,11 +1,15 @@
-"""A table of small cases as one test: every case runs, and a failure names each that failed."""
+"""A table of cases in one test.
+
+A test of its own for each of some hundred cases costs more than what most cases check: its
+collection, its fixtures and its report. `for_each` stands where `pytest.mark.parametrize` would.
+"""
 
 from __future__ import annotations
 
-import functools
 import inspect
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import wraps
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,6 +18,7 @@ import pytest
 Test = Callable[..., None]
 
 _FAILURES: Final = (Exception, BaseExceptionGroup, pytest.fail.Exception)
+_FOLDER: Final = inspect.Parameter("tmp_path", inspect.Parameter.KEYWORD_ONLY, annotation=Path)
 
 
 def for_each(
@@ -21,50 +26,67 @@ def for_each(
 ) -> Callable[[Test], Test]:
     """Run a test for each case, like `pytest.mark.parametrize`, but as one test.
 
-    A case has its own `tmp_path` and `monkeypatch`; it shares all other fixtures with the cases
-    before it.
+    All cases run, and a failure names each that failed: by `ids`, by the keys of a mapping, or by
+    its values. A case gets a `monkeypatch` of its own, and a copy of the folder `tmp_path` as the
+    fixtures left it; paths in it lead to the copy. The other fixtures are shared.
     """
     wanted = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
-    rows = [case if len(wanted) > 1 else (case,) for case in cases]
-    titles = [_title(row) for row in rows] if ids is None else [str(id) for id in ids]
-    assert rows
+    given = cases.values() if isinstance(cases, Mapping) else cases
+    rows = [case if len(wanted) > 1 else (case,) for case in given]
+    named = cases if isinstance(cases, Mapping) else ids
+    titles = list(map(_title, rows)) if named is None else list(map(str, named))
+    assert rows, "a table without cases checks nothing"
     assert len(rows) == len(titles)
 
-    def decorated(test: Test) -> Test:
-        signature = inspect.signature(test)
-        left = [value for name, value in signature.parameters.items() if name not in wanted]
+    def decorate(test: Test) -> Test:
+        taken = inspect.signature(test).parameters
+        fixtures = {name: each for name, each in taken.items() if name not in wanted}
+        if any(each.annotation in ("Path", Path) for each in fixtures.values()):
+            fixtures.setdefault("tmp_path", _FOLDER)
 
-        @functools.wraps(test)
-        def every(**fixtures: Any) -> None:
-            failures: list[BaseException] = []
-            failed: list[str] = []
+        @wraps(test)
+        def every(**given: Any) -> None:
+            folder = given.get("tmp_path")
+            left = list(folder.iterdir()) if folder else []
+            failed: dict[str, BaseException] = {}
             for number, (title, row) in enumerate(zip(titles, rows, strict=True)):
-                with ExitStack() as stack:
-                    own = _own(fixtures, number, stack)
+                own = given if folder is None else _copied(given, folder, left, str(number))
+                used = {name: each for name, each in own.items() if name in taken}
+                with pytest.MonkeyPatch.context() as patch:
+                    if "monkeypatch" in used:
+                        used["monkeypatch"] = patch
                     try:
-                        test(**own, **dict(zip(wanted, row, strict=True)))
+                        test(**used, **dict(zip(wanted, row, strict=True)))
                     except _FAILURES as failure:
-                        failures.append(failure)
-                        failed.append(title)
-            if failures:
+                        failed[f"{title} ({number})" if title in failed else title] = failure
+            if failed:
                 found = f"{len(failed)} of {len(rows)} cases failed: {', '.join(failed)}"
-                raise BaseExceptionGroup(found, failures)
+                raise BaseExceptionGroup(found, list(failed.values()))
 
-        every.__signature__ = signature.replace(parameters=left)  # type: ignore[attr-defined]
+        kept = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in fixtures.values()]
+        every.__signature__ = inspect.Signature(kept)  # type: ignore[attr-defined]
         return every
 
-    return decorated
+    return decorate
 
 
-def _own(fixtures: dict[str, Any], number: int, stack: ExitStack) -> dict[str, Any]:
-    own = dict(fixtures)
-    if "tmp_path" in own:
-        folder: Path = own["tmp_path"] / str(number)
-        folder.mkdir()
-        own["tmp_path"] = folder
-    if "monkeypatch" in own:
-        own["monkeypatch"] = stack.enter_context(pytest.MonkeyPatch.context())
-    return own
+def _copied(given: dict[str, Any], folder: Path, left: list[Path], name: str) -> dict[str, Any]:
+    """The fixtures with their paths in a copy of the folder."""
+    copy = folder / name
+    copy.mkdir()
+    for path in left:
+        if path.is_dir() and not path.is_symlink():
+            shutil.copytree(path, copy / path.name, symlinks=True)
+        else:
+            shutil.copy2(path, copy / path.name, follow_symlinks=False)
+    return {
+        name: copy / value.relative_to(folder) if _is_in(value, folder) else value
+        for name, value in given.items()
+    }
+
+
+def _is_in(value: object, folder: Path) -> bool:
+    return isinstance(value, Path) and value.is_relative_to(folder)
 
 
 def _title(row: Iterable[object]) -> str:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sessiontree.core.entry import decode_leniently
 from sessiontree.errors import UsageError
 from sessiontree.text.pattern import Pattern, lines_with
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 TELLING = "aAzZkKsSiI09 /\\\"'\n\t\b\f\r\x00\x1b\x7fußẞéÉıİſK日本😀\ud83d\ude00\ufffd\u2028"
 """Letters whose spelling or case is out of the ordinary, and a few that are not."""
@@ -157,7 +157,7 @@ def test_only_lines_that_may_match_are_candidates() -> None:
     assert block[start:end] == b'{"t": "two \\u001b[0m"}'
 
 
-@every_row("text, regex", [("", False), ("", True), ("(", True), ("a{9999999999}", True)])
+@for_each("text, regex", [("", False), ("", True), ("(", True), ("a{9999999999}", True)])
 def test_what_is_no_pattern_is_refused(text: str, regex: bool) -> None:
     with pytest.raises(UsageError):
         Pattern(text, regex=regex)

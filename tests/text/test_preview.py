@@ -16,7 +16,7 @@ from sessiontree.core.spill import spill
 from sessiontree.text.preview import preview, role
 from tests.support.conversation import user
 from tests.support.lines import entry, message, values
-from tests.support.rows import every_row
+from tests.support.table import for_each
 
 BLOB = "blob@1.0.0::sha256:" + "0123456789abcdef" * 4
 LONG = "The whole story, from the beginning. " * 1000
@@ -25,7 +25,7 @@ PNG = "iVBORw0KGgoAAAANSUhEUg" * 60_000
 DRIVING = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 
-@every_row(
+@for_each(
     "kind, fields, shown",
     [
         ("message", {"message": user("a\nb")}, "a↵b"),
@@ -54,7 +54,7 @@ def test_an_entry_is_shown_by_what_it_says(kind: str, fields: dict[str, Any], sh
     assert preview(entry(kind, **fields)) == shown
 
 
-@every_row(
+@for_each(
     "found, expected",
     [
         (message("u", "x", "user"), "user"),
@@ -91,13 +91,13 @@ def test_a_preview_is_one_line_of_at_most_sixty_characters() -> None:
     assert one_line("abc", 2) == "a…"
 
 
-@every_row("text", ["\x1b[31mred", "\u202eabc", "\x9b2J", "a\u2028b", "\ud83d"])
+@for_each("text", ["\x1b[31mred", "\u202eabc", "\x9b2J", "a\u2028b", "\ud83d"])
 def test_nothing_that_drives_a_terminal_is_shown(text: str) -> None:
     assert printable(text).isprintable()
     assert one_line(text).isprintable()
 
 
-@every_row("text", ["می‌خواهم", "👩‍👩‍👧 family", "会議　議事録", "a\xa0b"])
+@for_each("text", ["می‌خواهم", "👩‍👩‍👧 family", "会議　議事録", "a\xa0b"])
 def test_what_a_script_or_an_emoji_is_spelled_with_is_shown(text: str) -> None:
     assert printable(text) == text
     assert one_line(text) == text
@@ -125,7 +125,7 @@ def spilled_entry(kind: str, fields: dict[str, Any], over: int | None = 32768) -
     return entry(kind, **spill(fields, over, store))
 
 
-@every_row("image", IMAGES)
+@for_each("image", IMAGES)
 def test_an_image_is_shown_by_its_type_and_size_wherever_its_bytes_lie(image: Any) -> None:
     for content in ([image], [{"type": "tool_result", "tool_use_id": "c", "content": [image]}]):
         said: dict[str, Any] = {"message": user(content)}
@@ -143,7 +143,7 @@ def test_an_image_elsewhere_is_an_image() -> None:
     assert preview(entry("message", message=user(content))) == ("[image] [image] [image] [image]")
 
 
-@every_row(
+@for_each(
     "kind, fields",
     [
         ("message", {"message": user(LONG)}),
