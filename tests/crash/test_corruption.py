@@ -243,7 +243,7 @@ def _check_places(damage: list[Damage], content: bytes) -> None:
     assert [found.offset for found in damage] == [starts[found.line - 1] for found in damage]
 
 
-@for_each("case", CASES)
+@for_each("case", CASES.values(), ids=CASES)
 def test_damage_is_named_and_costs_what_the_table_says(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_bytes(case.content)
@@ -262,7 +262,7 @@ def test_damage_is_named_and_costs_what_the_table_says(case: Case, tmp_path: Pat
     assert list(tmp_path.iterdir()) == [path]
 
 
-@for_each("case", CASES)
+@for_each("case", CASES.values(), ids=CASES)
 def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path: Path) -> None:
     path = tmp_path / "chat.jsonl"
     path.write_bytes(case.content)
@@ -294,7 +294,7 @@ def test_repair_does_what_the_table_says_and_nothing_twice(case: Case, tmp_path:
         assert " ".join(uuids(session)) == f"{case.mended or case.readable} {entry.uuid}"
 
 
-@for_each("case", CASES)
+@for_each("case", CASES.values(), ids=CASES)
 def test_repair_carries_every_sound_line_over_byte_for_byte(case: Case) -> None:
     before = case.content.split(b"\n")
     disk, session = _opened(case.content)

@@ -136,7 +136,7 @@ CASES = {
 }
 
 
-@for_each("case", CASES)
+@for_each("case", CASES.values(), ids=CASES)
 def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
     case: Case, path: Path, tmp_path: Path
 ) -> None:
@@ -156,7 +156,7 @@ def test_what_is_behind_a_damaged_header_is_read_and_the_damage_named(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@for_each("case", CASES)
+@for_each("case", CASES.values(), ids=CASES)
 def test_a_damaged_header_is_repaired_once_and_the_session_goes_on(case: Case, path: Path) -> None:
     path.write_bytes(case.content)
     with Session.open(path, readonly=True) as session:

@@ -65,7 +65,7 @@ WRITING_METHODS = {
 }
 """Methods of paths and files that change the disk, whatever they are called on."""
 
-SEAM_NAMES = {"fs", "_fs", "_disk", "DISK"}
+SEAM_NAMES = {"fs", "_fs", "_disk", "DISK", "_FILES"}
 """What holds a file system of the seam; its methods are the way that is allowed."""
 
 

@@ -308,7 +308,7 @@ AMID: dict[str, Callable[[bytes], bytes]] = {
 }
 
 
-@for_each("harm", AMID)
+@for_each("harm", AMID.values(), ids=AMID)
 def test_one_unusual_line_amid_a_chain_is_read_as_by_itself(harm: Callable[[bytes], bytes]) -> None:
     lines = [HEADER, *chain(300, 20)]  # blocks with the header, which has no checksum, are refused
     lines[281] = harm(lines[281])

@@ -110,7 +110,7 @@ MOVES: dict[str, Callable[[Session], object]] = {
 
 
 @pytest.mark.filterwarnings("ignore:this is above compaction")
-@for_each("move", MOVES)
+@for_each("move", MOVES.values(), ids=MOVES)
 def test_a_move_costs_no_memory_for_the_path_above(
     file: Path, move: Callable[[Session], object]
 ) -> None:

@@ -169,7 +169,7 @@ NOT_SETTLED = {
 }
 
 
-@for_each("times", NOT_SETTLED)
+@for_each("times", NOT_SETTLED.values(), ids=NOT_SETTLED)
 def test_a_folder_is_not_relied_on_before_it_is_settled(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: tuple[float, float]
 ) -> None:

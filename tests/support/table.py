@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import Any, Final
@@ -26,15 +26,13 @@ def for_each(
 ) -> Callable[[Test], Test]:
     """Run a test for each case, like `pytest.mark.parametrize`, but as one test.
 
-    All cases run, and a failure names each that failed: by `ids`, by the keys of a mapping, or by
-    its values. A case gets a `monkeypatch` of its own, and a copy of the folder `tmp_path` as the
-    fixtures left it; paths in it lead to the copy. The other fixtures are shared.
+    All cases run, and a failure names each that failed, by `ids` or by its values. A case gets a
+    `monkeypatch` of its own, and a copy of the folder `tmp_path` as the fixtures left it; paths in
+    it lead to the copy. The other fixtures are shared.
     """
     wanted = names.replace(" ", "").split(",") if isinstance(names, str) else list(names)
-    given = cases.values() if isinstance(cases, Mapping) else cases
-    rows = [case if len(wanted) > 1 else (case,) for case in given]
-    named = cases if isinstance(cases, Mapping) else ids
-    titles = list(map(_title, rows)) if named is None else list(map(str, named))
+    rows = [case if len(wanted) > 1 else (case,) for case in cases]
+    titles = list(map(_title, rows)) if ids is None else list(map(str, ids))
     assert rows, "a table without cases checks nothing"
     assert len(rows) == len(titles)
 

@@ -25,15 +25,6 @@ def test_each_case_runs_and_a_failure_names_each_that_failed() -> None:
     assert list(map(type, failed.value.exceptions)) == [pytest.fail.Exception, AssertionError]
 
 
-def test_the_keys_of_a_mapping_name_its_cases() -> None:
-    @for_each("number, square", {"two": (2, 4), "three": (3, 8), "four": (4, 15)})
-    def check(number: int, square: int) -> None:
-        assert number**2 == square
-
-    with pytest.raises(BaseExceptionGroup, match="2 of 3 cases failed: three, four"):
-        check()
-
-
 def test_a_case_that_does_not_raise_fails() -> None:
     @for_each("text", ["1", "one"])
     def check(text: str) -> None:

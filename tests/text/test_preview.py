@@ -125,7 +125,7 @@ def spilled_entry(kind: str, fields: dict[str, Any], over: int | None = 32768) -
     return entry(kind, **spill(fields, over, store))
 
 
-@for_each("image", IMAGES)
+@for_each("image", IMAGES.values(), ids=IMAGES)
 def test_an_image_is_shown_by_its_type_and_size_wherever_its_bytes_lie(image: Any) -> None:
     for content in ([image], [{"type": "tool_result", "tool_use_id": "c", "content": [image]}]):
         said: dict[str, Any] = {"message": user(content)}
